@@ -19,12 +19,13 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.accounted import is_downgrade
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Conflict, Invalid, KubeError
 from kafkafeatures.reconcile.ports import NotReadable, Resource, needs_write
 
-_ALWAYS = {"spentConsents": [], "clusterId": ""}
+_ALWAYS = {"spentConsents": [], "unverifiedConsents": [], "clusterId": ""}
 """Sent also where they are empty: a schema that does not keep them is found out before a consent is used, or anything
 is sent to a cluster that the status could not be bound to."""
 
@@ -155,13 +156,17 @@ class KubernetesStore:
 def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
     """The status, and the fields that cannot be understood.
 
-    Where the schema did not keep which consents were used, all of the document may have been. That is part of
-    whatever is written next, so that it outlives the signs it is told from.
+    Where the schema did not keep which consents were used, all of the document may have been; the same where it did
+    not keep which may have been used before. That is part of whatever is written next, so that it outlives the signs it
+    is told from.
     """
     stored = raw.get("status") or {}
     status, invalid_fields = read_status({name: one for name, one in stored.items() if name != "operator"})
     consents = raw.get("spec", {}).get("consents")
-    sent = "operator" in stored or status.is_stalled(Reason.SCHEMA_OUTDATED)
+    is_outdated = status.is_stalled(Reason.SCHEMA_OUTDATED)
+    if consents and is_outdated and "unverifiedConsents" not in stored:
+        status = replace(status, unverified_consents=tuple(sorted(filter(is_downgrade, {*consents}))))
+    sent = "operator" in stored or is_outdated
     if consents and sent and "spentConsents" not in stored and status.history:
         status = replace(status, spent_consents=tuple(sorted(set(consents))))
     return status, invalid_fields

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.reconcile.kubernetes_store import dropped_fields
+from kafkasim.readings import Access
 from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
 from tests.kafkasim.clusters import CLUSTER_ID
 from tests.simulated import schema
@@ -110,6 +111,31 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used
         await another.work()
     assert len(rig.kafka.sent) == 1
     assert rig.api.condition("Stalled")["reason"] == "ConsentSpent"
+
+
+@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize("then", ["the schema of now", "another process"])
+async def test_a_consent_that_may_have_been_used_stays_so_where_the_server_does_not_keep_that(
+    then: str, log: bool
+) -> None:
+    """A first contact under the CRD of the release before, which knows neither of the fields that it would be in."""
+    rig = Rig(Orders(), Kafka({"metadata.version": 21}))
+    rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
+    rig.kafka.reach(Access(cluster_action=log))
+    rig.api.server.schema = older("unverifiedConsents", "logPosition")
+    for _ in range(3):
+        await rig.work()
+    assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    if then == "another process":
+        rig = Rig(rig.api, rig.kafka)
+        for _ in range(4):
+            await rig.work()
+        assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    rig.api.server.schema = schema.current()
+    for _ in range(4):
+        await rig.work()
+    assert rig.kafka.sent == []
+    assert rig.api.condition("ApprovalRequired")["reason"] == "PlanPending"
 
 
 @pytest.mark.parametrize("forgotten", [("spentConsents",), ("spentConsents", "operator")])

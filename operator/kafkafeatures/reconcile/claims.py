@@ -34,12 +34,16 @@ STRAIGHT_FOR = ON_ITS_WAY.total_seconds()
 
 
 class _Acting(Struct, frozen=True):
-    """An open step: where, and until when it may be on its way. `noted`: it was read in a status, and not sent here."""
+    """An open step: where, and until when it may be on its way. `noted`: it was read in a status, and not sent here.
+    `via`: as it was sent. `passed_on`: until when a broker may pass on one of before; no later answer ends that.
+    """
 
     cluster_id: str
     until: float
     seconds: float = 0.0
     noted: bool = False
+    via: Via | None = None
+    passed_on: float = 0.0
 
 
 class Claim(Struct, frozen=True):
@@ -110,20 +114,28 @@ class Claims:
         if claim is not None and not claim.passed:
             self._put(key, replace(claim, passed=True))
 
-    def acts(self, key: Key, *, straight: bool = False) -> None:
-        """It sends a step: until what became of that is known. `straight`: to the active controller."""
+    def acts(self, key: Key, via: Via = Via.API_SERVER) -> None:
+        """It sends a step, that way: until what became of that is known."""
         now, claim = self._monotonic(), self._claims.get(key)
         if claim is None:
             return
         # What is over is kept for a resource that is there and may still say that it is open: else it began anew.
         self._acting = {life: step for life, step in self._acting.items() if step.until > now or self._is_there(life)}
-        self._acting[key, claim.uid] = _Acting(claim.cluster_id, now + (STRAIGHT_FOR if straight else SENT_FOR))
+        before, passed_on = self._acting.get((key, claim.uid)), 0.0
+        if before is not None and before.cluster_id == claim.cluster_id:
+            passed_on = max(before.passed_on, before.until if before.via is Via.BROKER else 0.0)
+        until = max(now + (STRAIGHT_FOR if via is Via.CONTROLLER else SENT_FOR), passed_on)
+        self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
 
     def acted(self, key: Key) -> None:
-        """Nothing of it is on its way any more, whether or not its status can say so: it may be deleted by now."""
+        """What it sent last is not on its way any more, whether or not its status can say so: it may be deleted by now.
+        """
         claim = self._claims.get(key)
         if claim is not None:  # kept as over, not dropped: a watch may show the intent only now
-            self._acting[key, claim.uid] = _Acting(claim.cluster_id, self._monotonic())
+            before = self._acting.get((key, claim.uid))
+            passed_on = before.passed_on if before is not None and before.cluster_id == claim.cluster_id else 0.0
+            until = max(self._monotonic(), passed_on)
+            self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, passed_on=passed_on)
 
     def forget(self, key: Key) -> None:
         """It is gone."""

@@ -18,7 +18,7 @@ from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.api.status import EMPTY, Status, Via
+from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.events import events_between
@@ -379,7 +379,7 @@ class Controller:
             raise Conflict("the operator is shutting down; its successor continues")
 
     def _sends(self, key: Key, effect: EffectRecord) -> None:
-        self._claims.acts(key, straight=effect.via is Via.CONTROLLER)
+        self._claims.acts(key, effect.via)
         self._context.effects(effect)
 
     async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.status import Via
 from kafkafeatures.core.decide import Owner
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
@@ -126,6 +127,21 @@ def test_what_a_broker_carried_blocks_others_although_it_was_answered_and_its_re
     assert made.competing_owner(key("new"), "c") is None
 
 
+@pytest.mark.parametrize("answered", [Via.CONTROLLER, Via.BROKER])
+def test_so_it_does_once_a_later_step_was_answered_or_not_sent(answered: Via) -> None:
+    now = 0.0
+    made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"), monotonic=lambda: now)
+    made.acts(key("old"), Via.BROKER)
+    for now in (10.0, 20.0):
+        made.acts(key("old"), answered)
+        made.acted(key("old"))
+    made.forget(key("old"))
+    now = SENT_FOR - 1
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False, is_acting=True)
+    now = SENT_FOR
+    assert made.competing_owner(key("new"), "c") is None
+
+
 def test_what_another_process_left_open_blocks_once_and_not_for_ever() -> None:
     seconds = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
@@ -184,13 +200,13 @@ def test_a_step_that_a_broker_may_keep_is_waited_for_also_where_another_was_seen
     assert made.competing_owner(key("new"), "c") is None
 
 
-@pytest.mark.parametrize(("straight", "seconds"), [(True, STRAIGHT_FOR), (False, SENT_FOR)])
-def test_a_step_of_ours_whose_answer_never_came_is_waited_for_as_long(straight: bool, seconds: float) -> None:
+@pytest.mark.parametrize(("via", "seconds"), [(Via.CONTROLLER, STRAIGHT_FOR), (Via.BROKER, SENT_FOR)])
+def test_a_step_of_ours_whose_answer_never_came_is_waited_for_as_long(via: Via, seconds: float) -> None:
     now = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made = claims(old, new, monotonic=lambda: now)
-    made.acts(key("old"), straight=straight)
-    made.note({**old, "status": {**old["status"], "intents": [STRAIGHT if straight else PASSED_ON]}})
+    made.acts(key("old"), via)
+    made.note({**old, "status": {**old["status"], "intents": [{**STRAIGHT, "via": via.value}]}})
     made.forget(key("old"))
     now = seconds - 1
     assert made.competing_owner(key("new"), "c") is not None

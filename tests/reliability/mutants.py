@@ -126,7 +126,10 @@ MUTANTS: tuple[Mutant, ...] = (
          "if True else ()"),
         ("a log is accepted by any word", "resource.wanted.accepted_log != acceptance_of(seen)",
          "not resource.wanted.accepted_log"),
-        ("what lies before the reading is not asked for", "past.since_offset <= position.offset:", "True:"),
+        ("what lies before the reading is not asked for", "past.since_offset > position.offset and not depends:",
+         "past.since_offset > position.offset:"),
+        ("a restored log that went on is the same one", "past.since_offset > position.offset and not depends:",
+         "past.since_offset <= position.offset or not depends:"),
     ),
     *_of(
         "levels",
@@ -399,7 +402,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "adapters",
         "kafkafeatures/reconcile/kubernetes_store.py",
         ("fields that are dropped are kept", "        _check(dropped, status)\n", ""),
-        ("a lost id is not found out", '"spentConsents": [], "clusterId": ""', '"spentConsents": []'),
+        ("a lost id is not found out", '"unverifiedConsents": [], "clusterId": ""', '"unverifiedConsents": []'),
     ),
     *_of(
         "adapters",

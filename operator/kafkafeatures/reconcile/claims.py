@@ -128,8 +128,7 @@ class Claims:
         self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
 
     def acted(self, key: Key) -> None:
-        """What it sent last is not on its way any more, whether or not its status can say so: it may be deleted by now.
-        """
+        """What it sent last is not on its way any more, whether or not its status can say so: it may be gone by now."""
         claim = self._claims.get(key)
         if claim is not None:  # kept as over, not dropped: a watch may show the intent only now
             before = self._acting.get((key, claim.uid))

@@ -30,9 +30,10 @@ from kafkafeatures.core.restart_question import Refusal, RestartQuestion
 from kafkafeatures.core.restarts import Phase, RestartNode
 from kafkafeatures.core.snapshots import snapshots_are_newer
 from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.wanted import Driver
 from kafkafeatures.core.windows import closed_until
 from kafkafeatures.core.words import format_span
-from kafkafeatures.core.workloads import StatefulSet
+from kafkafeatures.core.workloads import Pod, StatefulSet
 
 POLL = 1.0
 """Seconds until it is looked again while a node is in flight, or waits to go."""
@@ -108,7 +109,7 @@ def levels_go_first(question: RestartQuestion) -> bool:
 class Halt(NamedTuple):
     """What stops a roll, and what it stops: `revision` of `owner`, where that is known; else everything.
 
-    `made_at`: when the pod was made that crashes on it.
+    `made_at`: when the pod was made that crashes on it, where that was not by this roll.
     """
 
     why: Stalled
@@ -159,11 +160,22 @@ def _halts(question: RestartQuestion) -> Iterator[Halt]:
     for id_, why in question.fleet.needing.items():
         if id_ not in question.flying and _restarted_before(question, id_):
             remedy = "find out why its restart did not help, then change the document or the image"
+            if question.wanted.rollout.driver is Driver.MANUAL:
+                remedy = f"restart {question.title(id_)} with a Kafka that supports it, or change the document"
             why_not = _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
             owner = question.fleet.sets.get(id_)
             yield Halt(why_not, owner, owner.update_revision if owner is not None else "")
     for crash in question.crashes:
-        yield Halt(_crashed(crash), crash.owner, crash.pod.revision, crash.pod.created_at)
+        made_at = None if _is_of_this_roll(question, crash) else crash.pod.created_at
+        yield Halt(_crashed(crash), crash.owner, crash.pod.revision, made_at)
+
+
+def _is_of_this_roll(question: RestartQuestion, crash: Crash) -> bool:
+    """Whether this roll has restarted its node: then it crashes on what is rolled out, whatever two clocks say."""
+    rollout = question.remembered.status.rollout
+    done = rollout.nodes if rollout is not None and rollout.id == question.roll_id else ""
+    ids = (id_ for id_, pod in question.fleet.pods.items() if pod.uid == crash.pod.uid)
+    return any(id_ in question.flying or holds(done, id_) for id_ in ids)
 
 
 def _crashed(crash: Crash) -> Stalled:
@@ -186,13 +198,20 @@ def _remedy(question: RestartQuestion, step: RestartNode) -> str:
             f"see `kubectl describe statefulset {owner}`; if it was scaled down, scale it up again, or unregister "
             f"{step.title} once it has no partitions"
         )
-    asks, has = question.owner_of(step.pod), question.pod_of(step.pod)
-    if asks is not None and has is not None and asks.update_revision not in ("", step.after, has.revision):
+    if _is_left_behind(question, step):
         return f"{_look(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"
     if step.pod and question.node(step.node_id) is None:  # as where no controller runs at all
         repair += "; then delete the pod: no node that answers knows this one, so the operator leaves it alone"
     return (f"{_look(step.pod)}; " if step.pod else "") + repair
+
+
+def _is_left_behind(question: RestartQuestion, step: RestartNode) -> bool:
+    """Whether the template was changed since its new pod was made."""
+    asks, has = question.owner_of(step.pod), question.pod_of(step.pod)
+    if asks is None or has is None or has.uid == step.pod_uid or has.terminating:
+        return False
+    return asks.update_revision not in ("", step.after, has.revision)
 
 
 def _look(pod: str) -> str:
@@ -386,7 +405,23 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     are = "is" if len(question.gone) == 1 else "are"
     gone = question.titles(question.gone)
     text = f"{gone} {are} unavailable; bring {gone} back: until then no node is restarted"
-    return Wait(Reason.ROLLING_NODES, text, after=2.0)
+    looks = "; ".join(look for id_ in question.gone[:NAMED] if (look := _look_of_unavailable(question, id_)))
+    return Wait(Reason.ROLLING_NODES, f"{text}; {looks}" if looks else text, after=2.0)
+
+
+def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
+    """What can be done about it; empty where its pod is not known, or stops."""
+    pod = question.fleet.pods.get(id_)
+    if pod is None or pod.terminating:
+        return ""
+    if pod.waiting:
+        return f"pod {pod.name} does not run ({told_waiting(pod)}): delete it if it does not run again by itself"
+    return f"see `kubectl logs {pod.name}`, and delete the pod if it hangs"
+
+
+def told_waiting(pod: Pod) -> str:
+    """Why its container does not run, and why it ended before."""
+    return ", ".join(dict.fromkeys(one for one in (pod.waiting, pod.ended_for) if one))
 
 
 def budget_allows(question: RestartQuestion, id_: int) -> Wait | None:
@@ -405,6 +440,8 @@ def waiting(question: RestartQuestion) -> Wait:
     late = [one for one in question.in_flight if not one.is_back] or list(question.in_flight)
     first, more = late[0], len(question.in_flight) - 1
     stable = f", and must stay so for {format_span(question.wanted.rollout.stable_for)}" if first.is_back else ""
+    if not first.is_back and _is_left_behind(question, first.step):
+        stable = f"; delete pod {first.step.pod} if it does not come back: its next one is of the current revision"
     text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")
     poll = REFUSED_POLL if first.is_asked_of_a_person else POLL
     return Wait(Reason.ROLLING_NODES, text, after=max(poll, len(question.seen.nodes) / NODES_A_SECOND))

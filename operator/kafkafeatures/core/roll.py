@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-from kafkafeatures.api.names import QUORUM_OF_ONE
+from kafkafeatures.api.names import KAFKA_VERSION, QUORUM_OF_ONE
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import ExcusedTopics
@@ -37,6 +37,7 @@ from kafkafeatures.core.restart_checks import (
     is_halted_for,
     levels_go_first,
     refusal,
+    told_waiting,
     unconfirmed,
     unread,
     waiting,
@@ -307,6 +308,8 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
         return waiting(question)
     if one.step.is_not_wanted(question.seen):
         return waiting(question)
+    if any(question.is_controller(other) for other in question.flying - {id_}):
+        return waiting(question)  # one that was stuck went meanwhile: a voter is away
     refused = refusal(FOR_ONE_DECIDED, question)
     return refused or _allowed(question, id_, one.step.consent) or Act(one.step)
 
@@ -418,6 +421,10 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     first = next((id_ for id_ in order if id_ not in question.unavailable), None)
     if first is None:
         return _of_unavailable(question, order[0])
+    if admission.allows(first):  # so it is the first of an unknown image, and not alone
+        text = f"{question.title(first)} is restarted alone, as the Kafka version of its new image is not known"
+        remedy = f"bring {question.titles(question.gone)} back, or set the template's annotation {KAFKA_VERSION}"
+        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", after=2.0)
     return _forbidden(question, first, admission.forbidding(first))
 
 
@@ -428,7 +435,7 @@ def _of_unavailable(question: RestartQuestion, id_: int) -> Wait:
         return _forbidden(question, id_, admission.forbidding(id_))
     pod, node = question.fleet.pods.get(id_), question.node(id_)
     if pod is not None and pod.waiting and (node is None or node.state is not NodeState.LIVE):
-        why = ", ".join(dict.fromkeys(one for one in (pod.waiting, pod.ended_for) if one))
+        why = told_waiting(pod)
         text = f"{question.title(id_)} is unavailable, and its pod {pod.name} does not run ({why}): it may run again by"
         remedy = "delete the pod if it does not: its next one is of the current revision"
         return Wait(Reason.ROLLING_NODES, f"{text} itself; {remedy}", after=2.0)

@@ -167,7 +167,8 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
             return Reconciliation(Act(step), 1.0, status, outcome)
         case Rejected(code, message) if isinstance(step, RestartNode):
             if not asked_before:  # else the eviction that was asked for then may still be on its way
-                status = replace(status, intents=status.intents[:-1])
+                kept = tuple(one for one in status.spent_consents if one != step.consent)
+                status = replace(status, intents=status.intents[:-1], spent_consents=kept)
             text = f"the eviction of pod {step.pod} was rejected: {message}"
             reason = _EVICTION_REJECTED.get(code)
             refused = Stalled(reason, text) if reason else Wait(Reason.WAITING_FOR_BUDGET, text, after=2.0)

@@ -401,6 +401,17 @@ def test_two_stateful_sets_with_one_image_need_one_such_node() -> None:
     assert who(rolled(after, sent(second, uid="older", stable=True))) not in (first, second)
 
 
+def test_where_such_a_node_cannot_go_alone_it_is_said_what_that_waits_for_and_how_to_do_without() -> None:
+    away = {5: replace(a_node(5), state=NodeState.FENCED)}
+    some = (row("orders", 1, 2, 3), row("others", 4, 5, 6, isr=[4, 6]))
+    told = cluster({**ROLLED_CONTROLLERS, **current(5)}, away, some, release="", image="kafka:ours")
+    message = refused(rolled(told, rollout=replace(ROLLOUT, max_parallel=MaxParallel(3))), Reason.ROLLING_NODES)
+    assert message == (
+        "broker 1 is restarted alone, as the Kafka version of its new image is not known; bring broker 5 back, or set "
+        "the template's annotation kafkafeatures.dev/kafka-version"
+    )
+
+
 # --- pods that are created one by one ---
 
 

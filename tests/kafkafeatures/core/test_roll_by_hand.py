@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import Via
+from kafkafeatures.api.status import EMPTY, RolloutStatus, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import NodeState, SourceKind, Unknown
 from kafkafeatures.core.readings import (
@@ -125,3 +125,12 @@ def test_what_a_person_was_asked_for_is_withdrawn_once_a_partition_would_not_bea
     assert why in roll.withdrawn.get(1, "")
     assert bool(why) is (1 in roll.withdrawn)
     assert (roll.in_flight == ()) is (1 in roll.withdrawn)
+
+
+def test_who_restarted_a_node_with_the_kafka_of_before_is_told_to_do_it_with_a_newer_one() -> None:
+    by_hand, raised = Rollout(Driver.MANUAL), UpdateFeature("metadata.version", 27, 30)
+    told = replace(cluster(), workloads=Unknown(SILENT))
+    begun = RolloutStatus(id=rolled(told, rollout=by_hand, changes=(raised,)).id, total=9, nodes="3002")
+    again = rolled(told, rollout=by_hand, changes=(raised,), status=replace(EMPTY, rollout=begun))
+    message = refused(again, Reason.ROLLOUT_HALTED)
+    assert message.endswith("; restart controller 3002 with a Kafka that supports it, or change the document")

@@ -26,6 +26,7 @@ from tests.kafkafeatures.core.rolls import (
     ROLLOUT,
     a_node,
     a_pod,
+    ago,
     cluster,
     current,
     fresh,
@@ -119,6 +120,19 @@ def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_some
     made_since = replace(crashed, created_at=NOW - timedelta(minutes=9))
     told = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: made_since}, away, isr)
     refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
+
+
+@pytest.mark.parametrize("restarted", ["in flight", "back for a moment"])
+def test_what_this_roll_restarted_and_crashes_holds_a_stuck_node_also_where_two_clocks_differ(restarted: str) -> None:
+    isr = tuple(replace(one, in_sync=one.isr - {1, 4}) for one in PARTITIONS)
+    bad = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
+    away = {4: replace(a_node(4), state=NodeState.GHOST)}
+    crashed = replaced(1, **CRASHES["was started again"], created_at=NOW - timedelta(minutes=11))
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad, **crashed}, away, isr)
+    flying = (sent(1),) if restarted == "in flight" else ()
+    begun = RolloutStatus(id=rolled(told).id, started_at=ago(10), total=9, nodes="" if flying else "1")
+    refused(rolled(told, *flying, status=replace(EMPTY, rollout=begun)), Reason.ROLLOUT_HALTED)
+    assert who(rolled(told, status=replace(EMPTY, rollout=replace(begun, nodes="2")))) == 4
 
 
 # --- levels ---

@@ -30,6 +30,7 @@ from tests.kafkafeatures.core.rolls import (
     a_pod,
     cluster,
     current,
+    fresh,
     refused,
     replaced,
     rolled,
@@ -161,6 +162,31 @@ def test_a_node_that_may_run_again_by_itself_is_waited_for_and_what_to_do_is_sai
     message = refused(stuck_on(of_pod), Reason.ROLLING_NODES)
     assert message.startswith(f"broker 1 is unavailable, and its pod broker-1 does not run ({of_pod['waiting']}")
     assert message.endswith("delete the pod if it does not: its next one is of the current revision")
+
+
+@pytest.mark.parametrize("of_pod", MOMENTARY.values(), ids=MOMENTARY)
+def test_what_to_do_is_said_too_where_no_second_node_may_be_away(of_pod: dict[str, Any]) -> None:
+    told = cluster({**current(*CONTROLLERS), **lasting(1, **of_pod)}, down(1), without(1))
+    message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+    assert message.startswith("broker 1 is unavailable; bring broker 1 back: until then no node is restarted; pod ")
+    assert message.endswith("delete it if it does not run again by itself")
+
+
+def test_nor_is_it_left_open_what_to_do_about_one_whose_pod_runs() -> None:
+    told = cluster(current(*CONTROLLERS, 1), down(1), without(1))
+    message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+    assert message.endswith("; see `kubectl logs broker-1`, and delete the pod if it hangs")
+    stops = cluster({**current(*CONTROLLERS), 1: a_pod(1, terminating=True)}, down(1), without(1))
+    assert refused(rolled(stops, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES).endswith("no node is restarted")
+
+
+def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_said_how_to_end_that() -> None:
+    fenced = {1: replace(fresh(1)[1], state=NodeState.FENCED)}
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad")}, fenced, without(1))
+    message = refused(rolled(told, sent(1, after="bad", minutes=90)), Reason.ROLLING_NODES)
+    assert message.startswith("broker 1 is fenced: it recovers its log, or catches up; delete pod broker-1 if it does")
+    asked = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1)}, fenced, without(1))
+    assert "delete" not in refused(rolled(asked, sent(1, minutes=90)), Reason.ROLLING_NODES)
 
 
 def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down() -> None:

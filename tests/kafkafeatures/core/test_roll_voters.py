@@ -83,6 +83,12 @@ def test_nor_one_that_was_decided_and_not_sent() -> None:
         assert isinstance(rolled(told, sent(3)).decision, Wait)
 
 
+def test_nor_while_a_controller_is_in_flight_that_was_stuck() -> None:
+    stopping = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, terminating=True)})
+    assert "broker-1 was not evicted yet" in refused(rolled(stopping, sent(1), sent(3002)), Reason.ROLLING_NODES)
+    assert who(rolled(cluster(ROLLED_CONTROLLERS), sent(1))) == 1
+
+
 def test_nor_is_a_person_asked_to_stop_one() -> None:
     told = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
     assert who(rolled(told, rollout=Rollout(Driver.MANUAL), changes=(RAISE,))) == 3002

@@ -25,7 +25,7 @@ from kafkasim.plan import TopicPlan
 from tests.kafkafeatures.reconcile.test_controller import Kafka
 from tests.kafkasim.clusters import plan
 from tests.simulated.orders import KEY, Orders
-from tests.simulated.requests import Fault, Request, refusal
+from tests.simulated.requests import Fault, Request, no_faults, refusal
 from tests.simulated.workloads import NEVER_READY, Workloads
 
 WORKLOAD = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
@@ -39,22 +39,38 @@ def host(ordinal: int) -> str:
 
 
 class Rig:
-    """Brokers 1, 2 and 3 in pods 0, 1 and 2, whose StatefulSet has got another image a moment ago."""
+    """Brokers 1, 2 and 3 in pods 0, 1 and 2, whose StatefulSet has got another image a moment ago.
 
-    def __init__(self, advertised: tuple[int, ...] = (0, 1, 2)) -> None:
+    `only_controller`: the one controller is in a pod of such a StatefulSet as well; else there are three, elsewhere.
+    """
+
+    def __init__(self, advertised: tuple[int, ...] = (0, 1, 2), *, only_controller: bool = False) -> None:
         self.api = Orders()
         self.api.edit(workload=WORKLOAD, features=LEVELS)
         self.workloads = Workloads(self.api.server)
         self.workloads.create("broker", 3, "kafka:4.2.0")
         self.workloads.budget("broker", {"app": "broker"}, maxUnavailable=1, unhealthyPodEvictionPolicy="AlwaysAllow")
         addresses = {(Role.BROKER, 1 + at): (host(ordinal), 9092) for at, ordinal in enumerate(advertised)}
-        self.kafka = Kafka({"metadata.version": 21}, replace(plan(), topics=TOPICS, addresses=addresses))
+        controllers = {3001: "4.2"} if only_controller else None
+        if only_controller:
+            addresses[Role.CONTROLLER, 3001] = ("controller-0.controller.kafka.svc.cluster.local", 9093)
+        made = plan(controllers=controllers)
+        self.kafka = Kafka({"metadata.version": 21}, replace(made, topics=TOPICS, addresses=addresses))
         for id_ in (1, 2, 3):
             pod = self.api.server.read(f"/api/v1/namespaces/kafka/pods/broker-{id_ - 1}")
             assert pod is not None
             self.kafka.world.ips[Role.BROKER, id_] = pod["status"]["podIP"]
+        if only_controller:
+            self.workloads.create("controller", 1, "kafka:4.2.0")
+            pod = self.api.server.read("/api/v1/namespaces/kafka/pods/controller-0")
+            assert pod is not None
+            self.kafka.world.ips[Role.CONTROLLER, 3001] = pod["status"]["podIP"]
+            both = {**WORKLOAD, "statefulSet": {"brokers": ["broker"], "controllers": ["controller"]}}
+            self.api.edit(workload=both)
         self.pass_time(timedelta(hours=1))
         self.workloads.set_image("broker", "kafka:4.4.0")
+        if only_controller:
+            self.workloads.set_image("controller", "kafka:4.4.0")
         self.pass_time(timedelta(seconds=10))
         self.claims = Claims(self._monotonic)
         environment = Environment(lambda: self.api.now, self._monotonic, sleep=self.kafka.sleep)
@@ -359,3 +375,22 @@ async def test_a_pod_that_somebody_else_drains_counts_against_the_budget_and_pau
     await rig.work()
     assert rig.workloads.evictions == []
     assert "Stalled" not in {one["type"] for one in rig.api.status["conditions"]}
+
+
+async def test_a_consent_is_not_used_up_by_an_eviction_that_the_api_server_rejects() -> None:
+    """The only voter of the quorum, in a pod that a budget keeps as soon as it is asked for."""
+    rig = Rig(only_controller=True)
+    rig.api.edit(consents=["quorum-of-one"])
+
+    def rejects(request: Request) -> Fault | None:
+        return Fault(refusal(429, "the budget needs it")) if request.path.endswith("/eviction") else None
+
+    rig.api.faults = rejects
+    await rig.work(1)
+    assert rig.api.condition("Reconciling")["reason"] == "WaitingForBudget"
+    assert not rig.api.status.get("intents")
+    assert not rig.api.status.get("spentConsents")
+    rig.api.faults = no_faults
+    await rig.work(1)
+    assert rig.workloads.evictions == ["controller-0"]
+    assert rig.api.status["spentConsents"] == ["quorum-of-one"]

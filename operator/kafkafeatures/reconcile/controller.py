@@ -350,7 +350,7 @@ class Controller:
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
             known.settled = _Settled(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = _is_held_back(last.decision, last.status)
-        if held_back or all(intent.kind != RestartNode.kind for intent in last.status.intents):
+        if held_back or all(one.kind != RestartNode.kind for one in last.status.intents):
             cluster.release_partitions(at_once=held_back)
         if rests:
             await cluster.release_idle_connections()
@@ -409,9 +409,9 @@ class Controller:
             often = min(check_every, LOOKS_WITHIN) if last.status.soak_started_at else check_every
             return _Pause("done" if isinstance(last.decision, Done) else "held", often)
         first = last.requeue_after or 2.0
-        known.pace.rolling = False
-        if resource.wanted.rollout.driver is not Driver.NONE and last.status.intents:
-            known.pace.rolling = True  # nodes are in flight: each second counts, unless somebody has to act first
+        in_flight = any(one.kind == RestartNode.kind for one in last.status.intents)
+        known.pace.rolling = in_flight and resource.wanted.rollout.driver is not Driver.NONE
+        if known.pace.rolling:  # each second counts, unless somebody has to act first
             return _Pause("waiting", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
         reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
         longest = first if reason is Reason.SOAKING else max(first, min(check_every, SLOWEST_WAIT))

@@ -1,8 +1,14 @@
-"""A change that the active controller rejects: how often it is sent again, and how often that is written."""
+"""A change that the active controller rejects: how often it is sent again, and how often that is written. And one of
+which it is never known what came of it: how often it is looked at.
+"""
 
 from __future__ import annotations
 
-from kafkafeatures.core.steps import Rejected
+from collections.abc import Sequence
+
+import pytest
+
+from kafkafeatures.core.steps import DryRun, DryRunUnavailable, OutcomeUnknown, Rejected, UpdateFeature
 from tests.kafkafeatures.reconcile.test_controller import Rig
 from tests.simulated.orders import Orders
 
@@ -36,3 +42,26 @@ async def test_what_is_rejected_while_the_cluster_changes_all_the_time_is_sent_a
     sent, writes = await hour_of_rejections(rig)
     assert sent <= 15  # later and later, up to ten minutes
     assert writes <= 2 * sent + 1
+
+
+@pytest.mark.parametrize("driver", ["None", "Manual"])
+async def test_a_change_whose_outcome_is_never_known_is_looked_at_twice_a_minute_whoever_restarts_nodes(
+    driver: str,
+) -> None:
+    rig = Rig(Orders())
+    rig.api.edit(workload={"driver": driver})
+    rig.kafka.outcomes = [OutcomeUnknown("EOF")]
+    validate = rig.kafka.validate
+
+    async def denied(changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
+        """Only the change that was sent was still allowed."""
+        return DryRunUnavailable("grant ALTER", rights=True) if directly else await validate(changes)
+
+    rig.kafka.validate = denied  # type: ignore[method-assign]
+    looks = 0
+    while rig.seconds < 3600:
+        await rig.work()
+        looks += 1
+    assert looks < 150
+    assert rig.api.writes < 5
+    assert "grant ALTER" in rig.api.condition("Ready")["message"]

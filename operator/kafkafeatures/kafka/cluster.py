@@ -240,7 +240,7 @@ class Cluster:
                 leader[1].epoch,
                 cluster_id=self._log.leaders.cluster_id,
                 timeout=self._settings.request_timeout,
-                until=self._as_read.image.former_levels.since_offset,
+                until=self._levels.since_offset,
             )
             found = await moves_between(source, offset, epoch, monotonic=self._environment.monotonic)
             if isinstance(found, KafkaError):

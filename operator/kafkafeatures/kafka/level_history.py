@@ -30,6 +30,11 @@ class LevelHistory:
     def __init__(self) -> None:
         self._known: tuple[str, FormerLevels, int] | None = None  # of which cluster; up to which offset
 
+    @property
+    def since_offset(self) -> int:
+        """From where on all moves are known, of the last reading."""
+        return self._known[1].since_offset if self._known is not None else 0
+
     def complete(self, log: LogReading, cluster_id: str | Failure) -> LogReading:
         """The reading, with what is known from earlier ones."""
         finalized, offset = log.image.finalized, log.image.offset

@@ -12,7 +12,7 @@ import pytest
 
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.readings import Failure, LogReading, Role
+from kafkafeatures.core.readings import EarlierMoves, Failure, LogReading, Role
 from kafkafeatures.kafka import cluster as module
 from kafkafeatures.kafka.batch_heads import end_of
 from kafkafeatures.kafka.cluster import Cluster
@@ -57,6 +57,25 @@ async def test_a_look_at_a_cluster_to_which_nothing_happened_costs_two_requests_
             assert await cluster.unchanged()
             assert requests(metrics) - before == {"Fetch": 1, "DescribeQuorum": 1}
         assert aside == []
+
+
+async def test_each_leader_is_asked_once_whether_its_log_ever_had_a_position() -> None:
+    async with served(plan()) as server:
+        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        metrics = Metrics()
+        async with Cluster(ClusterSettings(brokers), recorder=metrics) as cluster:
+            log = (await cluster.read()).log
+            assert isinstance(log, LogReading)
+            for offset, epoch, restored in ((log.image.offset, log.leader_epoch, False), (log.image.offset, 77, True)):
+                for fetched in (1, 0):
+                    before = requests(metrics)
+                    assert await cluster.moves_since(offset, epoch) == EarlierMoves(restored=restored)
+                    assert (requests(metrics) - before)["Fetch"] == fetched
+            await server.act(lambda world: world.stop(Role.CONTROLLER, world.active or 0))
+            await cluster.read()
+            before = requests(metrics)
+            assert await cluster.moves_since(log.image.offset, 77) == EarlierMoves(restored=True)
+            assert (requests(metrics) - before)["Fetch"] == 1
 
 
 async def test_the_log_that_is_followed_is_recorded_byte_for_byte_over_the_connection_that_is_there(

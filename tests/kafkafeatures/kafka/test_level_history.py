@@ -34,7 +34,9 @@ def test_a_log_that_is_read_anew_from_a_snapshot_keeps_its_past() -> None:
     history = LevelHistory()
     assert history.complete(reading(100, FROM_THE_BEGINNING), "a").image.former_levels == FROM_THE_BEGINNING
     assert history.complete(reading(120, FROM_A_SNAPSHOT), "a").image.former_levels == FROM_THE_BEGINNING
+    assert history.since_offset == FROM_THE_BEGINNING.since_offset  # nothing before that reading has to be read
     assert history.complete(reading(140, FormerLevels({}, 130, 90)), "a").image.former_levels.since_offset == 130
+    assert history.since_offset == 130
 
 
 def test_another_cluster_and_a_log_that_went_back_have_none() -> None:

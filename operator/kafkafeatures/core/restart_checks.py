@@ -380,7 +380,9 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
     ):
         if count:
             found = f"{format_partitions(count, names)} {one if count == 1 else several}"
-            return Wait(Reason.ROLLING_NODES, f"{found}; no node is restarted until that has passed", after=2.0)
+            back = f"; bring {question.titles(question.gone)} back" if question.gone else ""
+            text = f"{found}; no node is restarted until that has passed{back}{_looks(question)}"
+            return Wait(Reason.ROLLING_NODES, text, after=2.0)
     return None
 
 
@@ -405,8 +407,12 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     are = "is" if len(question.gone) == 1 else "are"
     gone = question.titles(question.gone)
     text = f"{gone} {are} unavailable; bring {gone} back: until then no node is restarted"
-    looks = "; ".join(look for id_ in question.gone[:NAMED] if (look := _look_of_unavailable(question, id_)))
-    return Wait(Reason.ROLLING_NODES, f"{text}; {looks}" if looks else text, after=2.0)
+    return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0)
+
+
+def _looks(question: RestartQuestion) -> str:
+    """What can be done about the first brokers that are away."""
+    return "".join(f"; {look}" for id_ in question.gone[:NAMED] if (look := _look_of_unavailable(question, id_)))
 
 
 def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:

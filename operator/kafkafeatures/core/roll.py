@@ -447,16 +447,21 @@ def _of_unavailable(question: RestartQuestion, id_: int) -> Wait:
     return Wait(Reason.ROLLING_NODES, text + look, after=2.0)
 
 
-_FORBIDS: Mapping[Why, str] = {
-    Why.AT_MIN_ISR: "would be left with fewer in-sync replicas than min.insync.replicas",
-    Why.REASSIGNING: "are being reassigned",
-    Why.UNDER_REPLICATED: "are under-replicated",
-    Why.REPLICA_IN_FLIGHT: "have a replica on a node that is in flight or unavailable",
+_FORBIDS: Mapping[Why, tuple[str, str, str]] = {
+    Why.AT_MIN_ISR: ("would be", "would be", "left with fewer in-sync replicas than min.insync.replicas"),
+    Why.REASSIGNING: ("is", "are", "being reassigned"),
+    Why.UNDER_REPLICATED: ("is", "are", "under-replicated"),
+    Why.REPLICA_IN_FLIGHT: ("has", "have", "a replica on a node that is in flight or unavailable"),
 }
+"""Of one partition, of several, and the rest."""
 
 
 def _forbidden(question: RestartQuestion, id_: int, found: Forbidding | None) -> Wait:
-    partitions = f"{format_partitions(found.count, found.names)} {_FORBIDS[found.why]}" if found else "not known why"
+    partitions = "not known why"
+    if found is not None:
+        one, several, rest = _FORBIDS[found.why]
+        named = format_partitions(found.count, found.names)
+        partitions = f"{named} {one if found.count == 1 else several} {rest}"
     away = question.titles(question.unavailable)
     message = f"{question.title(id_)} cannot be restarted now: {partitions}{f'; unavailable: {away}' * bool(away)}"
     remedy = f"bring {away} back" if away else "bring the other replicas back in sync"

@@ -15,7 +15,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.roll import Roll
-from kafkafeatures.core.wanted import MaxParallel, Window
+from kafkafeatures.core.wanted import Availability, MaxParallel, Window
 from kafkafeatures.core.workloads import Pod
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import Row, row
@@ -178,6 +178,31 @@ def test_nor_is_it_left_open_what_to_do_about_one_whose_pod_runs() -> None:
     assert message.endswith("; see `kubectl logs broker-1`, and delete the pod if it hangs")
     stops = cluster({**current(*CONTROLLERS), 1: a_pod(1, terminating=True)}, down(1), without(1))
     assert refused(rolled(stops, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES).endswith("no node is restarted")
+
+
+def test_partitions_that_lack_a_broker_are_told_with_what_to_do_about_it() -> None:
+    some = (row("busy", 1, 2, 3, isr=[2]), *without(1))
+    told = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), some)
+    message = refused(rolled(told), Reason.ROLLING_NODES)
+    assert message == (
+        "1 partition (busy-0) is below min.insync.replicas; no node is restarted until that has passed; bring broker 1 "
+        "back; pod broker-1 does not run (CrashLoopBackOff, OOMKilled): delete it if it does not run again by itself"
+    )
+    excused = replaced(1, ready=False)
+    coming = cluster({**current(*CONTROLLERS), **excused}, down(1), some)
+    assert refused(rolled(coming, sent(1)), Reason.ROLLING_NODES).endswith("until that has passed")
+
+
+def test_one_partition_that_forbids_a_restart_is_told_in_the_singular() -> None:
+    some = (row("busy", 1, 2, 3, isr=[1, 2]),)
+    message = refused(rolled(cluster(current(*CONTROLLERS, 3, 4, 5, 6), partitions=some)), Reason.ROLLING_NODES)
+    assert "1 partition (busy-0) would be left" in message
+    low = replace(ROLLOUT, availability=Availability.NO_UNDER_REPLICATED)
+    some = (row("busy", 1, 2, 3, 4, isr=[1, 2, 3]),)
+    message = refused(
+        rolled(cluster(current(*CONTROLLERS, 4, 5, 6), partitions=some), rollout=low), Reason.ROLLING_NODES
+    )
+    assert "1 partition (busy-0) is under-replicated" in message
 
 
 def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_said_how_to_end_that() -> None:

@@ -9,6 +9,11 @@ from kafkafeatures.kafka.wire.connection import Connection
 from tests.e2e.rig.kubernetes.binaries import PACKAGES, install_packages, run
 
 
+def install_iptables() -> None:
+    """It may take a minute: before anything that must not wait."""
+    install_packages({"iptables": PACKAGES["iptables"]})
+
+
 class Link(NamedTuple):
     """A TCP connection on loopback, by its ports."""
 
@@ -22,7 +27,6 @@ class Link(NamedTuple):
 
     def cut(self) -> None:
         """What the client sends from now on is lost."""
-        install_packages({"iptables": PACKAGES["iptables"]})
         run("iptables", "-w", "-I", *self._rule)
 
     def heal(self) -> None:

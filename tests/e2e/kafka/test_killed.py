@@ -24,7 +24,7 @@ from kafkafeatures.kafka.errors import KafkaError
 from kafkafeatures.kafka.level_history import moves_between
 from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 from tests.e2e.kafka.cli import KAFKAFEATURES, run, write_document
-from tests.e2e.kafka.cut import Link
+from tests.e2e.kafka.cut import Link, install_iptables
 from tests.e2e.kafka.wire import feature_records, meddle, send
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
@@ -130,6 +130,7 @@ def test_what_a_network_kept_never_arrives_and_one_that_was_killed_is_waited_for
 @pytest.fixture
 def cut() -> Iterator[list[Link]]:
     """Those that are."""
+    install_iptables()
     links: list[Link] = []
     yield links
     for link in links:
@@ -140,6 +141,7 @@ def cut_off(cut: list[Link], document: Path, *how: str) -> None:
     """`apply` to its end, with its first change lost on the way; the connection is still cut."""
     command = [sys.executable, str(CUT), str(document), *how]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout, f"nothing was sent: {done.stderr}"
     client, node = map(int, done.stdout.splitlines()[0].split())
     cut.append(Link(client, node))
     assert done.returncode == (-signal.SIGKILL if how else 0), done.stderr

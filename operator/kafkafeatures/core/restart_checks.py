@@ -21,6 +21,7 @@ from kafkafeatures.core.excuses import MOST_MARKS, told
 from kafkafeatures.core.migrations import no_migration_is_open
 from kafkafeatures.core.node_sets import holds
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, Node, Unknown
+from kafkafeatures.core.ordinals import awaited_below
 from kafkafeatures.core.plan import undo_of
 from kafkafeatures.core.pods import Awaited, PodWithoutNode
 from kafkafeatures.core.readings import FailureKind, Role
@@ -194,6 +195,11 @@ def _remedy(question: RestartQuestion, step: RestartNode) -> str:
     seen = question.seen.workloads
     if step.pod and isinstance(seen, Known) and seen.value.pod(step.pod) is None:
         owner = step.pod.rpartition("-")[0]
+        sets = (one for one in seen.value.stateful_sets if one.name == owner)
+        awaited = next((found for one in sets if (found := awaited_below(one, step.pod))), "")
+        if awaited:
+            policy = f"StatefulSet {owner} has podManagementPolicy OrderedReady"
+            return f"{policy}, and Kubernetes does not create the pod before {awaited}"
         return (
             f"see `kubectl describe statefulset {owner}`; if it was scaled down, scale it up again, or unregister "
             f"{step.title} once it has no partitions"

@@ -438,3 +438,20 @@ def test_nor_one_below_another_that_is_on_its_way_and_was_not_created_yet() -> N
     assert rolled(stopping).fleet.out_of_order == {}
     back = ordered({**current(1, 2, 3), 6: replace(a_pod(6, revision=NEW, ready=False), uid="another")})
     assert rolled(back, sent(6)).fleet.out_of_order == {}
+
+
+def test_of_a_pod_that_is_not_created_again_it_is_said_which_pod_has_to_be_ready_before() -> None:
+    told = ordered(current(*BROKERS))
+    controllers, brokers = workloads_of(told).stateful_sets
+    pods = tuple(replace(one, ready=one.name != "broker-2") for one in brokers.pods if one.name != "broker-3")
+    lacking = with_workloads(told, stateful_sets=(controllers, replace(brokers, pods=pods)))
+    message = refused(rolled(lacking, sent(3, minutes=60)), Reason.ROLLOUT_HALTED)
+    assert (
+        "pod broker-3 was not created again yet; StatefulSet broker has podManagementPolicy OrderedReady, and "
+        "Kubernetes does not create the pod before pod broker-2 is ready; repair pod broker-2"
+    ) in message
+    parallel = replace(brokers, pods=pods, is_ordered=False)
+    message = refused(
+        rolled(with_workloads(told, stateful_sets=(controllers, parallel)), sent(3, minutes=60)), Reason.ROLLOUT_HALTED
+    )
+    assert "if it was scaled down" in message

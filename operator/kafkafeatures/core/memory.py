@@ -114,6 +114,8 @@ def with_result(
     by_hand = isinstance(step, RestartNode) and not step.pod  # each is told to whom it was asked of
     if result in (Result.APPLIED, Result.CORRECTED) or by_hand or not repeats:
         history = (*history, entry)
+    elif entry.via:  # from now on a broker may pass it on once more
+        history = (*history[:-1], entry)
     rollout = status.rollout
     if restarted and result is Result.APPLIED and rollout is not None:
         seconds, others = int(age_of(ended.stopping_since or ended.at).total_seconds()), rollout.restarted

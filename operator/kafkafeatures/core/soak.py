@@ -165,7 +165,10 @@ def _why_anew(
     if not set(changes) <= set(before.changes):
         return "the level that it is for was changed"  # of another one nobody knows since when every node has held it
     if monotonic - before.looked > LONGEST_GAP:
-        return f"the cluster was not observed for {monotonic - before.looked:.0f} s"
+        return (
+            f"the cluster was not observed for more than {LONGEST_GAP:.0f} s; if this repeats, give the operator more "
+            "CPU and check how long Kafka and the API server take to answer"
+        )
     for node in observation.nodes:
         known, now = before.processes.get(node.id), _process(node)
         if known is None:

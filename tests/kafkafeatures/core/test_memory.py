@@ -25,3 +25,15 @@ def test_one_act_that_has_ended_closes_its_own_intent_and_no_other(result: Resul
     after = with_result(before, ended, result, at=AT, age_of=lambda _: timedelta(0))
     assert after.intents == (other.to_intent(), unknown)
     assert [one.action for one in after.history] == ["group.version 0 -> 1"]
+
+
+@pytest.mark.parametrize(("via", "told_of"), [(Via.BROKER, "the last time"), (Via.CONTROLLER, "the first time")])
+def test_what_is_rejected_again_and_again_is_told_once_and_of_a_broker_as_of_the_last_time(
+    via: Via, told_of: str
+) -> None:
+    """A broker may pass on each of them once more, for as long as it keeps one."""
+    status, later = EMPTY, Stamp("2026-01-02T03:14:05Z")
+    for at in (AT, later):
+        sent = InFlight(UpdateFeature("group.version", 0, 1), at, via)
+        status = with_result(status, sent, Result.REJECTED, at=at, age_of=lambda _: timedelta(0), message="no")
+    assert [one.at for one in status.history] == [later if told_of == "the last time" else AT]

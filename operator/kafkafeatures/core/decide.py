@@ -209,7 +209,7 @@ def _unsettled(steps: tuple[Step | UnknownStep, ...], why: str) -> Wait | Stalle
     return Wait(
         Reason.VERIFYING,
         f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice; "
-        "a request that a broker passed on is waited for 5 minutes" + (f"; {why}" if why else ""),
+        "a request that a broker forwarded is waited for 5 minutes" + (f"; {why}" if why else ""),
         after=1.0,
     )
 
@@ -219,11 +219,10 @@ def _passed_on(change: UpdateFeature, memory: Memory) -> Wait | None:
     left = BROKER_KEEPS - memory.passed_on.get(change.feature, BROKER_KEEPS)
     if left <= timedelta(0):
         return None
-    minutes = -(-left // timedelta(minutes=1))
     return Wait(
         Reason.VERIFYING,
-        f"a broker passed on the last change of {change.feature}, and may do so again; {change} waits {minutes} min; "
-        "changes that can be sent to the active controller itself (bootstrapControllers) need no such wait",
+        f"a broker forwarded the last change of {change.feature}, and may do so again for 5 minutes; {change} is sent "
+        "after that; changes that can be sent to the active controller itself (bootstrapControllers) need no such wait",
         after=min(left.total_seconds(), LOOK_AGAIN),
     )
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Intent, Result, Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.restarts import RestartNode
 
@@ -86,6 +87,8 @@ def _results(before: Status, after: Status) -> Iterator[EventRecord]:
         if entry in known:
             known.remove(entry)
             continue
+        if entry.result == Result.REJECTED and any(replace(one, at=entry.at) == entry for one in known):
+            continue  # once more
         restart = entry.kind == RestartNode.kind
         reason, warning = (_OF_RESTARTS if restart else _RESULTS).get(entry.result, ("", False))
         if reason:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import (
     EMPTY,
     HistoryEntry,
@@ -77,6 +78,15 @@ def test_each_end_of_an_update_is_told_by_what_came_of_it() -> None:
     assert [one.warning for one in found.values()] == [False, False, True]
     assert all(": why" in note for note in found)
     assert reasons(Status(history=history[:3]), Status(history=history[1:3])) == []  # the oldest fell out
+
+
+def test_a_rejection_is_told_once_however_often_it_comes() -> None:
+    first = ended("Rejected", "f 0 -> 1", "why")
+    again = replace(first, at=Stamp("2026-01-02T04:04:05Z"))
+    assert reasons(Status(history=(first,)), Status(history=(again,))) == []
+    assert reasons(Status(history=(first,)), Status(history=(replace(again, message="no"),))) == [
+        "FeatureUpdateRejected"
+    ]
 
 
 RESTART = RestartNode(3, "broker 3", "orders-3", "uid-3")

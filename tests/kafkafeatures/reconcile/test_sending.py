@@ -197,7 +197,7 @@ def test_what_a_broker_passed_on_and_may_pass_on_again_is_not_taken_back_meanwhi
     assert "a broker forwarded the last change of share.version" in last.decision.message
     told = last.decision.message
     clock.wait(30)
-    assert again().decision.message == told  # it is not written again each minute
+    assert getattr(again().decision, "message", "") == told  # it is not written again each minute
     assert cluster.levels["share.version"] == 1
     assert not store.status.get("spentConsents")
     clock.wait(31)

@@ -104,10 +104,13 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def unconfirmed(self) -> Mapping[int, Stamp]:
-        """Nodes of which it is not certain which pod is theirs, and since when."""
+        """Nodes of which it is not certain which pod is theirs, and since when. First those that all others wait for: a
+        status has room for few.
+        """
         rollout, now = self.remembered.status.rollout, self.remembered.now.astimezone(UTC)
         known = {one.node_id: one.since for one in rollout.unconfirmed} if rollout is not None else {}
-        nodes = (one.node.id for one in self.fleet.waits if one.node is not None)
+        waits = sorted(self.fleet.waits, key=lambda one: one.is_alone)
+        nodes = (one.node.id for one in waits if one.node is not None)
         return {id_: known.get(id_) or Stamp(f"{now:%Y-%m-%dT%H:%M:%SZ}") for id_ in nodes}
 
     @cached_property

@@ -82,7 +82,7 @@ def _waiting(
     """With what is waited for, and since when that has been the same."""
     told = _told(decision)
     since = before.waiting_since if before is not None and before.waiting_for == told else None
-    unconfirmed = tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted(roll.unconfirmed.items())[:MOST])
+    unconfirmed = tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*roll.unconfirmed.items()][:MOST]))
     return replace(status, waiting_for=told, waiting_since=(since or now) if told else None, unconfirmed=unconfirmed)
 
 

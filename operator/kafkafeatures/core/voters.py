@@ -36,7 +36,8 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
     more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
     message = f"no node is restarted while a voter is missing: {question.title(voter)} {why}{more}"
     pod = question.fleet.pods.get(voter)
-    look = f"see `kubectl logs {pod.name}`; " if pod is not None else ""
+    delete = ", and delete the pod if it does not run again by itself" if pod is not None and pod.waiting else ""
+    look = f"see `kubectl logs {pod.name}`{delete}; " if pod is not None else ""
     remedy = f"{look}bring {question.title(voter)} back, or remove it from the quorum if it no longer exists"
     nodes = tuple(node for one in missing for node in question.nodes(one))
     blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=nodes)

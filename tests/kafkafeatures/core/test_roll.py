@@ -455,3 +455,15 @@ def test_of_a_pod_that_is_not_created_again_it_is_said_which_pod_has_to_be_ready
         rolled(with_workloads(told, stateful_sets=(controllers, parallel)), sent(3, minutes=60)), Reason.ROLLOUT_HALTED
     )
     assert "if it was scaled down" in message
+
+
+def test_since_when_a_controller_has_not_confirmed_its_id_is_remembered_however_many_brokers_have_not_either() -> None:
+    """Else the message would be another one at each look."""
+    roll = rolled(cluster(None, {id_: replace(a_node(id_), proved_at="") for id_ in (*CONTROLLERS, *BROKERS)}))
+    assert roll.decision is not None
+    status = rollout_status(roll, roll.decision, None, ago(0))
+    assert status is not None
+    kept = [one.node_id for one in status.unconfirmed]
+    assert {*CONTROLLERS} < {*kept}
+    assert kept == sorted(kept)
+    assert len(kept) == 8

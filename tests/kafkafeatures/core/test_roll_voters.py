@@ -76,6 +76,7 @@ def test_no_broker_is_stopped_while_a_voter_is_missing_which_is_named_with_what_
     assert (blocker.kind, [node.id for node in blocker.nodes]) == (BlockerKind.QUORUM, [3002])
     assert blocker.remedy in decision.message
     assert "kubectl logs controller-3002" in blocker.remedy
+    assert ("delete the pod if it does not run" in blocker.remedy) is ("does not run" in said)
 
 
 def test_nor_one_that_was_decided_and_not_sent() -> None:

@@ -199,7 +199,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a decided restart is not asked again", "refused = refusal(FOR_ONE_DECIDED, question)", "refused = None"),
         ("who is away is not counted for a quorum", "down = (question.flying | question.unavailable) - {id_}",
          "down = frozenset[int]()"),
-        ("a stuck node goes whatever it holds", "    if _nothing_is_led(question.seen):\n        return True",
+        ("a stuck node goes whatever it holds", "    if question.seen.nothing_is_led:\n        return True",
          "    if True:\n        return True"),
         ("a stuck node goes to what halted the roll", "if not is_halted_for(question, id_) and _stuck_may_go(",
          "if _stuck_may_go("),

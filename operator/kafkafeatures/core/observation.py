@@ -252,6 +252,16 @@ class Observation(Struct, frozen=True):
         return Failure(FailureKind.STALE, "DescribeQuorum", message)
 
     @property
+    def nothing_is_led(self) -> bool:
+        """Whether every broker is fenced by the metadata log, which is read only with evidence of a majority: no
+        partition has a leader then. The state of a combined node does not tell whether it is, where it does not answer.
+        """
+        fenced = (NodeState.FENCED, NodeState.GHOST, NodeState.REFUSED)
+        is_told = self.source.kind is SourceKind.METADATA_LOG and isinstance(self.finalized, Known)
+        brokers = (node for node in self.nodes if Role.BROKER in node.roles)
+        return is_told and all(node.state in fenced and Role.CONTROLLER not in node.roles for node in brokers)
+
+    @property
     def shows_levels(self) -> bool:
         """Whether the finalized levels are known for certain: a broker that is cut off shows those of before."""
         return isinstance(self.finalized, Known) and (self.in_zookeeper_mode or self.no_quorum is None)

@@ -23,7 +23,7 @@ from kafkafeatures.core import planner
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.decisions import Act, Stalled, Wait
 from kafkafeatures.core.migrations import no_migration_is_open
-from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.quorum import may_restart, next_controller
 from kafkafeatures.core.readings import FailureKind, Role
@@ -326,7 +326,7 @@ def _stuck_may_go(question: RestartQuestion, id_: int) -> bool:
     others = question.flying - {id_}
     if is_controller and not no_quorum and any(question.is_controller(one) for one in others):
         return False
-    if _nothing_is_led(question.seen):
+    if question.seen.nothing_is_led:
         return True
     if window_is_open(question) is not None:
         return False
@@ -340,16 +340,6 @@ def _stuck_may_go(question: RestartQuestion, id_: int) -> bool:
 
 def _admission_of_stuck(question: RestartQuestion) -> Admission | None:
     return question.admission(availability=Availability.RESPECT_MIN_ISR)
-
-
-def _nothing_is_led(seen: Observation) -> bool:
-    """Whether every broker is fenced by the metadata log, which is read only with evidence of a majority: no partition
-    has a leader then. The state of a combined node does not tell whether it is, where it does not answer.
-    """
-    fenced = (NodeState.FENCED, NodeState.GHOST, NodeState.REFUSED)
-    is_told = seen.source.kind is SourceKind.METADATA_LOG and isinstance(seen.finalized, Known)
-    brokers = (node for node in seen.nodes if Role.BROKER in node.roles)
-    return is_told and all(node.state in fenced and Role.CONTROLLER not in node.roles for node in brokers)
 
 
 def _allowed(question: RestartQuestion, id_: int, given: str = "") -> Wait | Stalled | None:

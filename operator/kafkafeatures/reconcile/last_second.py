@@ -39,7 +39,7 @@ async def why_not_now(
     `kept`: the status with the intent, as it was written. `asked_before`: the intent is one of before, which may have
     been sent.
     """
-    step, read_at = sent.step, None
+    step, read_at, at_any_time = sent.step, None, False
     if isinstance(step, RestartNode) and step.pod:
         # Of a new one: as if nothing had been begun, so that every check is made that was made before.
         before = kept if asked_before else _without(kept, sent)
@@ -47,12 +47,12 @@ async def why_not_now(
         refused = _decided_otherwise(again, step)
         if refused is not None or isinstance(again, Unread):
             return refused
-        read_at = again.read_at
+        read_at, at_any_time = again.read_at, again.observation.nothing_is_led
     try:
         resource = await context.store.read_again()
     except NotReadable as error:
         return _wait(str(error))
-    return _changed(found.resource, resource, sent) or too_late(context, found, read_at)
+    return _changed(found.resource, resource, sent) or too_late(context, found, read_at, at_any_time=at_any_time)
 
 
 def _without(kept: Status, sent: InFlight) -> Status:
@@ -83,8 +83,13 @@ def _changed(before: Resource, now: Resource, sent: InFlight) -> Refusal | None:
     return None
 
 
-def too_late(context: ReconcileContext, found: Evaluation, read_at: float | None) -> Refusal | None:
-    """What has to hold at this very moment; nothing is waited for here any more."""
+def too_late(
+    context: ReconcileContext, found: Evaluation, read_at: float | None, *, at_any_time: bool = False
+) -> Refusal | None:
+    """What has to hold at this very moment; nothing is waited for here any more.
+
+    `at_any_time`: no partition has a leader, so a restart was decided on that waits for no window.
+    """
     task = asyncio.current_task()
     if context.is_stopping() or (task is not None and task.cancelling()):
         return _wait("this process is shutting down; its successor continues")
@@ -93,7 +98,7 @@ def too_late(context: ReconcileContext, found: Evaluation, read_at: float | None
         owned = owned_by(context.competing_owner(cluster_id.value))
         if owned is not None:
             return owned
-    if windows and (opens := closed_until(windows, context.now())) is not None:
+    if windows and not at_any_time and (opens := closed_until(windows, context.now())) is not None:
         at = opens.isoformat(timespec="minutes")
         return Wait(Reason.WAITING_FOR_WINDOW, f"the window of spec.rollout has closed; the next opens at {at}", AGAIN)
     if read_at is not None and context.monotonic() - read_at > FRESH:

@@ -394,3 +394,21 @@ async def test_a_consent_is_not_used_up_by_an_eviction_that_the_api_server_rejec
     await rig.work(1)
     assert rig.workloads.evictions == ["controller-0"]
     assert rig.api.status["spentConsents"] == ["quorum-of-one"]
+
+
+async def test_where_every_broker_is_down_those_that_are_stuck_are_evicted_outside_the_windows_too() -> None:
+    rig = Rig()
+
+    def cannot_be_pulled(pod: dict[str, Any]) -> None:
+        waiting = {"name": "kafka", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+        not_ready = [{"type": "Ready", "status": "False"}]
+        pod["status"].update(phase="Pending", conditions=not_ready, containerStatuses=[waiting])
+
+    for id_ in (1, 2, 3):
+        rig.kafka.world.stop(Role.BROKER, id_, kill=True)
+        rig.workloads.change_pod(f"broker-{id_ - 1}", cannot_be_pulled)
+    rig.kafka.world.advance(rig.kafka.world.now_ms + 60_000)
+    hour = (rig.api.now.hour + 6) % 24
+    rig.api.edit(rollout={"windows": [{"schedule": f"0 {hour} * * *", "duration": "10m"}]})
+    await rig.work()
+    assert rig.workloads.evictions == ["broker-0", "broker-1", "broker-2"]

@@ -28,6 +28,7 @@ from kafkafeatures.core.observation import Known, Node, NodeState, Observation, 
 from kafkafeatures.core.plan import HASH_SHOWN, Plan, changes_between, plan_of, undo_of
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
+from kafkafeatures.core.settling import Open
 from kafkafeatures.core.soak import LOOK_AGAIN, Soak
 from kafkafeatures.core.stages import pods_in
 from kafkafeatures.core.steps import (
@@ -131,7 +132,7 @@ def decide(
     *,
     proposal: Proposal | None = None,
     unsettled: tuple[Step | UnknownStep, ...] = (),
-    why_open: str = "",
+    why_open: Open | None = None,
     verdict: DryRun | None = None,
     owner: Owner | None = None,
     soak: Soak | None = None,
@@ -197,7 +198,7 @@ def decide(
     )
 
 
-def _unsettled(steps: tuple[Step | UnknownStep, ...], why: str) -> Wait | Stalled:
+def _unsettled(steps: tuple[Step | UnknownStep, ...], still: Open | None) -> Wait | Stalled:
     """Nothing else is sent before it is known what became of what was."""
     unknown = [step.intent.kind or "an intent without a kind" for step in steps if isinstance(step, UnknownStep)]
     if unknown:
@@ -206,12 +207,11 @@ def _unsettled(steps: tuple[Step | UnknownStep, ...], why: str) -> Wait | Stalle
             f"status.intents contains {', '.join(unknown)}, which this release cannot read; run the release that "
             "wrote it, or remove the intent once you know its outcome",
         )
-    return Wait(
-        Reason.VERIFYING,
+    text = (
         f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice; "
-        "a request that a broker forwarded is waited for 5 minutes" + (f"; {why}" if why else ""),
-        after=1.0,
+        "a request that a broker forwarded is waited for 5 minutes" + (f"; {still.why}" if still and still.why else "")
     )
+    return Stalled(Reason.NOT_AUTHORIZED, text) if still and still.rights else Wait(Reason.VERIFYING, text, after=1.0)
 
 
 def _passed_on(change: UpdateFeature, memory: Memory) -> Wait | None:

@@ -44,6 +44,9 @@ class Sent(Struct, frozen=True):
 
 
 class Open(Struct, frozen=True):
-    """What became of a step cannot be told yet. `why`: what is missing, for people; empty where time shows it."""
+    """What became of a step cannot be told yet. `why`: what is missing, for people; empty where time shows it.
+    `rights`: somebody has to grant a right before.
+    """
 
     why: str = ""
+    rights: bool = False

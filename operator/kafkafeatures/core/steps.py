@@ -298,7 +298,7 @@ class DryRunUnavailable(Struct, frozen=True):
 DryRun = DryRunAccepted | DryRunRejected | DryRunUnavailable
 
 
-def why_unjudged(dry_run: DryRun | None) -> str:
+def why_unjudged(dry_run: DryRun | None) -> Open:
     """Why it does not prove that the active controller has done all that it was given before; empty where it does.
 
     Both other answers come from where changes are carried out, in their order; a missing right, or a request that
@@ -306,10 +306,12 @@ def why_unjudged(dry_run: DryRun | None) -> str:
     """
     match dry_run:
         case DryRunAccepted() | DryRunRejected(code=95):  # INVALID_UPDATE_VERSION
-            return ""
-        case DryRunRejected(message=why) | DryRunUnavailable(why=why):
-            return why
+            return Open()
+        case DryRunUnavailable(why=why, rights=rights):
+            return Open(why, rights)
+        case DryRunRejected(message=why):
+            return Open(why)
         case None:
-            return "the level of metadata.version could not be read"
+            return Open("the level of metadata.version could not be read")
         case _:
             assert_never(dry_run)

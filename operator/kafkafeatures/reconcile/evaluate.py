@@ -200,7 +200,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         ours = not isinstance(log_says, Stalled)
     remembered = resource.status
     unsettled: tuple[Step | UnknownStep, ...] = ()
-    why_open = ""
+    why_open = Open()
     restarts: tuple[InFlight, ...] = ()
     replication = await _replication(observation)
     if ours:  # another cluster tells nothing about what became of what was sent to ours
@@ -382,7 +382,7 @@ def is_ours(resource: Resource, observation: Observation) -> bool:
 
 async def _settled(
     context: ReconcileContext, resource: Resource, observation: Observation, replication: Replication | None
-) -> tuple[Observation, Status, tuple[InFlight, ...], tuple[Step | UnknownStep, ...], str]:
+) -> tuple[Observation, Status, tuple[InFlight, ...], tuple[Step | UnknownStep, ...], Open]:
     """The newest observation, the status with every intent closed whose end is known, and what is still open:
     restarts, which are followed, and what has to be settled before anything else is sent; and what that waits for.
     """
@@ -398,7 +398,7 @@ async def _settled(
     status, restarts = _followed(context, resource, restarts, observation, replication)
     status, still_open, why = _close(context, status, updates, observation, observation)
     if not still_open:
-        return observation, status, tuple(restarts), tuple(unknown), ""
+        return observation, status, tuple(restarts), tuple(unknown), Open()
     await context.sleep(SETTLE_SECONDS)
     unjudged = why_unjudged(await _nothing_judged(context.kafka, observation))
     try:
@@ -406,9 +406,10 @@ async def _settled(
     except ClusterUnreachable:
         again = None
     if again is None or not is_ours(resource, again) or missing_in(again, status, position_of(observation)):
-        return observation, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), why
-    status, still_open, why = _close(context, status, still_open, observation, again, unjudged=unjudged)
-    return again, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), why
+        return observation, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), Open(why)
+    status, still_open, why = _close(context, status, still_open, observation, again, unjudged=unjudged.why)
+    last = Open(why, unjudged.rights and why.endswith(unjudged.why))
+    return again, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), last
 
 
 async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun | None:

@@ -64,4 +64,5 @@ async def test_a_change_whose_outcome_is_never_known_is_looked_at_twice_a_minute
         looks += 1
     assert looks < 150
     assert rig.api.writes < 5
+    assert rig.api.condition("Stalled")["reason"] == "NotAuthorized"
     assert "grant ALTER" in rig.api.condition("Ready")["message"]

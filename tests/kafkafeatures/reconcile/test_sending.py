@@ -248,8 +248,9 @@ def test_nothing_is_told_as_undone_before_a_dry_run_was_answered_behind_it(verdi
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     last = queued(cluster, store, verdict)
-    assert isinstance(last.decision, Wait)
-    assert last.decision.reason is Reason.VERIFYING
+    assert isinstance(last.decision, Wait | Stalled)
+    denied = isinstance(verdict, DryRunUnavailable) and verdict.rights
+    assert last.decision.reason is (Reason.NOT_AUTHORIZED if denied else Reason.VERIFYING)
     assert "the active controller has to answer a dry run (validateOnly)" in last.decision.message
     said = verdict.message if isinstance(verdict, DryRunRejected) else getattr(verdict, "why", "")
     assert said in last.decision.message

@@ -161,7 +161,7 @@ def _why_anew(
 ) -> str:
     """Why it is not known that every node has been healthy since the last look; empty where it is."""
     if before is None:
-        return "the process that observed it ended" if remembered.soak_started_at else ""
+        return "the process that observed it was restarted" if remembered.soak_started_at else ""
     if not set(changes) <= set(before.changes):
         return "the level that it is for was changed"  # of another one nobody knows since when every node has held it
     if monotonic - before.looked > LONGEST_GAP:

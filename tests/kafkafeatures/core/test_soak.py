@@ -147,7 +147,7 @@ def test_what_was_seen_of_another_resource_or_another_cluster_does_not_count(of:
 def test_a_stamp_of_another_process_proves_nothing_whatever_it_says() -> None:
     soak = holding(soaking(remembered=BEGAN))
     assert (soak.started_at, soak.left) == (stamp(NOW), DAY)
-    assert str(soak).endswith(f"; started over at {stamp(NOW)}: the process that observed it ended")
+    assert str(soak).endswith(f"; started over at {stamp(NOW)}: the process that observed it was restarted")
 
 
 def test_two_intervals_without_a_look_begin_it_anew() -> None:

@@ -135,7 +135,7 @@ def test_a_new_process_begins_it_anew_whatever_its_clock_says_and_says_so(jump: 
     life.looks(HOUR - 5 * LOOK)
     life.clocks.restart()
     life.clocks.wall += jump
-    assert soaks(life.look()).endswith("; started over at {}: the process that observed it ended".format(
+    assert soaks(life.look()).endswith("; started over at {}: the process that observed it was restarted".format(
         life.store.status["soakStartedAt"]
     ))  # fmt: skip
     soaks(life.looks(HOUR - timedelta(seconds=1)))

@@ -56,20 +56,20 @@ def without(crd: dict[str, Any], *fields: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "pruned", "said"),
     [
-        (PREVIOUS, (), "status.operator"),
-        (PREVIOUS, ("spentConsents", "intent", "changeCount"), "status.spentConsents, status.operator"),
-        (CURRENT, ("intents",), "status.intents"),
+        (PREVIOUS, (), ["status.operator"]),
+        (PREVIOUS, ("spentConsents", "intent", "changeCount"), ["status.spentConsents", "status.operator"]),
+        (CURRENT, ("intents",), ["status.intents"]),
     ],
     ids=["of the previous release", "of one before", "of one without intents"],
 )
 def test_nothing_is_sent_before_the_crd_keeps_what_is_written(
-    resources: Resources, operator: Operator, kafka: Cluster, path: Any, pruned: tuple[str, ...], said: str
+    resources: Resources, operator: Operator, kafka: Cluster, path: Any, pruned: tuple[str, ...], said: list[str]
 ) -> None:
     plane, before = operator.plane, feature_records(kafka)
     install(operator, without(yaml.safe_load(path.read_text()), *pruned))
     resources.apply("early", LEVELS)
     told = resources.until("early", "Stalled", "SchemaOutdated")
-    assert said in told["message"]
+    assert all(field in told["message"] for field in said)
     assert resources.condition("early", "Ready")["reason"] == "SchemaOutdated"
     version, mark = resources.get("early")["metadata"]["resourceVersion"], plane.audit.mark()
     away(5.0)

@@ -236,10 +236,16 @@ class Facts:
         return self._grouped(Looked, "uid")
 
     def pinned(self, uid: str, place: int) -> str:
-        """The cluster id that an operator wrote down first, before that place; empty where none did, or it was lost."""
-        since = self.lost(uid, place)
-        ids = (one.status.get("clusterId") for at, one in self.versions.get(uid, ()) if since <= at < place)
-        return next((one for one in ids if one), "")
+        """The cluster id that an operator wrote down first, before that place; empty where none did, or it was lost.
+        Where only the id was taken out of the status, it stays until the document names one.
+        """
+        since, found = self.lost(uid, place), ""
+        for at, one in self.versions.get(uid, ()):
+            if since <= at < place:
+                said = one.status.get("clusterId") or ""
+                named = "" if said or not found else one.spec["cluster"].get("clusterId")
+                found = named or found or said
+        return found
 
     def lost(self, uid: str, place: int) -> int:
         """Where its status was last lost before that place, or became what it was before; -1 for never."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkafeatures.api.names import PAUSE
-from tests.reliability.facts import APPROVE, Facts, applies
+from tests.reliability.facts import APPROVE, PAUSE, Facts, applies
 from tests.reliability.records import Asked, Sent, Stored
 from tests.reliability.violations import Violation
 
@@ -31,12 +30,11 @@ def nothing_leaves_that_was_withdrawn(facts: Facts) -> Iterator[Violation]:
     for act in facts.acts:
         if act.begun is None:
             continue
-        since = [
-            one
-            for at, one in facts.versions[act.sent.uid]
-            if at < act.place and act.begun.at < one.at < act.sent.at - KNOWN_WITHIN
-        ]
-        if any(_asks(one) != _asks(act.begun) for one in since):
+        versions = [one for at, one in facts.versions[act.sent.uid] if at < act.place and one.at >= act.begun.at]
+        # What was changed and changed back in between forbids nothing: it is asked what the document is now.
+        known = [one for one in versions if one.at < act.sent.at - KNOWN_WITHIN][-1:]
+        since = [one for one in versions if one.at >= act.sent.at - KNOWN_WITHIN]
+        if known and not any(_asks(one) == _asks(act.begun) for one in (*known, *since)):
             yield Violation("withdrawn", act.sent.at, f"{act.sent}, and the document was another one by then")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from tests.reliability import checker, end_rules, facts, records, roll_rules
+from tests.reliability import checker, end_rules, facts, last_rules, records, roll_rules
 from tests.reliability import violations as told
 from tests.reliability.calibration import DEFECTS, Defect, defective, source_of, tried
 from tests.reliability.checker import violations
@@ -56,6 +56,7 @@ def test_the_checker_knows_nothing_of_the_operator() -> None:
         checker.__file__,
         end_rules.__file__,
         facts.__file__,
+        last_rules.__file__,
         records.__file__,
         roll_rules.__file__,
         told.__file__,

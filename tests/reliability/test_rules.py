@@ -1,0 +1,98 @@
+"""Rules of the checker, each held against a record that was written for it: what it allows, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.reliability.checker import a_status_tells_of_one_cluster, never_on_a_wrong_cluster
+from tests.reliability.facts import APPROVE, Facts
+from tests.reliability.last_rules import nothing_leaves_that_was_withdrawn
+from tests.reliability.records import History, Looked, Record, Sent, Stored
+from tests.reliability.violations import Violation
+
+UID, OPERATOR, PERSON = "1", "kafkafeatures.dev/ops/operator", "kubectl-edit"
+INTENT = {"kind": "UpdateFeature", "target": "group.version", "before": "0", "after": "1", "at": "now"}
+
+
+def stored(
+    at: float,
+    by: str,
+    status: dict[str, Any],
+    *,
+    cluster_id: str = "",
+    annotations: dict[str, str] | None = None,
+) -> Stored:
+    metadata = {"uid": UID, "generation": 1, "annotations": annotations or {}}
+    spec = {"cluster": {"clusterId": cluster_id} if cluster_id else {}}
+    return Stored(at, "MODIFIED", {"metadata": metadata, "spec": spec, "status": status}, by)
+
+
+def sent(at: float, cluster_id: str = "A") -> Sent:
+    return Sent(at, "operator-1", UID, cluster_id, "group.version", 0, 1, 1)
+
+
+def looked(at: float, cluster_id: str) -> Looked:
+    return Looked(at, "operator-1", UID, cluster_id, {}, True, {})
+
+
+def found(rule: Callable[[Facts], Iterator[Violation]], *records: Record) -> list[Violation]:
+    return list(rule(Facts(History(0, list(records)))))
+
+
+def approved_for_a_while(until: float) -> list[Record]:
+    """An intent; then an approval that nothing needs is written, and taken away again; the change leaves at 8 s."""
+    begun = {"operator": {"instance": "operator-1"}, "intents": [INTENT]}
+    return [
+        stored(0.0, OPERATOR, {"operator": {"instance": "operator-1"}}),
+        stored(1.0, OPERATOR, begun),
+        stored(2.0, PERSON, begun, annotations={APPROVE: "sha256:1"}),
+        stored(until, PERSON, begun),
+    ]
+
+
+@pytest.mark.parametrize("until", [3.0, 7.0])
+def test_a_document_that_became_again_what_it_was_is_not_withdrawn(until: float) -> None:
+    assert found(nothing_leaves_that_was_withdrawn, *approved_for_a_while(until), sent(8.0)) == []
+
+
+def test_a_document_that_stays_another_one_is_withdrawn() -> None:
+    *still, _ = approved_for_a_while(3.0)
+    assert [one.at for one in found(nothing_leaves_that_was_withdrawn, *still, sent(8.0))] == [8.0]
+
+
+def bound_to(cluster_id: str) -> dict[str, Any]:
+    levels = [{"name": "metadata.version", "finalized": {"A": 21, "B": 25, "": 21}[cluster_id]}]
+    return {"clusterId": cluster_id, "operator": {"instance": "operator-1"}, "features": levels}
+
+
+def moved_on(name: str) -> list[Record]:
+    """Somebody takes the cluster id out of a status; with this name in the document, B is told as its cluster."""
+    return [
+        stored(0.0, OPERATOR, bound_to("A")),
+        stored(1.0, PERSON, bound_to("")),
+        stored(2.0, PERSON, bound_to(""), cluster_id=name),
+        looked(3.0, "B"),
+        stored(4.0, OPERATOR, bound_to("B"), cluster_id=name),
+    ]
+
+
+RULES = (a_status_tells_of_one_cluster, never_on_a_wrong_cluster)
+
+
+def test_a_document_names_its_cluster_anew_where_the_status_does_not_say_it_any_more() -> None:
+    assert [one for rule in RULES for one in found(rule, *moved_on("B"), sent(5.0, "B"))] == []
+
+
+@pytest.mark.parametrize("name", ["", "A"])
+def test_without_that_name_another_cluster_is_the_wrong_one(name: str) -> None:
+    for rule in RULES:
+        assert found(rule, *moved_on(name), sent(5.0, "B")), rule.__name__
+
+
+def test_a_name_in_the_document_moves_no_status_that_says_its_cluster() -> None:
+    records: list[Record] = [stored(0.0, OPERATOR, bound_to("A")), stored(1.0, PERSON, bound_to("A"), cluster_id="B")]
+    after: list[Record] = [looked(2.0, "B"), stored(3.0, OPERATOR, bound_to("B"), cluster_id="B")]
+    assert found(a_status_tells_of_one_cluster, *records, *after)

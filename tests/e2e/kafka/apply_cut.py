@@ -1,6 +1,6 @@
 """`apply` whose network is cut right before the first byte of its first change; and that is killed then, if it is told.
 
-    python apply_cut.py DOCUMENT [killed]
+    python -m tests.e2e.kafka.apply_cut DOCUMENT [killed]
 
 Prints the two ports of that connection.
 """

@@ -30,7 +30,8 @@ from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
 
 INSTANTS = 60 if os.environ.get("SOAK") else 12
-SCRIPT, CUT, MOVED = (Path(__file__).with_name(f"apply_{how}.py") for how in ("killed", "cut", "moved"))
+SCRIPT, MOVED = (Path(__file__).with_name(f"apply_{how}.py") for how in ("killed", "moved"))
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +140,8 @@ def cut() -> Iterator[list[Link]]:
 
 def cut_off(cut: list[Link], document: Path, *how: str) -> None:
     """`apply` to its end, with its first change lost on the way; the connection is still cut."""
-    command = [sys.executable, str(CUT), str(document), *how]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    command = [sys.executable, "-m", "tests.e2e.kafka.apply_cut", str(document), *how]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout, f"nothing was sent: {done.stderr}"
     client, node = map(int, done.stdout.splitlines()[0].split())
     cut.append(Link(client, node))

@@ -6,6 +6,7 @@ Acts are drawn by `simulation.py` where a history is about rolls; each is done t
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -169,6 +170,18 @@ def a_person_deletes_what_crashed_and_runs(scene: Scene) -> None:
     )
     if advised:
         pods.delete(next(name for name in pods.names() if pods.node_of(name) in nodes.crashing))
+
+
+NOT_RUNNING = re.compile(r"pod (\S+) does not run \([^)]*\): delete it if it does not run again by itself")
+
+
+def a_person_deletes_a_pod_that_does_not_run(scene: Scene) -> None:
+    """As the status advises where others wait for its node: for twenty seconds it did not run again by itself."""
+    for one in scene.resources():
+        for condition in (one.get("status") or {}).get("conditions", ()):
+            found = NOT_RUNNING.search(condition["message"]) if condition["type"] == "Ready" else None
+            if found is not None and found[1] in _pods(scene).names():
+                _pods(scene).delete(found[1])
 
 
 def acts_of(scene: Scene) -> tuple[tuple[int, Callable[[Scene], Any]], ...]:

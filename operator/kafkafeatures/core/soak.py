@@ -37,7 +37,8 @@ class Soak(Struct, frozen=True):
 
     `started_at` None: it has not begun, and `why_not` says why. `left`: what remains of it; zero once it is over.
     `anew`: why the one before it was given up; empty for the first. What the next look needs: `of`, the resource and
-    its cluster; `began` and `looked`, by the clock that nobody sets; `processes`, by node: which one was seen.
+    its cluster; `began` and `looked`, by the clock that nobody sets; `processes`, by node: which one was seen; and the
+    epoch of the leader of the quorum, -1 where that is not known.
     """
 
     changes: tuple[UpdateFeature, ...]
@@ -50,6 +51,7 @@ class Soak(Struct, frozen=True):
     began: float = 0.0
     looked: float = 0.0
     processes: Mapping[int, str] = field(default_factory=dict)
+    leader_epoch: int = -1
 
     @property
     def is_over(self) -> bool:
@@ -104,16 +106,17 @@ def soak_of(
     why_not = "a restart is in progress" if restarts else _why_not_healthy(observation, irreversible)
     anew = why_not or _why_anew(before, remembered, observation, irreversible, monotonic)
     had_begun = remembered.soak_started_at if before is None else before.started_at
-    lasts, processes = wanted.finalize_after, _processes(observation, before)
+    lasts, processes, epoch = wanted.finalize_after, _processes(observation, before), _leader_epoch(observation)
     if before is not None and before.started_at is not None and not anew:
         left = lasts - timedelta(seconds=monotonic - before.began)
         return Soak(
-            irreversible, lasts, before.started_at, left, "", before.anew, of, before.began, monotonic, processes
-        )
+            irreversible, lasts, before.started_at, left, "", before.anew, of, before.began, monotonic, processes,
+            max(epoch, before.leader_epoch),
+        )  # fmt: skip
     if not had_begun:
         anew = before.anew if before is not None else ""
     started_at = None if why_not else now
-    return Soak(irreversible, lasts, started_at, lasts, why_not, anew, of, monotonic, monotonic, processes)
+    return Soak(irreversible, lasts, started_at, lasts, why_not, anew, of, monotonic, monotonic, processes, epoch)
 
 
 def with_soak(remembered: Status, soak: Soak | None) -> Status:
@@ -175,7 +178,14 @@ def _why_anew(
             return f"{node.title} was added"
         if now and now != known:
             return f"{node.title} was restarted" if known else f"the registration of {node.title} was not known"
+    # A controller answers before its new registration is in the log: that it ended is seen sooner by who leads now.
+    if before.leader_epoch >= 0 and _leader_epoch(observation) > before.leader_epoch:
+        return "another controller became active, or the same one anew"
     return ""
+
+
+def _leader_epoch(observation: Observation) -> int:
+    return observation.quorum.value.leader_epoch if isinstance(observation.quorum, Known) else -1
 
 
 def _processes(observation: Observation, before: Soak | None) -> dict[int, str]:

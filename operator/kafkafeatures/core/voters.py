@@ -28,9 +28,11 @@ CRASHES_WITHIN = timedelta(minutes=10)
 
 
 def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | None:
-    """Why this node (None: one that is no voter) may not be stopped now. A voter that is missing may itself."""
+    """Why this node (None: one that is no voter) may not be stopped now. A voter that is missing may itself; of several
+    that crash each may, or they would wait for each other: a majority without it is asked for elsewhere.
+    """
     missing = {voter: why for voter, why in missing_voters(question).items() if voter != id_}
-    if not missing:
+    if not missing or all(_crashes(one, question) for one in (id_, *missing)):
         return None
     voter, why = next(iter(missing.items()))
     more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
@@ -67,6 +69,16 @@ def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:
             yield id_, "is behind the leader" if is_there else "does not fetch from the leader"
         elif node is not None and some_answer and not _answers(node) and not _is_unknown_address(node):
             yield id_, "does not answer"
+
+
+def _crashes(id_: int | None, question: RestartQuestion) -> bool:
+    """Whether it was started again by itself, and has not run for long since, if it runs at all. It needs a restart, so
+    it is of a revision that is being left.
+    """
+    pod = None if id_ is None or id_ not in question.fleet.needing else question.fleet.pods.get(id_)
+    if pod is None or pod.terminating or pod.draining or not pod.restarts:
+        return False
+    return bool(pod.waiting) or _within(pod.started_at, question.remembered.now)
 
 
 def _answers(node: Node) -> bool:

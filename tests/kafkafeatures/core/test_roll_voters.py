@@ -102,10 +102,21 @@ def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_w
     old = crashed(3003, revision=OLD)
     assert who(rolled(cluster({**current(3001, 3002), **old}))) == 3003
     assert who(rolled(cluster(old))) == 3003
-    again = refused(rolled(cluster({**old, **crashed(3002, revision=OLD)})), Reason.WAITING_FOR_QUORUM)
-    assert "controller 3003 crashes: the container of its pod controller-3003 was restarted 3 times" in again
+    again = refused(rolled(cluster({**current(3001, 3002), **crashed(3003)})), Reason.ROLLOUT_HALTED)
+    assert "controller-3003" in again
     long_ago = crashed(3003, revision=OLD, started_at=NOW - timedelta(minutes=11))
     assert who(rolled(cluster(long_ago))) == 3002
+
+
+def test_of_two_voters_that_crash_on_what_is_being_left_one_goes_as_long_as_a_majority_stays() -> None:
+    """Else each would wait for the other, for ever."""
+    both = {**current(3001), **crashed(3002, revision=OLD), **crashed(3003, revision=OLD)}
+    assert who(rolled(cluster(both))) == 3002
+    refused(rolled(cluster({**both, **current(3002)}, silent(3002))), Reason.WAITING_FOR_QUORUM)
+    assert who(rolled(cluster({**both, 3001: a_pod(3001)}))) == 3002  # and not the one that serves
+    assert who(rolled(cluster(both, quorum=voting(behind=[3003])))) == 3003
+    serving = refused(rolled(cluster({**both, **current(3003, 3002), **crashed(3002)})), Reason.ROLLOUT_HALTED)
+    assert "controller-3002" in serving
 
 
 def test_the_voter_that_is_missing_may_be_restarted_itself_and_no_other_controller() -> None:

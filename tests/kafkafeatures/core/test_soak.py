@@ -14,7 +14,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Wait
 from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import NodeState, Observation
+from kafkafeatures.core.observation import Known, NodeState, Observation
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
 from kafkafeatures.core.steps import DryRunAccepted
@@ -148,6 +148,15 @@ def test_a_stamp_of_another_process_proves_nothing_whatever_it_says() -> None:
     soak = holding(soaking(remembered=BEGAN))
     assert (soak.started_at, soak.left) == (stamp(NOW), DAY)
     assert str(soak).endswith(f"; started over at {stamp(NOW)}: the process that observed it was restarted")
+
+
+def test_an_election_begins_it_anew_as_a_controller_answers_before_its_new_registration_is_in_the_log() -> None:
+    seen, before = living(), watched(HOUR)
+    assert isinstance(seen.quorum, Known)
+    elected = replace(seen, quorum=known(replace(seen.quorum.value, leader_epoch=seen.quorum.value.leader_epoch + 1)))
+    soak = holding(soaking(elected, before=before, after=HOUR))
+    assert soak.started_at == stamp(NOW + HOUR)
+    assert str(soak).endswith("another controller became active, or the same one anew")
 
 
 def test_two_intervals_without_a_look_begin_it_anew() -> None:

@@ -16,7 +16,7 @@ from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import Known, Observation
+from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.stages import nodes_to_restart, pods_in, roll_id
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Driver, Wanted
@@ -43,8 +43,7 @@ def excused_now(
     restarts = pods is None or any(one.left for one in pods.values())
     if wanted.rollout.driver is Driver.MANUAL:
         restarts = bool(nodes_to_restart(observation, changes))
-    reading = observation.workloads.value if isinstance(observation.workloads, Known) else None
-    of_this_roll = memory.excused if memory.roll_id == roll_id(reading, changes) else None
+    of_this_roll = memory.excused if memory.roll_id == roll_id(observation, changes) else None
     if SINGLE_REPLICA_TOPICS in wanted.consents and of_this_roll is not None:
         return of_this_roll, True
     if not restarts or pods is None:

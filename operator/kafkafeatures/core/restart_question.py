@@ -206,8 +206,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def roll_id(self) -> str:
         """Of what is rolled to."""
-        reading = self.seen.workloads.value if isinstance(self.seen.workloads, Known) else None
-        return roll_id(reading, self.changes)
+        return roll_id(self.seen, self.changes)
 
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:

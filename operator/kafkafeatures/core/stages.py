@@ -132,9 +132,9 @@ def excused_in(stages: tuple[Stage, ...]) -> ExcusedTopics | None:
     return next((stage.excused for stage in stages if stage.excused is not None), None)
 
 
-def roll_id(reading: WorkloadsReading | None, changes: tuple[UpdateFeature, ...]) -> str:
+def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...]) -> str:
     """Of what is rolled to, so that the same roll is known again; a new image is a new one. By hand: which levels."""
-    sets = reading.stateful_sets if reading is not None else ()
+    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
     revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
     return hashlib.sha256("\n".join(revisions or map(str, changes)).encode()).hexdigest()[:12]
 

@@ -11,7 +11,7 @@ be reached, and the leader vouches for its followers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -31,7 +31,7 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
     """Why this node (None: one that is no voter) may not be stopped now. A voter that is missing may itself; of several
     that crash each may, or they would wait for each other: a majority without it is asked for elsewhere.
     """
-    missing = {voter: why for voter, why in missing_voters(question).items() if voter != id_}
+    missing = {voter: why for voter, why in _missing(question) if voter != id_}
     if not missing or all(_crashes(one, question) for one in (id_, *missing)):
         return None
     voter, why = next(iter(missing.items()))
@@ -46,12 +46,8 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
     return Wait(Reason.WAITING_FOR_QUORUM, f"{message}; {remedy}", after=2.0, blockers=(blocker,))
 
 
-def missing_voters(question: RestartQuestion) -> Mapping[int, str]:
-    """Those that are in flight are not meant: they are waited for anyway."""
-    return dict(_missing(question))
-
-
 def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:
+    """Those that are in flight are not meant: they are waited for anyway."""
     if isinstance(question.seen.quorum, Unknown):
         return
     quorum = question.seen.quorum.value

@@ -32,6 +32,7 @@ from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, s
 from kafkafeatures.core.restarts import Phase, RestartNode
 from kafkafeatures.core.settling import Open
 from kafkafeatures.core.soak import soak_of, with_soak
+from kafkafeatures.core.stages import nodes_to_restart
 from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, UpdateFeature, in_flight, why_unjudged
 from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Wanted
 from kafkafeatures.core.windows import closed_until
@@ -294,8 +295,7 @@ async def _look(context: ReconcileContext, resource: Resource, workloads: Worklo
         # Who has to be restarted by hand is known only once the cluster was read.
         memory = memory_of(resource.status, context.age_of, context.known_for)
         changes = propose(resource.wanted, observation, memory).changes
-        ranges = ((node.known_range_of(one.feature), one.after) for node in observation.nodes for one in changes)
-        if any(supported is not None and level not in supported for supported, level in ranges):
+        if nodes_to_restart(observation, changes):
             return observe(*await context.kafka.read(partitions=True), workloads)
     return observation
 

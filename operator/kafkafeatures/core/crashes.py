@@ -31,7 +31,7 @@ class Crash(NamedTuple):
 
     def __str__(self) -> str:
         pod = self.pod
-        times = f", restarted {pod.restarts} time{'' if pod.restarts == 1 else 's'}" if pod.restarts else ""
+        times = pod.told_restarts
         if pod.waiting:
             return f"pod {pod.name} crashes on its current revision: {pod.waiting}{times}"
         at = pod.started_at

@@ -291,5 +291,4 @@ def _runs_controller(owner: StatefulSet, pod: Pod, hosts: Set[str]) -> bool:
 
 
 def _told_waiting(pod: Pod) -> str:
-    times = f", restarted {pod.restarts} time{'' if pod.restarts == 1 else 's'}" if pod.restarts else ""
-    return f"pod {pod.name} does not run: {pod.waiting}{times}"
+    return f"pod {pod.name} does not run: {pod.waiting}{pod.told_restarts}"

@@ -88,12 +88,10 @@ def _is_unknown_address(node: Node) -> bool:
 def _of_pod(pod: Pod, question: RestartQuestion) -> str:
     if pod.terminating or pod.draining:
         return f"is about to stop, with its pod {pod.name}"
-    times = f"{pod.restarts} time{'' if pod.restarts == 1 else 's'}"
     if pod.waiting:
-        again = f", restarted {times}" if pod.restarts else ""
-        return f"is not there: its pod {pod.name} does not run: {pod.waiting}{again}"
+        return f"is not there: its pod {pod.name} does not run: {pod.waiting}{pod.told_restarts}"
     if pod.restarts and _within(pod.started_at, question.remembered.now):
-        return f"crashes: the container of its pod {pod.name} was restarted {times}"
+        return f"crashes: the container of its pod {pod.name} was{pod.told_restarts.removeprefix(',')}"
     return ""
 
 

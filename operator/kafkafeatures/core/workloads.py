@@ -44,6 +44,11 @@ class Pod(Struct, frozen=True):
     ended_for: str = ""
     ended_at: datetime | None = None
 
+    @property
+    def told_restarts(self) -> str:
+        """How often kubelet started its container again, for the end of a sentence: ", restarted 2 times"."""
+        return f", restarted {self.restarts} time{'' if self.restarts == 1 else 's'}" if self.restarts else ""
+
 
 class StatefulSet(Struct, frozen=True):
     """`role`: as which the document lists it. `observed`: its status is of its current generation.

@@ -70,7 +70,7 @@ DEFECTS = (
         "kafkafeatures.reconcile.ages",
         (
             ("        found = self._met.get(stamp)\n", "        found = None\n"),
-            ("return timedelta(seconds=self._monotonic() - met)", "return self.of(stamp, now)"),
+            ("return timedelta(seconds=self.monotonic() - met)", "return self.of(stamp, now)"),
         ),
     ),
     Defect(

@@ -382,7 +382,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "adapters",
         "kafkafeatures/reconcile/ages.py",
-        ("a stamp is believed", "return timedelta(seconds=self._monotonic() - met)", "return self.of(stamp, now)"),
+        ("a stamp is believed", "return timedelta(seconds=self.monotonic() - met)", "return self.of(stamp, now)"),
     ),
     *_of(
         "adapters",

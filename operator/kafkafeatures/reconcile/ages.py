@@ -30,7 +30,7 @@ class Ages:
     """
 
     def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
-        self.monotonic = self._monotonic = monotonic
+        self.monotonic = monotonic
         self.soak: Soak | None = None
         self.read_until: dict[str, LogPosition] = {}
         self._met: dict[str, tuple[float, float]] = {}  # when it was met, and when it was made
@@ -38,7 +38,7 @@ class Ages:
 
     def begins(self, stamp: str) -> None:
         """It was made just now, by this process."""
-        now = self._monotonic()
+        now = self.monotonic()
         self._ours.add(stamp)
         self._keep(stamp, now, now)
 
@@ -49,17 +49,17 @@ class Ages:
     def of(self, stamp: str, now: datetime) -> timedelta:
         """Its age. `now`, of the wall clock, counts where the stamp is met for the first time."""
         _, made = self._of(stamp, now)
-        return timedelta(seconds=self._monotonic() - made)
+        return timedelta(seconds=self.monotonic() - made)
 
     def known_for(self, stamp: str, now: datetime) -> timedelta:
         """How much of its age this process has lived through."""
         met, _ = self._of(stamp, now)
-        return timedelta(seconds=self._monotonic() - met)
+        return timedelta(seconds=self.monotonic() - met)
 
     def _of(self, stamp: str, now: datetime) -> tuple[float, float]:
         found = self._met.get(stamp)
         if found is None:
-            met = self._monotonic()
+            met = self.monotonic()
             found = met, met - max((now - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
         self._keep(stamp, *found)
         return found

@@ -21,7 +21,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.shell.exit_codes import Exit
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import PYTHONPATH
 

@@ -17,14 +17,14 @@ def main() -> None:
     """`kafkafeatures`, and `kubectl-kafkafeatures`. Does not return."""
     if sys.argv[1:2] != ["run"]:  # what a command makes it keeps: looking for garbage took a fifteenth of `describe`
         gc.set_threshold(200_000)
-    from kafkafeatures.cli.main import main as command_line
+    from kafkafeatures.cli.shell.main import main as command_line
 
     interrupts.end(command_line())
 
 
 def complete() -> None:
     """`kubectl_complete-kafkafeatures`. Does not return either."""
-    from kafkafeatures.cli.completion import for_kubectl
+    from kafkafeatures.cli.shell.completion import for_kubectl
 
     for_kubectl()
     interrupts.end(0)

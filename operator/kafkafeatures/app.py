@@ -17,11 +17,11 @@ from kafkafeatures import __version__
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.handlers import Hosted, host
 from kafkafeatures.health import Health, serving
+from kafkafeatures.kafka.base.memory_budget import Limits, MemoryBudget
+from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.memory_budget import Limits, MemoryBudget
-from kafkafeatures.kafka.partition_images import PartitionImages
-from kafkafeatures.kafka.recorder import LogRecorder
-from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.partitions.images import PartitionImages
+from kafkafeatures.kafka.recorder.recorder import LogRecorder
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
 from kafkafeatures.kube.api import Key, KubernetesApi

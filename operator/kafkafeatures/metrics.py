@@ -14,9 +14,9 @@ from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.environment import SYSTEM, Environment
-from kafkafeatures.kafka.api_names import API_NAMES
-from kafkafeatures.kafka.recorder import REASONS
-from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.base.api_names import API_NAMES
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.recorder.recorder import REASONS
 from kafkafeatures.kube.api import Key
 
 _OF_RESOURCE = ("namespace", "name")

@@ -1,6 +1,6 @@
 """How one operator runs: what it watches, how much at once, where it listens. Never anything of a resource.
 
-Made by `cli/run.py` from flags and their environment variables; read by `app.py`.
+Made by `cli/kube/run.py` from flags and their environment variables; read by `app.py`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.kafka.memory_budget import MIB
-from kafkafeatures.kafka.partition_images import MAX_PARTITION_IMAGES
-from kafkafeatures.kafka.recordings import RecorderSettings
+from kafkafeatures.kafka.base.memory_budget import MIB
+from kafkafeatures.kafka.partitions.images import MAX_PARTITION_IMAGES
+from kafkafeatures.kafka.recorder.recordings import RecorderSettings
 from kafkafeatures.kafka.wire.addresses import Network
 
 

@@ -27,8 +27,8 @@ from typing import Any
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.releases import metadata_version_named
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.releases import metadata_version_named
 from kafkasim.control import RefusedError, perform
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import RELEASES, Release, release_named

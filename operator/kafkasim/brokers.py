@@ -16,7 +16,7 @@ from typing import Protocol
 from uuid import UUID
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim import registrations, replicas
 from kafkasim.log import MetadataLog, Write
 from kafkasim.node import Key, Node

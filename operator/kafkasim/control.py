@@ -6,7 +6,7 @@ means nothing raises `RefusedError` and changes nothing.
 
 from __future__ import annotations
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.node import Node
 from kafkasim.releases import Release, release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType

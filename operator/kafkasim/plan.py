@@ -12,7 +12,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.releases import KRAFT_VERSION, Release
 
 NOOP_MS = 500  # metadata.max.idle.interval.ms

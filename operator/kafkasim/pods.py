@@ -18,8 +18,8 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from kafkasim.node import Node
 from kafkasim.releases import Release, release_named
 from kafkasim.world import World

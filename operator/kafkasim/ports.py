@@ -13,11 +13,9 @@ from datetime import datetime, timedelta
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.status import Via
-from kafkafeatures.core.ports import PreparedUpdate, Withheld
-from kafkafeatures.core.readings import ClusterProbe, EarlierMoves, Failure, ProbedNode, Readings, Role
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.route import Route, route_to_controller
-from kafkafeatures.core.steps import (
+from kafkafeatures.core.engine.ports import PreparedUpdate, Withheld
+from kafkafeatures.core.engine.route import Route, route_to_controller
+from kafkafeatures.core.engine.steps import (
     Applied,
     DryRun,
     DryRunAccepted,
@@ -29,7 +27,9 @@ from kafkafeatures.core.steps import (
     Rejected,
     UpdateFeature,
 )
-from kafkafeatures.core.workloads import WorkloadsReading
+from kafkafeatures.core.facts.readings import ClusterProbe, EarlierMoves, Failure, ProbedNode, Readings, Role
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkasim.node import Node
 from kafkasim.pods import Pods
 from kafkasim.readings import Access, Client, moment

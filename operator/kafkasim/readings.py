@@ -2,8 +2,8 @@
 
 Called by `ports`. It decides what a client with these addresses and rights is told, in the order in which the adapter
 asks: lists from the bootstrap addresses, the leader, every node that a list names, the log, and whom only the log
-names. It judges nothing (`core/observe.py` does), and knows of the world no more than its server says: a test holds the
-two against each other. The words of failures are its own, their kinds are those of the adapter.
+names. It judges nothing (`core/facts/observe.py` does), and knows of the world no more than its server says: a test
+holds the two against each other. The words of failures are its own, their kinds are those of the adapter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.facts.readings import (
     BrokerList,
     ClusterProbe,
     ControllerList,
@@ -67,7 +67,7 @@ class Access(Struct, frozen=True):
 
     @property
     def short_timeout_ms(self) -> int:
-        """Of questions that may never be answered; as `kafkafeatures.kafka.quorum.short_timeout`."""
+        """Of questions that may never be answered; as `kafkafeatures.kafka.probe.quorum.short_timeout`."""
         return min(self.request_timeout_ms, QUORUM_TIMEOUT_MS)
 
 

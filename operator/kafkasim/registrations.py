@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.log import Position, Write, encode
 from kafkasim.node import Key, Node
 from kafkasim.releases import KRAFT_VERSION

@@ -2,9 +2,9 @@
 
 Read by `world` (registrations, judgements) and by the wire server (ApiVersions). A new release is one row.
 
-Sources: the feature ranges are those of the product (`core/binaries.py`). API versions were read off real nodes of 3.9,
-4.1, 4.2, 4.3 and 4.4 (brokers and controllers); those of 4.0 are derived from the neighbouring rows and were not
-compared with nodes.
+Sources: the feature ranges are those of the product (`core/facts/binaries.py`). API versions were read off real nodes
+of 3.9, 4.1, 4.2, 4.3 and 4.4 (brokers and controllers); those of 4.0 are derived from the neighbouring rows and were
+not compared with nodes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.core.binaries import supported_by
-from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.facts.binaries import supported_by
+from kafkafeatures.core.facts.levels import VersionRange
 
 __all__ = ["ELR_VERSION", "KRAFT_VERSION", "RELEASES", "Release", "release_named"]
 

@@ -17,8 +17,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.releases import LOWEST_SETTABLE, METADATA_VERSIONS
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.releases import LOWEST_SETTABLE, METADATA_VERSIONS
 from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release
 from kraftlog import Image
 

@@ -19,8 +19,8 @@ from uuid import UUID
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION
 from kafkasim import registrations, replicas, snapshots
 from kafkasim.brokers import RETRY_MS, Brokers
 from kafkasim.log import MetadataLog, Position, Snapshot, Write

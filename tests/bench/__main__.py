@@ -27,13 +27,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kafkafeatures.core.decide import decide
-from kafkafeatures.core.decisions import Act, Done
-from kafkafeatures.core.observe import observe
-from kafkafeatures.core.steps import DryRunAccepted
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.engine.decide import decide
+from kafkafeatures.core.engine.decisions import Act, Done
+from kafkafeatures.core.engine.steps import DryRunAccepted
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.evaluate import ReconcileContext

@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kafkafeatures.core.planner import MOST_IN_FLIGHT, advice, bounds, cap, order
-from kafkafeatures.core.readings import PartitionsReading
-from kafkafeatures.core.replication import Replication
-from kafkafeatures.core.wanted import Availability, MaxParallel
+from kafkafeatures.core.engine.wanted import Availability, MaxParallel
+from kafkafeatures.core.facts.readings import PartitionsReading
+from kafkafeatures.core.facts.replication import Replication
+from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT, advice, bounds, cap, order
 from tests.bench.snapshots import write_snapshot
 from tests.rolls.placements import anywhere, striped
 

@@ -19,7 +19,7 @@ from typing import Any
 import trustme
 from scramp import ScramMechanism
 
-from kafkafeatures.kafka.settings import Address, Sasl, Security
+from kafkafeatures.kafka.base.settings import Address, Sasl, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.pem import Tls
 from tests.kafkafeatures.kafka.wire.servers import Answers, Server, api_versions, handshake, judged, proof_of

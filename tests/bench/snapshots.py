@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from kafkafeatures.core.planner import order
-from kafkafeatures.core.readings import PartitionsReading
-from kafkafeatures.core.replication import Replication
-from kafkafeatures.core.wanted import Availability
+from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.core.facts.readings import PartitionsReading
+from kafkafeatures.core.facts.replication import Replication
+from kafkafeatures.core.roll.planner import order
 from kraftlog import Section, blocks, edges
 from kraftlog.batches import Record
 from kraftlog.encoding import encode_batch

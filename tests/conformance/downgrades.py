@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.conformance.cases import GOLDEN, SAFE, Updates, World
 

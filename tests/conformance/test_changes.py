@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.observation import Known
-from kafkafeatures.core.observe import observe
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.steps import Applied, Rejected, UpdateFeature
+from kafkafeatures.core.engine.steps import Applied, Rejected, UpdateFeature
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kafka.wire.codec import decode_response
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import decide
-from kafkafeatures.core.decisions import Act
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.steps import DryRunAccepted, UpdateFeature
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.engine.decide import decide
+from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.engine.steps import DryRunAccepted, UpdateFeature
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kafka.wire.codec import decode_response
 from kafkasim.plan import Plan
 from kafkasim.releases import release_named

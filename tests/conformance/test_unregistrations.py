@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from kafkafeatures.core.readings import Role
-from kafkafeatures.kafka.errors import ErrorCode
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.kafka.base.errors import ErrorCode
 from kafkafeatures.kafka.wire.codec import decode_response
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterResponse
 from tests.conformance.unregistrations import FORMAT, RAISE, recorded, steps

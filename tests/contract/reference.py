@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from kafkafeatures.api.explained import EXPLAINED
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import COMMANDS
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import COMMANDS
 from tests import examples
 from tests.contract import kraftlog_page, pipeline_tables_page, runbooks
 from tests.contract.alerts import alerts

@@ -100,7 +100,7 @@ def test_every_value_is_used_and_every_value_that_is_used_exists() -> None:
 
 
 def test_every_variable_the_operator_reads_is_given() -> None:
-    source = (ROOT / "operator" / "kafkafeatures" / "cli" / "run.py").read_text()
+    source = (ROOT / "operator" / "kafkafeatures" / "cli" / "kube" / "run.py").read_text()
     read = set(re.findall(r'(?:environ\.get|_networks_in|_size_in)\("(\w+)"', source))
     given = set(re.findall(r"\{name: ([A-Z_]+),", TEMPLATES["deployment.yaml"]))
     assert given == read

@@ -17,16 +17,16 @@ from kafkafeatures.api.records import StatusRecord, json_name
 from kafkafeatures.api.schema import Text, as_json, fields_of
 from kafkafeatures.api.spec import Spec
 from kafkafeatures.api.status import EMPTY, Status, Via
-from kafkafeatures.core.decide import decide, propose
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import NodeState, Observation
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.report import stamp, status_of, status_of_unreachable
-from kafkafeatures.core.resolve import wanted_of
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.soak import soak_of, with_soak
-from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, InFlight
-from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.core.engine.decide import decide, propose
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.resolve import wanted_of
+from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, InFlight
+from kafkafeatures.core.engine.wanted import Mode, Wanted
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.levels.soak import soak_of, with_soak
+from kafkafeatures.core.report.status import stamp, status_of, status_of_unreachable
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.file_store import read_file
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 

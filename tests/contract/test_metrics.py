@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import FeatureStatus, Status, StatusCondition
-from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics
 from tests.contract.alerts import ALERTS, STALLED

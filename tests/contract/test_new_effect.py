@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from kafkafeatures.core.steps import _STEPS, Step
+from kafkafeatures.core.engine.steps import _STEPS, Step
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = Path("operator/kafkafeatures/core/steps.py")
+STEPS = Path("operator/kafkafeatures/core/engine/steps.py")
 TOY = '''
 class Toy(Struct, frozen=True):
     """Changes nothing."""

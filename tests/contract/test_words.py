@@ -71,5 +71,5 @@ def test_a_phrase_that_has_a_better_word_is_in_no_text(phrase: str) -> None:
 
 def test_the_search_reads_what_users_read() -> None:
     read = {where.split(":")[0] for where, _ in texts()}
-    assert {"README.md", "crds/kafkafeatures.yaml", "operator/kafkafeatures/core/checks.py"} <= read
+    assert {"README.md", "crds/kafkafeatures.yaml", "operator/kafkafeatures/core/levels/checks.py"} <= read
     assert any("is required" in text for _, text in texts())

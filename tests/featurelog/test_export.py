@@ -21,8 +21,8 @@ from featurelog.disk import Disk
 from featurelog.export import SCHEMAS, SEQUENCE, Exported, ExportError, export
 from featurelog.manifest import load
 from featurelog.run import METADATA_RECORDS, Run, Settings
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from tests.featurelog.inputs import SEGMENT, files, fleet, made_log, put, run, tables, texts
 from tests.kraftlog.build import batch, level
 

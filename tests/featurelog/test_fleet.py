@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from featurelog.gate import Target, Verdict
-from kafkafeatures.core.releases import bundle
+from kafkafeatures.core.facts.releases import bundle
 from kafkasim.fleet.history import History
 from kafkasim.fleet.plan import UNTIL_MS, Story
 from kafkasim.rules import finalized

@@ -13,8 +13,8 @@ import pytest
 
 from featurelog.gate import Verdict
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from kafkasim.fleet.fleet import write_fleet
 from kafkasim.fleet.plan import SMALL, UNTIL_MS, Story, draw
 from tests.kafkafeatures.cli.test_report_page import Page

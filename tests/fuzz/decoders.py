@@ -16,9 +16,9 @@ from functools import cache, partial
 
 import google_crc32c
 
-from kafkafeatures.kafka import batch_heads
-from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, NotKafka
-from kafkafeatures.kafka.settings import OAuthToken, Sasl
+from kafkafeatures.kafka.base.errors import AuthenticationFailed, KafkaError, NotKafka
+from kafkafeatures.kafka.base.settings import OAuthToken, Sasl
+from kafkafeatures.kafka.log import batch_heads
 from kafkafeatures.kafka.wire import sasl
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request, every_api
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, length_of

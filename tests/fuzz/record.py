@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
-from kafkafeatures.kafka.settings import Sasl
+from kafkafeatures.kafka.base.settings import Sasl
 from kafkafeatures.kafka.wire import sasl
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request, every_api
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeQuorumRequest, OffsetAndEpoch

@@ -8,14 +8,14 @@ from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.status import read_status
-from kafkafeatures.cli.kube_resource import KubeResource
-from kafkafeatures.core.decide import decide, propose
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import NodeState, Observation
-from kafkafeatures.core.report import stamp, status_of, status_of_unreachable
-from kafkafeatures.core.soak import soak_of, with_soak
-from kafkafeatures.core.steps import DryRunAccepted
-from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.core.engine.decide import decide, propose
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.steps import DryRunAccepted
+from kafkafeatures.core.engine.wanted import Mode, Wanted
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.levels.soak import soak_of, with_soak
+from kafkafeatures.core.report.status import stamp, status_of, status_of_unreachable
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, node, observation
 
 UP = {"metadata.version": 27, "group.version": 1}

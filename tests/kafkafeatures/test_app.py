@@ -21,7 +21,7 @@ from tests.simulated.kubernetes import ApiServer
 
 
 async def test_names_that_do_not_resolve_leave_threads_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as one resource can look up at once (`kafka/pool.py`), and one more."""
+    """As many as one resource can look up at once (`kafka/base/pool.py`), and one more."""
 
     @asynccontextmanager
     async def connected() -> AsyncIterator[None]:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.observation import (
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import (
     Known,
     MetadataMode,
     Node,
@@ -18,7 +18,7 @@ from kafkafeatures.core.observation import (
     SourceKind,
     Unknown,
 )
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.facts.readings import (
     BrokerList,
     ClusterProbe,
     ControllerList,

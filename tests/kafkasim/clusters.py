@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from random import Random
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
 from kafkasim.wire.server import Ports, SimulatorServer

@@ -18,14 +18,14 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NoReturn
 
-from kafkafeatures.cli.main import main
-from kafkafeatures.kafka.wire import aside
+from kafkafeatures.cli.shell.main import main
+from kafkafeatures.kafka.base import aside
 from kafkafeatures.kafka.wire.codec import entity, every_api
 from tests.started import PYTHONPATH
 
 _LOADED = """
-cli.apply cli.describe cli.kube cli.matrix cli.plan cli.plan_text cli.unregister
-kafka.cluster kafka.unregister reconcile.act reconcile.file_store
+cli.document.apply cli.cluster.describe cli.kube.api cli.cluster.matrix cli.document.plan cli.document.plan_text
+cli.cluster.unregister kafka.cluster kafka.requests.unregister reconcile.act reconcile.file_store
 """.split()
 for _name in _LOADED:  # `main` imports them where it needs them: here once, and not in each process again
     import_module(f"kafkafeatures.{_name}")

@@ -13,7 +13,7 @@ import pytest
 from kio.index import load_response_schema
 from kio.serial import entity_reader
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.control import RefusedError, perform
 from kafkasim.world import World
 from tests.kafkasim.clusters import exchange, plan, served

@@ -98,7 +98,7 @@ def test_a_timeout_bounds_a_pass_as_well(tmp_path: Path) -> None:
     starter = (
         "import os,sys,pathlib; p=pathlib.Path(sys.argv[2]); "
         "p.write_text(p.read_text().replace('PORT', os.environ['PORT'])); "
-        "from kafkafeatures.cli.main import main; sys.exit(main(['apply', '-f', str(p), '--timeout', '1s']))"
+        "from kafkafeatures.cli.shell.main import main; sys.exit(main(['apply', '-f', str(p), '--timeout', '1s']))"
     )
     document(tmp_path, {"bootstrapServers": "127.0.0.1:PORT"}, {"group.version": 1})
     done = subprocess.run(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli import demo
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.demo import command as demo
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkasim.test_process import ENVIRONMENT
 
@@ -52,7 +52,7 @@ def test_what_it_needs_is_said_before_anything_starts(monkeypatch: pytest.Monkey
     def without(name: str) -> ModuleSpec | None:
         return None if name == "pyarrow" else found(name)
 
-    monkeypatch.setattr("kafkafeatures.cli.demo_fleet.find_spec", without)
+    monkeypatch.setattr("kafkafeatures.cli.demo.fleet.find_spec", without)
     with pytest.raises(CommandFailed, match="needs pyarrow; install it: pip install") as failed:
         demo.run(Namespace(story="fleet"))
     assert failed.value.code is Exit.FAILED

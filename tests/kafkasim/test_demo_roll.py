@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli import demo, demo_roll
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.demo import command as demo
+from kafkafeatures.cli.demo import roll as demo_roll
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
 from tests.kafkasim.test_process import ENVIRONMENT
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import Applied, Rejected
-from kafkafeatures.core.workloads import Pod, WorkloadsReading
+from kafkafeatures.core.engine.steps import Applied, Rejected
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkasim.brokers import SESSION_MS
 from kafkasim.plan import TopicPlan
 from kafkasim.pods import BudgetPlan, Pods, PodTiming, SetPlan, addresses, host_of

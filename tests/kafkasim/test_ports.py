@@ -13,11 +13,18 @@ import pytest
 
 from kafkafeatures.api.status import Status, Via, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Done, Wait
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.route import route_to_controller
-from kafkafeatures.core.steps import Applied, DryRunAccepted, DryRunUnavailable, NotSent, OutcomeUnknown, UpdateFeature
-from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.core.engine.decisions import Done, Wait
+from kafkafeatures.core.engine.route import route_to_controller
+from kafkafeatures.core.engine.steps import (
+    Applied,
+    DryRunAccepted,
+    DryRunUnavailable,
+    NotSent,
+    OutcomeUnknown,
+    UpdateFeature,
+)
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource

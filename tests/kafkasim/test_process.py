@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.demo_stage import Stage
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.core.readings import Role
+from kafkafeatures.cli.demo.stage import Stage
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.__main__ import _arguments, plan_of
 from tests.started import PYTHONPATH
 

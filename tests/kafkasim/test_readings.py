@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation, PastLevels, SourceKind, Unknown
-from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.readings import Failure, LogReading, NodeAnswer, QuorumAnswer, Readings, Role
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, PastLevels, SourceKind, Unknown
+from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
+from kafkafeatures.core.facts.readings import Failure, LogReading, NodeAnswer, QuorumAnswer, Readings, Role
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.settings import Address, ClusterSettings
 from kafkasim.plan import Plan, TopicPlan
 from kafkasim.ports import CALL_MS, SimulatedCluster
 from kafkasim.readings import Access

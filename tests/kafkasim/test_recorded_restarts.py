@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.plan import NodePlan, Plan, TopicPlan
 from kafkasim.pods import Pods, SetPlan, addresses
 from kafkasim.releases import release_named

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Failure, PartitionsReading, Role
+from kafkafeatures.core.facts.readings import Failure, PartitionsReading, Role
 from kafkasim.brokers import SESSION_MS
 from kafkasim.plan import Timing, TopicPlan
 from kafkasim.readings import Access, Client

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.rules import ALL_FAILED, FeatureUpdate, UpgradeType, Verdict, java_hash_order
 from kafkasim.world import ELECTION_MS, UPDATE_VOTER_MS, ControllerAnswer, World
 from tests.kafkasim.clusters import plan, settle, world

@@ -16,7 +16,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i16, i32
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.control import RefusedError, perform
 from kafkasim.plan import Timing
 from kafkasim.wire.server import SimulatorServer

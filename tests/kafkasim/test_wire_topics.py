@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.plan import TopicPlan
 from tests.kafkasim.clusters import plan, served
 from tests.kafkasim.test_wire import ask, kio

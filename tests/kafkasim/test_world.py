@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.brokers import SESSION_MS
 from kafkasim.log import Position, Write, encode
 from kafkasim.plan import NOOP_MS

@@ -18,7 +18,8 @@ EVERY = 10
 """One history out of so many is watched; the number shares no factor with how often one is about rolls but 2."""
 WATCHED = ("core", "reconcile")
 OF_COMMANDS = (
-    "cluster_document", "plan_document", "observe_files", "unregistration", "rolled", "file_store",
+    "core/report/cluster_document.py", "core/report/plan_document.py", "core/facts/observe_files.py",
+    "core/levels/unregistration.py", "core/roll/report.py", "reconcile/file_store.py",
 )  # fmt: skip
 """Modules that only commands use."""
 _PRODUCT = Path(__file__).parents[2] / "operator" / "kafkafeatures"
@@ -38,9 +39,9 @@ def all_branches() -> frozenset[Branch]:
     """Of every module that is watched."""
     found = set()
     for folder in WATCHED:
-        for path in sorted((_PRODUCT / folder).glob("*.py")):
-            name = f"{folder}/{path.name}"
-            if path.stem in OF_COMMANDS:
+        for path in sorted((_PRODUCT / folder).rglob("*.py")):
+            name = str(path.relative_to(_PRODUCT))
+            if name in OF_COMMANDS:
                 continue
             found |= {(name, line) for line in _lines(ast.parse(path.read_text()))}
     return frozenset(found)
@@ -91,9 +92,9 @@ class Reached:
 
     def _tracer_of(self, code: CodeType) -> Tracer | None:
         path = Path(code.co_filename)
-        name = f"{path.parent.name}/{path.name}"
-        if path.parent.parent != _PRODUCT or path.parent.name not in WATCHED:
+        if not any(path.is_relative_to(_PRODUCT / folder) for folder in WATCHED):
             return None
+        name = str(path.relative_to(_PRODUCT))
         left = {line for _, _, line in code.co_lines() if line is not None and (name, line) in all_branches()}
 
         def trace(frame: FrameType, event: str, _: Any) -> Tracer | None:

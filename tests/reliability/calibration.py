@@ -55,13 +55,13 @@ DEFECTS = (
     Defect(
         "ready-without-quorum",
         "Ready=True while no controller is active",
-        "kafkafeatures.core.decide",
+        "kafkafeatures.core.engine.decide",
         (("    leaderless = tuple(quorum_is_known(Question(observation, ())))\n", "    leaderless = ()\n"),),
     ),
     Defect(
         "old-approval",
         "an approval that was used, or whose plan was withdrawn, approves the same change again",
-        "kafkafeatures.core.plan",
+        "kafkafeatures.core.engine.plan",
         (('"changeCount": changed_before,', '"changeCount": 0,'),),
     ),
     Defect(
@@ -116,7 +116,7 @@ DEFECTS = (
     Defect(
         "kept-by-a-broker",
         "a request that a broker may still keep is believed undone",
-        "kafkafeatures.core.steps",
+        "kafkafeatures.core.engine.steps",
         (("if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:", "if False:"),),
     ),
     Defect(
@@ -128,13 +128,13 @@ DEFECTS = (
     Defect(
         "wrong-cluster",
         "a resource that is pointed at another cluster acts there",
-        "kafkafeatures.core.decide",
+        "kafkafeatures.core.engine.decide",
         (("    if pinned and observation.cluster_id.value != pinned:\n", "    if False:\n"),),
     ),
     Defect(
         "drift-corrected",
         "drift is corrected although it is only to be reported",
-        "kafkafeatures.core.decide",
+        "kafkafeatures.core.engine.decide",
         (
             (
                 "    return reached == change.after if change.feature in wanted.levels else reached >= change.after\n",
@@ -145,7 +145,7 @@ DEFECTS = (
     Defect(
         "no-isr-gate",
         "a broker goes whatever becomes of its partitions",
-        "kafkafeatures.core.roll",
+        "kafkafeatures.core.roll.stage",
         (
             (
                 "        if id_ not in question.unavailable and admission.allows(id_):",
@@ -161,7 +161,7 @@ DEFECTS = (
     Defect(
         "in-flight-not-counted",
         "nodes that are in flight count as there, for partitions and for maxParallel",
-        "kafkafeatures.core.restart_question",
+        "kafkafeatures.core.roll.question",
         (
             ("        down = (self.flying | self.unavailable) - but\n", "        down = frozenset[int]()\n"),
             ("len(self.flying) + len(self.gone) >= self.cap", "len(self.gone) >= self.cap"),
@@ -171,7 +171,7 @@ DEFECTS = (
     Defect(
         "readiness-is-back",
         "a pod that is ready counts as a node that is back",
-        "kafkafeatures.core.restarts",
+        "kafkafeatures.core.roll.restart_node",
         (
             ("        if count:\n            some", "        if False:\n            some"),
             ("        if node.state is NodeState.FENCED:\n", "        if False:\n"),
@@ -181,7 +181,7 @@ DEFECTS = (
     Defect(
         "leader-first",
         "the leader of the quorum goes before the other controllers",
-        "kafkafeatures.core.quorum",
+        "kafkafeatures.core.facts.quorum",
         (("key=lambda id_: (id_ == quorum.leader_id, ", "key=lambda id_: (id_ != quorum.leader_id, "),),
         of_rolls=True,
     ),
@@ -195,14 +195,14 @@ DEFECTS = (
     Defect(
         "stable-for-ignored",
         "a node that is back counts at once, and not after stableFor",
-        "kafkafeatures.core.restarts",
+        "kafkafeatures.core.roll.restart_node",
         (("sent.stable is not None and sent.stable >= sent.stable_for", "sent.stable is not None"),),
         of_rolls=True,
     ),
     Defect(
         "suspend-ignored",
         "suspend does not keep a roll from continuing",
-        "kafkafeatures.core.decide",
+        "kafkafeatures.core.engine.decide",
         (
             (
                 "    if wanted.suspend:\n        if roll.in_flight:\n",
@@ -214,7 +214,7 @@ DEFECTS = (
     Defect(
         "restarted-again",
         "a pod that is of its template already is restarted all the same",
-        "kafkafeatures.core.pods",
+        "kafkafeatures.core.roll.pods",
         (("bool(owner.update_revision) and pod.revision != owner.update_revision", "bool(owner.update_revision)"),),
         of_rolls=True,
     ),

@@ -14,8 +14,8 @@ from random import Random
 from typing import Any, Protocol
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, ProbedNode, Readings, Role
-from kafkafeatures.core.workloads import WorkloadsReading
+from kafkafeatures.core.facts.readings import Failure, FailureKind, NodeAnswer, ProbedNode, Readings, Role
+from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkasim.log import Write
 from kafkasim.node import Node
 from kafkasim.plan import Plan

@@ -36,7 +36,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # --- levels ---
     *_of(
         "levels",
-        "kafkafeatures/core/decide.py",
+        "kafkafeatures/core/engine/decide.py",
         ("a third correction is made within an hour", "MOST_CORRECTIONS = 2\n", "MOST_CORRECTIONS = 3\n"),
         ("suspend is ignored", "if wanted.suspend:\n        return Held(", "if False:\n        return Held("),
         ("another cluster is taken for ours", "if pinned and observation.cluster_id.value != pinned:", "if False:"),
@@ -78,7 +78,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "levels",
-        "kafkafeatures/core/plan.py",
+        "kafkafeatures/core/engine/plan.py",
         ("an old approval approves again", '"changeCount": changed_before,', '"changeCount": 0,'),
         ("a hash in the status is believed", "if stands.hash == standing.hash and", "if True and"),
         ("a plan that was withdrawn has the same hash", "if hash_of(standing.stages, change_count) == standing.hash:",
@@ -90,7 +90,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "levels",
-        "kafkafeatures/core/memory.py",
+        "kafkafeatures/core/engine/memory.py",
         ("a consent of what may have happened comes back", "Result.SUPERSEDED, Result.UNVERIFIED)",
          "Result.SUPERSEDED)"),
         ("a fight is forgotten after a minute", "CONFLICT_WINDOW = timedelta(hours=1)",
@@ -107,7 +107,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "levels",
-        "kafkafeatures/core/accounted.py",
+        "kafkafeatures/core/engine/accounted.py",
         ("a log that ends too soon is taken", "now.offset < one.offset or now.epoch < one.epoch", "False"),
         ("an older epoch is no other log", " or now.epoch < one.epoch", ""),
         ("what was intended is not missed", "for one in (status.log_position, read, *intended):",
@@ -133,7 +133,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "levels",
-        "kafkafeatures/core/soak.py",
+        "kafkafeatures/core/levels/soak.py",
         ("the soak of other targets counts", "if not set(changes) <= set(before.changes):", "if False:"),
         ("a restart between two looks is nothing to a soak", "if now and now != known:", "if False:"),
         ("a soak goes on over any gap", "if monotonic - before.looked > LONGEST_GAP:", "if False:"),
@@ -142,7 +142,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "levels",
-        "kafkafeatures/core/steps.py",
+        "kafkafeatures/core/engine/steps.py",
         ("settled without a quorum that works", "or not worked_between(before, after):", "or False:"),
         ("a broker keeps nothing", "if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:", "if False:"),
         ("nobody else has it on its way", "if sent.age < sent.on_its_way:", "if False:"),
@@ -159,7 +159,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "levels",
-        "kafkafeatures/core/checks.py",
+        "kafkafeatures/core/levels/checks.py",
         ("a consent is used twice", " and consent not in question.spent)", ")"),
         ("a migration hides nothing", "elif mode.value is MetadataMode.MIGRATING:", "elif False:"),
         ("old controllers make a quorum dynamic", "elif found.value.max < KRAFT_VERSION_RAISABLE:", "elif False:"),
@@ -172,21 +172,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "levels",
-        "kafkafeatures/core/quorum.py",
+        "kafkafeatures/core/facts/quorum.py",
         ("a mark that stands still proves a quorum", "after.high_watermark > before.high_watermark",
          "after.high_watermark >= before.high_watermark"),
         ("two leaders are one", "if before.leader_epoch != after.leader_epoch:", "if False:"),
     ),
     *_of(
         "levels",
-        "kafkafeatures/core/observe.py",
+        "kafkafeatures/core/facts/observe.py",
         ("the log of another leader counts", "if log is not None and log.leader_id != leader:", "if False:"),
         ("nodes that disagree agree", "if any(one != levels[0] for one in levels):", "if False:"),
     ),
     # --- rolls ---
     *_of(
         "rolls",
-        "kafkafeatures/core/roll.py",
+        "kafkafeatures/core/roll/stage.py",
         ("brokers go beside a controller",
          "if any(question.is_controller(one.step.node_id) for one in question.in_flight):", "if False:"),
         ("a controller goes beside brokers", "return waiting(question) if question.in_flight else _next_controller(",
@@ -206,7 +206,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/restarts.py",
+        "kafkafeatures/core/roll/restart_node.py",
         ("back before it is in sync", "        if count:\n            some", "        if False:\n            some"),
         ("a fenced broker is back", "        if node.state is NodeState.FENCED:\n", "        if False:\n"),
         ("a controller that is behind is back", "if node.is_voter and not is_caught_up(",
@@ -220,7 +220,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/restart_checks.py",
+        "kafkafeatures/core/roll/checks.py",
         ("no roll is halted in time", "patient = (Phase.BACK,", "patient = (*Phase,"),
         ("a node is restarted twice for one reason",
          "if id_ not in question.flying and _restarted_before(question, id_):", "if False:"),
@@ -239,7 +239,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/restart_question.py",
+        "kafkafeatures/core/roll/question.py",
         ("partitions do not know who is away", "down = (self.flying | self.unavailable) - but",
          "down = self.flying - but"),
         ("partitions do not know who is in flight", "(self.flying | self.unavailable) - but", "self.unavailable - but"),
@@ -249,32 +249,32 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/excuses.py",
+        "kafkafeatures/core/roll/excuses.py",
         ("a consent of an earlier roll is used", " or SINGLE_REPLICA_TOPICS in memory.spent:", ":"),
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/crashes.py",
+        "kafkafeatures/core/roll/crashes.py",
         ("a crash is over once the container runs", "return pod.started_at is None or", "return bool(pod.waiting) and"),
         ("a crash counts for ever", "or now - pod.started_at < STEADY_AFTER", "or True"),
         ("a crash on what is being left halts", "pod.revision == owner.update_revision and _crashed(", "_crashed("),
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/migrations.py",
+        "kafkafeatures/core/roll/migrations.py",
         ("restarts go on in a migration", "    if seen.mode.value is MetadataMode.MIGRATING:\n", "    if False:\n"),
         ("a mode that is not known is KRaft", "    if not _is_certain(seen):\n", "    if False:\n"),
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/roll.py",
+        "kafkafeatures/core/roll/stage.py",
         ("brokers go without a voter", "    too_few = voters_allow(question)\n", "    too_few = None\n"),
         ("controllers go without another voter", "    too_few = voters_allow(question, id_)\n", "    too_few = None\n"),
         ("a crash after the roll keeps no level", "return bool(question.crashes) and any(", "return False and any("),
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/replication.py",
+        "kafkafeatures/core/facts/replication.py",
         ("who is away is in sync", "== _IN_SYNC) & ~gone\n", "== _IN_SYNC)\n"),
         ("who is being removed counts", "self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC",
          "self.flags & _IN_SYNC == _IN_SYNC"),
@@ -286,7 +286,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/quorum.py",
+        "kafkafeatures/core/facts/quorum.py",
         ("a controller that is behind is of the majority", "if len(staying - behind) >= required:",
          "if len(staying) >= required:"),
         ("half of the voters are a majority", "required = len(voters) // 2 + 1", "required = len(voters) // 2"),
@@ -296,7 +296,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/pods.py",
+        "kafkafeatures/core/roll/pods.py",
         ("a pod that waits for a moment cannot run", "(pod.restarts >= _CRASHES and waits >= _BACK_OFF)", "True"),
         ("an old revision is believed", "return owner.observed and bool(owner.update_revision)",
          "return bool(owner.update_revision)"),
@@ -306,13 +306,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/budgets.py",
+        "kafkafeatures/core/roll/budgets.py",
         ("a budget is not asked", "one.disruptions_allowed <= 0", "one.disruptions_allowed < 0"),
     ),
     # --- adapters ---
     *_of(
         "adapters",
-        "kafkafeatures/kafka/features.py",
+        "kafkafeatures/kafka/requests/features.py",
         ("a broken answer means not sent", "OutcomeUnknown(self._told(error)) if error.sent else", ""),
         ("every way is the direct one", "Via.CONTROLLER if self._role is Role.CONTROLLER else Via.BROKER",
          "Via.CONTROLLER"),
@@ -325,14 +325,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "adapters",
-        "kafkafeatures/kafka/metadata_log.py",
+        "kafkafeatures/kafka/log/follower.py",
         ("what is not committed counts", "below=response.high_watermark)", "below=1 << 62)"),
         ("a log of an older epoch is asked for what it cannot have", "if end.epoch > self._leader.epoch:", "if False:"),
         ("a single voter is a majority", "if len(current) > len(response.voters) // 2:", "if current:"),
     ),
     *_of(
         "adapters",
-        "kafkafeatures/kafka/leaders.py",
+        "kafkafeatures/kafka/log/leaders.py",
         ("any leader will do", "sorted(done, key=_epoch_named, reverse=True)", "list(done)"),
         ("a leader of before is one", " or leader.epoch < at_least:", ":"),
     ),

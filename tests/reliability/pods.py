@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
 from kafkasim.pods import Pods, PodTiming, SetPlan, addresses, release_of, revision_of
 from kafkasim.releases import release_named

@@ -17,10 +17,8 @@ from typing import Any
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.ports import PreparedUpdate, Withheld
-from kafkafeatures.core.readings import ClusterProbe, EarlierMoves, Failure, FailureKind, LogReading, Readings, Role
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import (
+from kafkafeatures.core.engine.ports import PreparedUpdate, Withheld
+from kafkafeatures.core.engine.steps import (
     Applied,
     DryRun,
     DryRunAccepted,
@@ -31,10 +29,20 @@ from kafkafeatures.core.steps import (
     Rejected,
     UpdateFeature,
 )
-from kafkafeatures.core.wanted import Rollout
-from kafkafeatures.core.workloads import WorkloadsReading
+from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.facts.readings import (
+    ClusterProbe,
+    EarlierMoves,
+    Failure,
+    FailureKind,
+    LogReading,
+    Readings,
+    Role,
+)
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.claims import Claims

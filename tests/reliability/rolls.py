@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.pods import LEAKY, BudgetPlan, release_of
 from tests.reliability.kafka import Cluster
 from tests.reliability.pods import BROKERS, CONTROLLERS, OLD, RecordedPods, rollout_fields

@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 
 from kafkafeatures.api.names import APPROVE
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.engine.steps import UpdateFeature
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
 from tests.reliability.kafka import LEVELS, START_MS, Cluster, RecordedWorld, Roads

@@ -16,7 +16,7 @@ from types import MethodType
 from typing import Any
 
 from kafkafeatures.api.names import PAUSE
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.releases import release_named
 from tests.reliability import rolls
 from tests.reliability.kafka import LEVELS, Cluster, Roads

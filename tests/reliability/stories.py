@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from tests.reliability.kafka import LEVELS, Cluster
 from tests.reliability.rolls import a_roll
 from tests.reliability.scene import NAMESPACE, Scene

@@ -9,18 +9,18 @@ from tests.reliability import branches
 from tests.reliability.branches import Reached, all_branches, told
 from tests.reliability.simulation import simulate
 
-DECIDE = Path(__file__).parents[2] / "operator" / "kafkafeatures" / "core" / "decide.py"
+DECIDE = Path(__file__).parents[2] / "operator" / "kafkafeatures" / "core" / "engine" / "decide.py"
 
 
 def line_of(words: str) -> int:
-    """Of `core/decide.py`."""
+    """Of `core/engine/decide.py`."""
     lines = DECIDE.read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if line.startswith(words))
 
 
 def test_what_a_history_runs_is_reached_and_what_none_runs_is_not() -> None:
     begun = (
-        "core/decide.py",
+        "core/engine/decide.py",
         line_of("    if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:"),
     )
     with Reached() as reached:

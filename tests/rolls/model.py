@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
-from kafkafeatures.core.readings import PartitionsReading, QuorumAnswer, ReplicaProgress
+from kafkafeatures.core.facts.readings import PartitionsReading, QuorumAnswer, ReplicaProgress
 from tests.kafkafeatures.core.replicas import Row, least_of, reading
 
 SESSION = 9.0  # broker.session.timeout.ms

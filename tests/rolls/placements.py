@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkafeatures.core.readings import PartitionsReading
+from kafkafeatures.core.facts.readings import PartitionsReading
 from kraftlog.partitions import Columns, MinInsyncReplicas, Partitions, Topic
 
 Ids = NDArray[np.int32]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkafeatures.core import planner
-from kafkafeatures.core.quorum import is_caught_up, may_restart, next_controller
-from kafkafeatures.core.replication import Replication
-from kafkafeatures.core.wanted import Availability, MaxParallel
+from kafkafeatures.core.engine.wanted import Availability, MaxParallel
+from kafkafeatures.core.facts.quorum import is_caught_up, may_restart, next_controller
+from kafkafeatures.core.facts.replication import Replication
+from kafkafeatures.core.roll import planner
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, forbids
 from tests.rolls.model import Cluster, Partition
 

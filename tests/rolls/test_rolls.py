@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core import planner
-from kafkafeatures.core.replication import Admission, Replication
-from kafkafeatures.core.wanted import Availability
+from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.core.facts.replication import Admission, Replication
+from kafkafeatures.core.roll import planner
 from tests.rolls import roller
 from tests.rolls.roller import roll
 

@@ -13,7 +13,7 @@ from featurelog.tables.documents import UNATTRIBUTED, Documents
 from featurelog.tables.history import History
 from featurelog.tables.table import EVIDENCE, SPAN, TIME, WHERE, Column, Row, Table
 from featurelog.tables.tracks import Version
-from kafkafeatures.core.releases import level_name
+from kafkafeatures.core.facts.releases import level_name
 
 TABLE = Table(
     "feature_timeline",

@@ -22,10 +22,9 @@ from featurelog.tables.node_registrations import ghost
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
 from featurelog.tables.tracks import Version
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.core.checks import CONTROLLER_REGISTRATION
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.observation import NOT_SUPPORTED
-from kafkafeatures.core.releases import (
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import NOT_SUPPORTED
+from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     KRAFT_VERSION_RAISABLE,
     METADATA_VERSIONS,
@@ -36,6 +35,7 @@ from kafkafeatures.core.releases import (
     releases,
     undo_of_raise,
 )
+from kafkafeatures.core.levels.checks import CONTROLLER_REGISTRATION
 from kraftlog.ghosts import FENCED_FOR_MS
 
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"

@@ -1,6 +1,6 @@
 """Conditions, reasons, verdicts of plans, and what a blocker can be: closed lists.
 
-Each name is written here once. `core/report.py` puts them into a status; no other module may invent one.
+Each name is written here once. `core/report/status.py` puts them into a status; no other module may invent one.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Reason(StrEnum):
 
 
 class PlanVerdict(StrEnum):
-    """What a plan comes to: `verdict` of its document. Said by `core/plan_document.py` alone."""
+    """What a plan comes to: `verdict` of its document. Said by `core/report/plan_document.py` alone."""
 
     IN_SYNC = "InSync"
     CHANGES = "Changes"
@@ -98,7 +98,7 @@ class PlanVerdict(StrEnum):
 
 
 class BlockerKind(StrEnum):
-    """What prevents a change. Each maps to the reason of `Stalled` (or to waiting) in `core/decide.py`."""
+    """What prevents a change. Each maps to the reason of `Stalled` (or to waiting) in `core/engine/decide.py`."""
 
     NODE_RANGE = "NodeRange"
     GHOST_REGISTRATION = "GhostRegistration"

@@ -200,7 +200,9 @@ class WorkloadSpec(Struct, frozen=True, kw_only=True):
 
 
 class WindowSpec(Struct, frozen=True, kw_only=True):
-    """From each moment of the schedule on, for so long. What the schedule may be is known to `core/windows.py`."""
+    """From each moment of the schedule on, for so long. What the schedule may be is known to
+    `core/engine/windows.py`.
+    """
 
     schedule: Annotated[str, Text(64)]
     duration: MinutesToHours

@@ -1,7 +1,7 @@
 """The status of a resource as types: what is reported, and all that is remembered from one reconciliation to the next.
 
 Words are open strings where they are read, since another release may have other ones; this release writes the members
-of the enums below. Made by `core/report.py`; read by `core/memory.py`, the stores, the metrics.
+of the enums below. Made by `core/report/status.py`; read by `core/engine/memory.py`, the stores, the metrics.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
 
 class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
     """What the consent single-replica-topics was given for. `names`: the first of them. `digest`: over all names;
-    `marks`: of each, while they are few enough. See `core/excuses.py`.
+    `marks`: of each, while they are few enough. See `core/roll/excuses.py`.
     """
 
     partitions: int = 0
@@ -158,7 +158,9 @@ class PlanStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class Intent(StatusRecord, frozen=True, kw_only=True):
-    """An act that was written down before it was done. Everything but its kind is its own: see `core/steps.py`."""
+    """An act that was written down before it was done. Everything but its kind is its own: see
+    `core/engine/steps.py`.
+    """
 
     kind: str = ""
 
@@ -254,7 +256,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     """All of it. `change_count`: effects applied in the life of the resource, and plans that ended without one.
 
     `unverified_consents`: in the document at the first contact, so maybe used before. `log_position`: up to where each
-    move of a level in the metadata log is accounted for (`core/accounted.py`).
+    move of a level in the metadata log is accounted for (`core/engine/accounted.py`).
     """
 
     observed_generation: int = 0

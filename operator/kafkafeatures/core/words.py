@@ -2,7 +2,7 @@
 
 Pure. A Kafka, an API server or a status may say anything: escape sequences that write to a clipboard, characters that
 turn the direction of a line, breaks that make one line look like two. Called where such words come in (`kafka/`), where
-they are kept (`core/report.py`), and at the last place before a terminal (`cli/output.py`).
+they are kept (`core/report/status.py`), and at the last place before a terminal (`cli/shell/output.py`).
 """
 
 from __future__ import annotations

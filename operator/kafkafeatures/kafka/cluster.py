@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     ClusterProbe,
     ControllerList,
@@ -27,28 +27,28 @@ from kafkafeatures.core.readings import (
     Role,
 )
 from kafkafeatures.environment import SYSTEM, Environment
-from kafkafeatures.kafka.directory import hosts_from_registrations
-from kafkafeatures.kafka.errors import KafkaError, to_failure
-from kafkafeatures.kafka.level_history import LevelHistory, moves_between
-from kafkafeatures.kafka.log_source import LogSource
-from kafkafeatures.kafka.memory_budget import MemoryBudget, Share
-from kafkafeatures.kafka.metadata_log import MetadataLog
-from kafkafeatures.kafka.partition_images import PartitionImages
-from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.prober import probe_cluster, probe_more
-from kafkafeatures.kafka.quorum import quorum_again
-from kafkafeatures.kafka.settings import Address, ClusterSettings
-from kafkafeatures.kafka.wire.aside import aside
+from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.kafka.base.memory_budget import MemoryBudget, Share
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings
+from kafkafeatures.kafka.log.follower import MetadataLog
+from kafkafeatures.kafka.log.level_history import LevelHistory, moves_between
+from kafkafeatures.kafka.log.source import LogSource
+from kafkafeatures.kafka.partitions.images import PartitionImages
+from kafkafeatures.kafka.probe.directory import hosts_from_registrations
+from kafkafeatures.kafka.probe.prober import probe_cluster, probe_more
+from kafkafeatures.kafka.probe.quorum import quorum_again
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 from kraftlog import Image
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
-    from kafkafeatures.core.ports import PreparedUpdate
-    from kafkafeatures.core.steps import DryRun, NotSent, UpdateFeature
-    from kafkafeatures.kafka.identities import Identities
-    from kafkafeatures.kafka.log_history import LogReader
-    from kafkafeatures.kafka.partitions import PartitionReader
-    from kafkafeatures.kafka.unregister import HostedTopics
+    from kafkafeatures.core.engine.ports import PreparedUpdate
+    from kafkafeatures.core.engine.steps import DryRun, NotSent, UpdateFeature
+    from kafkafeatures.kafka.log.history import LogReader
+    from kafkafeatures.kafka.partitions.partitions import PartitionReader
+    from kafkafeatures.kafka.probe.identities import Identities
+    from kafkafeatures.kafka.requests.unregister import HostedTopics
 
 _MAY_BE_PARTITIONS = (FailureKind.TOO_LARGE, FailureKind.UNSUPPORTED)
 """Why a log cannot be used, where it may be for its partitions alone."""
@@ -193,8 +193,8 @@ class Cluster:
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         """As the port says, by the way the last reading found."""
-        from kafkafeatures.core.steps import DryRunUnavailable
-        from kafkafeatures.kafka import features
+        from kafkafeatures.core.engine.steps import DryRunUnavailable
+        from kafkafeatures.kafka.requests import features
 
         if self._last is None:
             return DryRunUnavailable("the cluster was not read yet")
@@ -203,8 +203,8 @@ class Cluster:
     @asynccontextmanager
     async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
         """As the port says, by the way the last reading found."""
-        from kafkafeatures.core.steps import NotSent
-        from kafkafeatures.kafka import features
+        from kafkafeatures.core.engine.steps import NotSent
+        from kafkafeatures.kafka.requests import features
 
         if self._last is None:
             yield NotSent("the cluster was not read yet")
@@ -214,7 +214,7 @@ class Cluster:
 
     async def read_history(self, reader: LogReader) -> Failure | None:
         """Give it the metadata log from the oldest record there is up to the last reading. None: it has all of that."""
-        from kafkafeatures.kafka.log_history import LogHistory
+        from kafkafeatures.kafka.log.history import LogHistory
 
         if self._as_read is None:
             return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet")
@@ -250,7 +250,7 @@ class Cluster:
 
     async def default_min_insync_replicas(self) -> int | Failure:
         """What applies to topics that set none: the highest of the brokers that answered in the last reading."""
-        from kafkafeatures.kafka.broker_defaults import BrokerDefaults
+        from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
 
         nodes = self._last.nodes if self._last is not None else ()
         asked = {one.id: one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer)}
@@ -259,8 +259,8 @@ class Cluster:
 
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
         """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""
-        from kafkafeatures.kafka import features
-        from kafkafeatures.kafka.unregister import hosted_by
+        from kafkafeatures.kafka.requests import features
+        from kafkafeatures.kafka.requests.unregister import hosted_by
 
         if self._last is None or self._as_read is None:
             return Failure(
@@ -273,8 +273,8 @@ class Cluster:
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:
         """Take back the registration of a node in this role. None: it is gone."""
-        from kafkafeatures.kafka import features
-        from kafkafeatures.kafka.unregister import unregister
+        from kafkafeatures.kafka.requests import features
+        from kafkafeatures.kafka.requests.unregister import unregister
 
         if self._last is None:
             return Failure(FailureKind.NOT_ASKED, f"Unregister{role.value}", "the cluster was not read yet")
@@ -286,7 +286,7 @@ class Cluster:
         if waits is not None:
             return None, waits
         if self._partitions is None:
-            from kafkafeatures.kafka.partitions import PartitionReader  # numpy, which most do without
+            from kafkafeatures.kafka.partitions.partitions import PartitionReader  # numpy, which most do without
 
             self._partitions = PartitionReader(self._pool, self._share)
         self._log.hold_partitions(True)
@@ -294,7 +294,7 @@ class Cluster:
 
     def _prover(self) -> Identities:
         if self._identities is None:
-            from kafkafeatures.kafka.identities import Identities
+            from kafkafeatures.kafka.probe.identities import Identities
 
             self._identities = Identities(self._pool)
         return self._identities

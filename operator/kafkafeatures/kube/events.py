@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND
-from kafkafeatures.core.events import EventRecord
+from kafkafeatures.core.report.events import EventRecord
 from kafkafeatures.environment import Environment
 
 CONTROLLER = f"{GROUP}/operator"

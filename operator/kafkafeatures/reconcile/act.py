@@ -15,14 +15,11 @@ from msgspec import Struct
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.memory import with_result
-from kafkafeatures.core.observation import Known
-from kafkafeatures.core.ports import Withheld
-from kafkafeatures.core.readings import Failure
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.settling import SEND_WITHIN
-from kafkafeatures.core.steps import (
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.memory import with_result
+from kafkafeatures.core.engine.ports import Withheld
+from kafkafeatures.core.engine.settling import SEND_WITHIN
+from kafkafeatures.core.engine.steps import (
     Applied,
     InFlight,
     NotSent,
@@ -33,6 +30,9 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
     in_flight,
 )
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.evaluate import (
     SETTLE_SECONDS,
     EffectRecord,

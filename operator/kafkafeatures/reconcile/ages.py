@@ -18,7 +18,7 @@ from kafkafeatures.environment import SYSTEM
 
 if TYPE_CHECKING:
     from kafkafeatures.api.status import LogPosition
-    from kafkafeatures.core.soak import Soak
+    from kafkafeatures.core.levels.soak import Soak
 
 MOST = 256
 """Stamps that are kept: more than a status holds."""

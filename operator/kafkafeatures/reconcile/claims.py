@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import Owner
-from kafkafeatures.core.settling import ON_ITS_WAY
-from kafkafeatures.core.steps import BROKER_KEEPS, UpdateFeature
-from kafkafeatures.core.wanted import Driver, Mode
+from kafkafeatures.core.engine.decide import Owner
+from kafkafeatures.core.engine.settling import ON_ITS_WAY
+from kafkafeatures.core.engine.steps import BROKER_KEEPS, UpdateFeature
+from kafkafeatures.core.engine.wanted import Driver, Mode
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 

@@ -13,10 +13,10 @@ from msgspec import Struct
 from kafkafeatures.api.spec import ClusterSpec
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.ports import KafkaPort
-from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.core.engine.ports import KafkaPort
+from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Refused
 from kafkafeatures.reconcile.credentials import (
@@ -52,7 +52,7 @@ class OpenCluster(KafkaPort, Protocol):
 
 
 class LogRecorder(Protocol):
-    """Records the metadata logs that are followed: see `kafka/recorder.py`."""
+    """Records the metadata logs that are followed: see `kafka/recorder/recorder.py`."""
 
     def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None:
         """A look at its cluster is over, of which this is the status. Returns at once."""

@@ -20,19 +20,19 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.events import events_between
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.report import (
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.steps import Applied, Rejected
+from kafkafeatures.core.engine.wanted import Driver, Mode, Rollout
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.levels.soak import LOOKS_WITHIN
+from kafkafeatures.core.report.events import events_between
+from kafkafeatures.core.report.status import (
     status_of_failed_reconciliation,
     status_of_invalid,
     status_of_pending,
     status_of_unreachable,
 )
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.soak import LOOKS_WITHIN
-from kafkafeatures.core.steps import Applied, Rejected
-from kafkafeatures.core.wanted import Driver, Mode, Rollout
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key, KubernetesApi

@@ -14,8 +14,8 @@ from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import CREDENTIALS
 from kafkafeatures.api.spec import ClusterSpec, SaslSpec, TlsSpec
 from kafkafeatures.api.values import replace
-from kafkafeatures.kafka.errors import TlsFailed
-from kafkafeatures.kafka.settings import (
+from kafkafeatures.kafka.base.errors import TlsFailed
+from kafkafeatures.kafka.base.settings import (
     Address,
     ClusterSettings,
     OAuthClient,

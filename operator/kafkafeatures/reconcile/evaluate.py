@@ -20,32 +20,32 @@ from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp, keeping_unknown
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.accounted import missing_in, position_of, sent_by
-from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
-from kafkafeatures.core.decisions import Act, Decision, Stalled
-from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_result
-from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
-from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.ports import KafkaPort, WorkloadPort
-from kafkafeatures.core.readings import NOT_ASKED, EarlierMoves, Failure
-from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
-from kafkafeatures.core.restarts import Phase, RestartNode
-from kafkafeatures.core.settling import Open
-from kafkafeatures.core.soak import soak_of, with_soak
-from kafkafeatures.core.stages import nodes_to_restart
-from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, UpdateFeature, in_flight, why_unjudged
-from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Wanted
-from kafkafeatures.core.windows import closed_until
+from kafkafeatures.core.engine.accounted import missing_in, position_of, sent_by
+from kafkafeatures.core.engine.decide import Owner, Proposal, approved_by, decide, propose, to_validate
+from kafkafeatures.core.engine.decisions import Act, Decision, Stalled
+from kafkafeatures.core.engine.memory import Memory, lost_cluster, memory_of, with_result
+from kafkafeatures.core.engine.ports import KafkaPort, WorkloadPort
+from kafkafeatures.core.engine.settling import Open
+from kafkafeatures.core.engine.stages import nodes_to_restart
+from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, UpdateFeature, in_flight, why_unjudged
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Driver, Mode, Wanted
+from kafkafeatures.core.engine.windows import closed_until
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
+from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
+from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure
+from kafkafeatures.core.levels.soak import soak_of, with_soak
+from kafkafeatures.core.report.status import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
+from kafkafeatures.core.roll.restart_node import Phase, RestartNode
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.wire.aside import aside
+from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
 
 if TYPE_CHECKING:
-    from kafkafeatures.core.replication import Replication
-    from kafkafeatures.core.roll import Roll
-    from kafkafeatures.core.workloads import WorkloadsReading
+    from kafkafeatures.core.facts.replication import Replication
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.roll.stage import Roll
 
 SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
@@ -225,8 +225,8 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
             remembered = replace(remembered, change_count=proposal.plan.change_count)
         if restarts or _restarts_nodes(context, wanted):
             # They judge partitions by numpy, which nobody else needs.
-            from kafkafeatures.core.restart_question import Remembered
-            from kafkafeatures.core.roll import roll_of
+            from kafkafeatures.core.roll.question import Remembered
+            from kafkafeatures.core.roll.stage import roll_of
 
             told = Remembered(restarts, remembered, context.now(), age_of=context.age_of, known_for=context.known_for)
             of_now = partial(roll_of, wanted, observation, proposal.changes, told, replication)
@@ -264,7 +264,7 @@ async def _replication(seen: Observation) -> Replication | None:
     """All partitions, to be judged: once for each look, beside the event loop. None where they were not read."""
     if isinstance(seen.partitions, Unknown):
         return None
-    from kafkafeatures.core.roll import replication_of
+    from kafkafeatures.core.roll.stage import replication_of
 
     return await aside(partial(replication_of, seen))
 

@@ -14,12 +14,12 @@ import asyncio
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import owned_by
-from kafkafeatures.core.decisions import Act, Held, Stalled, Wait
-from kafkafeatures.core.observation import Known
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import InFlight, Step
-from kafkafeatures.core.windows import closed_until
+from kafkafeatures.core.engine.decide import owned_by
+from kafkafeatures.core.engine.decisions import Act, Held, Stalled, Wait
+from kafkafeatures.core.engine.steps import InFlight, Step
+from kafkafeatures.core.engine.windows import closed_until
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
 from kafkafeatures.reconcile.ports import NotReadable, Resource
 

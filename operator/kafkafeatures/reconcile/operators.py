@@ -19,7 +19,7 @@ from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.settling import ON_ITS_WAY
+from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.kube.api import Key
 
 HAND_OVER = ON_ITS_WAY.total_seconds()

@@ -7,11 +7,11 @@ tell. Called by `reconcile/controller.py`.
 from __future__ import annotations
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.ports import WorkloadPort
-from kafkafeatures.core.readings import Failure
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import Outcome
-from kafkafeatures.core.workloads import WorkloadsReading
+from kafkafeatures.core.engine.ports import WorkloadPort
+from kafkafeatures.core.engine.steps import Outcome
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.roll.restart_node import RestartNode
 
 
 class Pods:

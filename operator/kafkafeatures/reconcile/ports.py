@@ -1,4 +1,4 @@
-"""Where a resource lives: a file, or the API server. The cluster is the other port (`core/ports.py`).
+"""Where a resource lives: a file, or the API server. The cluster is the other port (`core/engine/ports.py`).
 
 A reconciliation knows nothing else of the world; clock and sleep are injected beside them.
 """
@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.engine.wanted import Wanted
 
 
 class Resource(Struct, frozen=True):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.fleet.history import History, Taken
 from kafkasim.fleet.idle import IdleRun
 from kafkasim.fleet.plan import DAY_MS, Scale

@@ -15,7 +15,7 @@ from random import Random
 
 from msgspec import Struct
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim import registrations
 from kafkasim.fleet.idle import IdleRun
 from kafkasim.fleet.plan import DAY_MS, ClusterPlan, Scale, Story, levels_of

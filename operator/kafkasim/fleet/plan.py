@@ -12,7 +12,7 @@ from random import Random
 
 from msgspec import Struct
 
-from kafkafeatures.core.releases import bundle
+from kafkafeatures.core.facts.releases import bundle
 from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release, release_named
 
 DAY_MS = 86_400_000

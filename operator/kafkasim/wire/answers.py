@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Protocol
 from uuid import UUID
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.log import Position
 from kafkasim.node import Node
 from kafkasim.registrations import LISTENER

@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from msgspec import Struct
 
-from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.kafka.wire.lengths import judge
 
 API_VERSIONS = 18

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkasim.node import Node
 from kafkasim.wire.answers import SIMULATED_FROM, RequestHandler
 from kafkasim.wire.codec import (

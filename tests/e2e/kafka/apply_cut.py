@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.main import main
 from kafkafeatures.kafka.wire.connection import Connection
 from tests.e2e.kafka.cut import Link
 

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from kafkafeatures.cli import apply
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.document import apply
+from kafkafeatures.cli.shell.main import main
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.features import PreparedChange
+from kafkafeatures.kafka.requests.features import PreparedChange
 from kafkafeatures.reconcile.file_store import FileStore
 
 LEFT = [int(sys.argv[2])]

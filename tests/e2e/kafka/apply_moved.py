@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 from kafkafeatures.api.status import Status
-from kafkafeatures.cli.main import main
-from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.cli.shell.main import main
+from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import UPGRADE, UpdateFeaturesRequest
 from kafkafeatures.reconcile.file_store import FileStore

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kafkafeatures.core.observation import Known, NodeState, Observation
-from kafkafeatures.core.observe import observe
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 

@@ -11,11 +11,11 @@ import asyncio
 import sys
 
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.readings import LogReading
-from kafkafeatures.kafka import recorder, recordings
+from kafkafeatures.core.facts.readings import LogReading
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.recordings import RecorderSettings
-from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
+from kafkafeatures.kafka.recorder import recorder, recordings
+from kafkafeatures.kafka.recorder.recordings import RecorderSettings
 from kafkafeatures.metrics import Metrics
 
 RESOURCE = ("kafka", "orders")

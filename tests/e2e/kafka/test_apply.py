@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.core.decisions import Done
+from kafkafeatures.core.engine.decisions import Done
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.engine.steps import (
+    Applied,
+    DryRunAccepted,
+    DryRunRejected,
+    OutcomeUnknown,
+    Rejected,
+    UpdateFeature,
+)
+from kafkafeatures.core.facts.readings import (
     BrokerList,
     ClusterProbe,
     ControllerList,
@@ -18,13 +26,12 @@ from kafkafeatures.core.readings import (
     QuorumAnswer,
     Role,
 )
-from kafkafeatures.core.steps import Applied, DryRunAccepted, DryRunRejected, OutcomeUnknown, Rejected, UpdateFeature
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.features import AddressRoute, route, validate
-from kafkafeatures.kafka.identities import Identities
-from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.prober import probe_cluster, probe_node
-from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
+from kafkafeatures.kafka.probe.identities import Identities
+from kafkafeatures.kafka.probe.prober import probe_cluster, probe_node
+from kafkafeatures.kafka.requests.features import AddressRoute, route, validate
 from tests.e2e.kafka.wire import update_feature
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST, OLD

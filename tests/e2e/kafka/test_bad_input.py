@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.core.observation import NodeState, Unknown
-from kafkafeatures.core.observe import observe
-from kafkafeatures.core.readings import FailureKind
+from kafkafeatures.core.facts.observation import NodeState, Unknown
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
 from tests.e2e.kafka.cli import SELDOM, active, describe, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import USERS, Cluster, Node

@@ -15,8 +15,8 @@ import yaml
 
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 from kafkafeatures.reconcile.act import reconcile, summary_of
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file

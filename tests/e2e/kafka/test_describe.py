@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from kafka import KafkaAdminClient
 
-from kafkafeatures.core.observation import NodeState
-from kafkafeatures.core.releases import level_name
-from kafkafeatures.kafka.api_names import API_NAMES
+from kafkafeatures.core.facts.observation import NodeState
+from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.kafka.base.api_names import API_NAMES
 from tests.e2e.kafka.cli import describe, node, run, wait_for
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until

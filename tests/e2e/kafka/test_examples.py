@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from kafkafeatures.core.observation import NodeState
+from kafkafeatures.core.facts.observation import NodeState
 from tests.e2e.kafka.cli import wait_for
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import MIDDLE, RECENT

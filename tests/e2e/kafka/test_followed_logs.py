@@ -20,11 +20,11 @@ import pytest
 import pytest_asyncio
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import LogReading
+from kafkafeatures.core.facts.readings import LogReading
+from kafkafeatures.kafka.base.errors import KafkaError, Stale
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.errors import KafkaError, Stale
-from kafkafeatures.kafka.metadata_log import PART, MetadataLog
-from kafkafeatures.kafka.settings import Address, ClusterSettings, Security, parse_addresses
+from kafkafeatures.kafka.log.follower import PART, MetadataLog
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
 from kraftlog import Image, Quorum, Replay

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from kraftlog import Damage, Replay
 from kraftlog.reading import Reading
 from tests.e2e.kafka.cli import describe

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.observation import NodeState
+from kafkafeatures.core.facts.observation import NodeState
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.conformance.record import ask
 from tests.conformance.unregistrations import request_of

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkafeatures.core.readings import EarlierMoves, Failure
-from kafkafeatures.core.settling import ON_ITS_WAY
+from kafkafeatures.core.engine.settling import ON_ITS_WAY
+from kafkafeatures.core.facts.readings import EarlierMoves, Failure
+from kafkafeatures.kafka.base.errors import KafkaError
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.errors import KafkaError
-from kafkafeatures.kafka.level_history import moves_between
-from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
+from kafkafeatures.kafka.log.level_history import moves_between
 from tests.e2e.kafka.cli import KAFKAFEATURES, run, write_document
 from tests.e2e.kafka.cut import Link, install_iptables
 from tests.e2e.kafka.wire import feature_records, meddle, send

@@ -5,8 +5,8 @@ The cluster does not come back: of the files that ask it, this is the last.
 
 from __future__ import annotations
 
-from kafkafeatures.core.readings import BrokerList, ControllerList, Failure, FailureKind, Role
-from kafkafeatures.kafka.features import route
+from kafkafeatures.core.facts.readings import BrokerList, ControllerList, Failure, FailureKind, Role
+from kafkafeatures.kafka.requests.features import route
 from tests.e2e.kafka.test_asking import CONTROLLERS, answering, settings, surveyed
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import OLD

@@ -24,12 +24,12 @@ from kafka.admin import (
 )
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Failure, FailureKind, LogReading, PartitionsReading, Readings, Role
-from kafkafeatures.kafka import asked_partitions
+from kafkafeatures.core.facts.readings import Failure, FailureKind, LogReading, PartitionsReading, Readings, Role
+from kafkafeatures.kafka.base.errors import UnsupportedApi
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Sasl, Security, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.errors import UnsupportedApi
-from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.settings import Address, ClusterSettings, Sasl, Security, parse_addresses
+from kafkafeatures.kafka.partitions import asked as asked_partitions
 from kafkafeatures.kafka.wire.messages import Request
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kafka.wire.topic_messages import DescribeTopicPartitionsRequest

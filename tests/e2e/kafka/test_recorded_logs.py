@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.kafka.recorded_log import Busy, RecordedLog
+from kafkafeatures.kafka.recorder.recorded_log import Busy, RecordedLog
 from kraftlog import files
 from tests.e2e.kafka.cli import run
 from tests.e2e.kafka.recording import RESOURCE

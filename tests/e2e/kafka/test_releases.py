@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.core.releases import METADATA_VERSIONS, bundle, dependencies
-from kafkafeatures.kafka.api_names import API_NAMES
+from kafkafeatures.core.facts.releases import METADATA_VERSIONS, bundle, dependencies
+from kafkafeatures.kafka.base.api_names import API_NAMES
 from kafkasim.releases import release_named
 from tests.e2e.kafka.cli import describe, node, run
 from tests.e2e.rig.cluster import Cluster

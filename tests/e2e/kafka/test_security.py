@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.errors import Disconnected
-from kafkafeatures.kafka.settings import Address, OAuthClient, Sasl, Security, parse_addresses
+from kafkafeatures.kafka.base.errors import Disconnected
+from kafkafeatures.kafka.base.settings import Address, OAuthClient, Sasl, Security, parse_addresses
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest
 from kafkafeatures.kafka.wire.pem import Tls

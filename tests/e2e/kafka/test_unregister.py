@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.observation import NodeState
+from kafkafeatures.core.facts.observation import NodeState
 from tests.e2e.kafka.cli import KAFKAFEATURES, describe, node, run, wait_for
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import hold_topic

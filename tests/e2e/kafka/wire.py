@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from kafkafeatures.core.steps import NotSent, Outcome, UpdateFeature
-from kafkafeatures.kafka.features import AddressRoute, prepared
-from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.core.engine.steps import NotSent, Outcome, UpdateFeature
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address, Security
+from kafkafeatures.kafka.requests.features import AddressRoute, prepared
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import SAFE_DOWNGRADE, UPGRADE, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kraftlog import Replay

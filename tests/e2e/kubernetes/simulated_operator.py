@@ -7,7 +7,7 @@ import sys
 
 from kafkafeatures import app
 from kafkafeatures.api.values import replace
-from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.logs import configure
 from kafkafeatures.settings import OperatorSettings
 from kafkasim.ports import SimulatedCluster

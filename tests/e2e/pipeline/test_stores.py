@@ -14,8 +14,8 @@ from featurelog.layout import InputsError, Root
 from featurelog.manifest import load
 from featurelog.parts import EngineError, InputChangedError, PartReader, Task
 from featurelog.run import OneCore, Outcome, Run, Settings, Summary
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from kraftlog.files import DIRECTORY
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP

@@ -10,8 +10,8 @@ import pytest
 
 from featurelog.gate import Target
 from featurelog.views import VIEWS
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from kafkasim.fleet.history import History
 from kafkasim.fleet.plan import Story
 from kraftlog.schema import table

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kafkafeatures.api.status import HistoryEntry, Status, Via
-from kafkafeatures.core.events import events_between
-from kafkafeatures.core.report import stamp
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import InFlight
+from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.report.events import events_between
+from kafkafeatures.core.report.status import stamp
+from kafkafeatures.core.roll.restart_node import RestartNode
 from tests.kafkafeatures.worlds import NOW
 
 LATER = NOW + timedelta(minutes=3)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.client_config import ConfigInvalid, parse_properties, read_security, security_of
-from kafkafeatures.kafka.settings import Address, OAuthClient, OAuthToken, parse_addresses
+from kafkafeatures.cli.cluster.client_config import ConfigInvalid, parse_properties, read_security, security_of
+from kafkafeatures.kafka.base.settings import Address, OAuthClient, OAuthToken, parse_addresses
 
 CERT = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----\n"

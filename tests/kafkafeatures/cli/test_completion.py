@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from kafkafeatures.cli.completion import SHELLS, for_kubectl
-from kafkafeatures.cli.main import COMMANDS
+from kafkafeatures.cli.shell.completion import SHELLS, for_kubectl
+from kafkafeatures.cli.shell.main import COMMANDS
 
 
 def offered(*words: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkafeatures.cli.connect import on_loop
+from kafkafeatures.cli.cluster.connect import on_loop
 
 
 class Picture:

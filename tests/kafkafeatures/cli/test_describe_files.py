@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
 from tests.kraftlog.build import batch, broker, controller, level, log, no_op
 from tests.kraftlog.golden import CHANGES, MIGRATION

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli import documents
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.document import documents
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 BY_HAND = """
 apiVersion: kafkafeatures.dev/v1alpha1

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from featurelog.gate import Target
-from kafkafeatures.cli import fleet_page as pages
-from kafkafeatures.cli.cluster_page import cluster_page
-from kafkafeatures.cli.fleet_page import ClusterTables, fleet_page
+from kafkafeatures.cli.pages import fleet as pages
+from kafkafeatures.cli.pages.cluster import cluster_page
+from kafkafeatures.cli.pages.fleet import ClusterTables, fleet_page
 from kafkasim.fleet.plan import Story
 from tests.featurelog.fleet import fleet, gate
 from tests.kafkafeatures.cli.test_report_page import Page

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import trustme
 
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.kube import Away, Kube
-from kafkafeatures.cli.kube_config import only
+from kafkafeatures.cli.kube.api import Away, Kube
+from kafkafeatures.cli.kube.config import only
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 PLAIN = base64.b64encode(b"something").decode()
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.cli import kube_config
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.kube_config import kubeconfig
+from kafkafeatures.cli.kube import config as kube_config
+from kafkafeatures.cli.kube.config import kubeconfig
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 SECRET = "sekret-9f3c"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.kube_login import Login
+from kafkafeatures.cli.kube.login import Login
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 SECRET = "sekret-9f3c"
 

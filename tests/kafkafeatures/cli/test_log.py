@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli import log
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.log import command as log
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from kraftlog.records import frame
 from kraftlog.schema import table
 from kraftlog.schema.others import USER_SCRAM_CREDENTIAL

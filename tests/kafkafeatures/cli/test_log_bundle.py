@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli import log_bundle
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.log import bundle as log_bundle
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from tests.kraftlog.build import level, log
 from tests.kraftlog.golden import CHANGES, KRAFT
 

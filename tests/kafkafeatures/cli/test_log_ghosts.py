@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 import yaml
 
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from kraftlog import Record, encode_batch
 from kraftlog.ghosts import FENCED_FOR_MS
 from kraftlog.records import frame

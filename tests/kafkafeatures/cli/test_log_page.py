@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from tests.kraftlog.golden import CHANGES
 
 ROOT = Path(__file__).resolve().parents[3]

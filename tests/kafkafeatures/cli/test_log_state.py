@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 import yaml
 
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from kraftlog.records import frame
 from kraftlog.schema import table
 from kraftlog.schema.others import PRODUCER_IDS

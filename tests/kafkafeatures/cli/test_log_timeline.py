@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
 from tests.kraftlog.build import NOW, batch, begin, broker, checkpoint, end, level, log, no_op, segment, snapshot
 from tests.kraftlog.dump import parse_dump

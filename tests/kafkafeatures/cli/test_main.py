@@ -11,17 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.main import COMMANDS
+from kafkafeatures.cli.shell.main import COMMANDS
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import PYTHONPATH
 
-HEAVY = "kopf kubernetes pydantic pykube requests rich scramp urllib.request yaml kafkafeatures.core.decide".split()
+HEAVY = (
+    "kopf kubernetes pydantic pykube requests rich scramp urllib.request yaml kafkafeatures.core.engine.decide".split()
+)
 """Modules that cost time at the start, and that most commands have no use for."""
 SELDOM = """
 numpy kopf kubernetes pykube rich scramp urllib.request kafkafeatures.api.explained
-kafkafeatures.core.budgets kafkafeatures.core.planner kafkafeatures.core.pods kafkafeatures.core.replication
-kafkafeatures.core.restart_checks kafkafeatures.core.roll kafkafeatures.core.unregistration kafkafeatures.core.workloads
-kafkafeatures.kafka.identities kafkafeatures.kafka.partitions kafkafeatures.kafka.unregister
+kafkafeatures.core.roll.budgets kafkafeatures.core.roll.planner kafkafeatures.core.roll.pods
+kafkafeatures.core.facts.replication kafkafeatures.core.roll.checks kafkafeatures.core.roll.stage
+kafkafeatures.core.levels.unregistration kafkafeatures.core.facts.workloads kafkafeatures.kafka.probe.identities
+kafkafeatures.kafka.partitions.partitions kafkafeatures.kafka.requests.unregister
 kafkafeatures.kafka.wire.authentication kafkafeatures.kafka.wire.partition_codec kafkafeatures.kafka.wire.sasl
 kafkafeatures.kafka.wire.sasl_codec kafkafeatures.kafka.wire.topic_messages kafkafeatures.kafka.wire.unregister_codec
 kafkafeatures.kube kafkafeatures.reconcile.controller kafkafeatures.reconcile.kubernetes_store kraftlog.partitions
@@ -158,7 +161,7 @@ def simulated() -> Iterator[tuple[str, ...]]:
 @pytest.mark.parametrize(("form", "imported"), [("json", ""), ("yaml", "yaml"), ("table", "rich")])
 def test_describe_imports_only_what_it_uses(simulated: tuple[str, ...], form: str, imported: str) -> None:
     words = ["describe", *simulated, "-o", form]
-    code = f"from kafkafeatures.cli.main import main\nassert main({words}) == 0\n{SAY_IMPORTED}"
+    code = f"from kafkafeatures.cli.shell.main import main\nassert main({words}) == 0\n{SAY_IMPORTED}"
     done = run(code=code)
     assert done.stderr.splitlines()[-1] == imported, done.stderr
     assert '"MetadataLog"' in done.stdout or form != "json"
@@ -167,7 +170,7 @@ def test_describe_imports_only_what_it_uses(simulated: tuple[str, ...], form: st
 def test_describe_imports_the_schemas_of_what_it_sends_and_no_others(simulated: tuple[str, ...]) -> None:
     words = ["describe", *simulated, "-o", "json"]
     code = (
-        f"import sys\nfrom kafkafeatures.cli.main import main\nassert main({words}) == 0\n"
+        f"import sys\nfrom kafkafeatures.cli.shell.main import main\nassert main({words}) == 0\n"
         "schemas = {name.split('.')[2] for name in sys.modules if name.startswith('kio.schema.') and '.v' in name}\n"
         "print(*sorted(one for one in schemas if not one.endswith('header')), file=sys.stderr)"
     )
@@ -191,7 +194,7 @@ def test_a_level_is_raised_without_what_only_rolls_credentials_and_partitions_ne
     of_file = ("-f", str(document_of(simulated, tmp_path)), "-o", "json")
     words = [command, *((*simulated, "-o", "json") if command == "describe" else of_file)]
     code = (
-        f"import sys\nfrom kafkafeatures.cli.main import main\nassert main({words}) == 0\n"
+        f"import sys\nfrom kafkafeatures.cli.shell.main import main\nassert main({words}) == 0\n"
         f"print(*(name for name in {SELDOM} if name in sys.modules), file=sys.stderr)"
     )
     assert run(code=code).stderr.splitlines()[-1] == ""
@@ -223,9 +226,9 @@ def test_a_command_never_looks_for_garbage(simulated: tuple[str, ...], tmp_path:
         (("unregister", "--broker", "1", *NOWHERE), ""),
         (("init", *NOWHERE), ""),
         (("version",), ""),
-        (("completion", "bash"), "rich yaml kafkafeatures.core.decide"),  # it knows the flags of every command
-        (("plan", "-f", "/nowhere.yaml"), "yaml kafkafeatures.core.decide"),
-        (("apply", "-f", "/nowhere.yaml"), "yaml kafkafeatures.core.decide"),
+        (("completion", "bash"), "rich yaml kafkafeatures.core.engine.decide"),  # it knows the flags of every command
+        (("plan", "-f", "/nowhere.yaml"), "yaml kafkafeatures.core.engine.decide"),
+        (("apply", "-f", "/nowhere.yaml"), "yaml kafkafeatures.core.engine.decide"),
         (("status", "orders"), ""),  # without a kubeconfig nobody is asked
         (("run", "--help"), ""),
     ],
@@ -233,5 +236,5 @@ def test_a_command_never_looks_for_garbage(simulated: tuple[str, ...], tmp_path:
 )
 def test_a_command_imports_only_what_it_uses(tmp_path: Path, words: tuple[str, ...], imported: str) -> None:
     """Start-up time is a promise: tables, documents, schemas of resources are imported when there is one."""
-    code = f"from kafkafeatures.cli.main import main\nmain({list(words)})\n{SAY_IMPORTED}"
+    code = f"from kafkafeatures.cli.shell.main import main\nmain({list(words)})\n{SAY_IMPORTED}"
     assert run(code=code, HOME=str(tmp_path)).stderr.splitlines()[-1] == imported

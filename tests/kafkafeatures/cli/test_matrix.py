@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from kafkafeatures.cli.matrix import draw
-from kafkafeatures.core.observation import NodeState, Observation
-from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.cli.cluster.matrix import draw
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation
 
 

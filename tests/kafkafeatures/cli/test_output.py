@@ -12,11 +12,11 @@ import pytest
 import yaml
 from rich.text import Text
 
-from kafkafeatures.cli import main as command_line
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.output import Patient, clean_stdout, console, print_document, tell
-from kafkafeatures.cli.status_text import draw_status
-from kafkafeatures.cli.wait import Goal, judge
+from kafkafeatures.cli.kube.status_text import draw_status
+from kafkafeatures.cli.kube.wait import Goal, judge
+from kafkafeatures.cli.shell import main as command_line
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import Patient, clean_stdout, console, print_document, tell
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
@@ -53,7 +53,7 @@ def test_how_a_command_failed_is_told_in_printable_words(monkeypatch: pytest.Mon
     def fail(_: Any) -> int:
         raise error
 
-    monkeypatch.setattr("kafkafeatures.cli.version.run", fail)
+    monkeypatch.setattr("kafkafeatures.cli.shell.version.run", fail)
     assert command_line.main(["version"]) == Exit.FAILED
     assert TAME in err.getvalue()
     assert err.getvalue().count("\n") == 1

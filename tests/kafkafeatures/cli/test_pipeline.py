@@ -12,7 +12,7 @@ import pytest
 from featurelog import run
 from featurelog.disk import Disk
 from featurelog.parts import Task
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.main import main
 from tests.featurelog.inputs import SEGMENT, fleet, made_log, put, tables
 
 ONE_CORE = "inputs: [in]\noutput: out\nmetrics: metrics.prom\nspark: {enabled: false}\n"

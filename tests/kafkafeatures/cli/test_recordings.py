@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
-from kafkafeatures.kafka.recordings import RecorderSettings, Recordings
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
+from kafkafeatures.kafka.recorder.recordings import RecorderSettings, Recordings
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog.schema import table
 from tests.featurelog.inputs import tables

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.cli import report
-from kafkafeatures.cli.kube_resource import KubeResource
-from kafkafeatures.cli.main import main
-from kafkafeatures.cli.report import without_status
+from kafkafeatures.cli.kube import report
+from kafkafeatures.cli.kube.report import without_status
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.shell.main import main
 from tests.contract.test_crd import FIELDS
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.statuses import resource

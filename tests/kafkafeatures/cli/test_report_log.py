@@ -6,9 +6,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.report_log import _read, read_roll
-from kafkafeatures.core.readings import Failure, Role
-from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
+from kafkafeatures.cli.kube.report_log import _read, read_roll
+from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkasim.plan import TopicPlan
 from kafkasim.wire.server import SimulatorServer
 from kraftlog.rolls import RollHistory

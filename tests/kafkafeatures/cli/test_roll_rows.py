@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from kafkafeatures.api.status import EMPTY
-from kafkafeatures.cli.html_parts import time_in_log
-from kafkafeatures.cli.roll_rows import DAY, Point, Restart, Row, restarts_of, rows_of, window_begins
-from kafkafeatures.core.report import stamp
+from kafkafeatures.cli.pages.html_parts import time_in_log
+from kafkafeatures.cli.pages.roll_rows import DAY, Point, Restart, Row, restarts_of, rows_of, window_begins
+from kafkafeatures.core.report.status import stamp
 from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment
 from tests.kafkafeatures.cli.restarts import BY_HAND, LATER, RESTART, ended, event, in_flight
@@ -106,7 +106,7 @@ def test_what_a_log_of_many_absences_takes_grows_as_they_do(monkeypatch: pytest.
         looked.append(at_ms)
         return time_in_log(at_ms)
 
-    monkeypatch.setattr("kafkafeatures.cli.roll_rows.time_in_log", counted)
+    monkeypatch.setattr("kafkafeatures.cli.pages.roll_rows.time_in_log", counted)
     took = []
     for many in (100, 200):
         looked.clear()

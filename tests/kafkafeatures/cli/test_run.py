@@ -7,8 +7,8 @@ from ipaddress import ip_network
 import pytest
 
 from kafkafeatures import app, logs
-from kafkafeatures.cli.main import main
-from kafkafeatures.kafka.recordings import RecorderSettings
+from kafkafeatures.cli.shell.main import main
+from kafkafeatures.kafka.recorder.recordings import RecorderSettings
 from kafkafeatures.settings import OperatorSettings
 
 VARIABLES = (

@@ -12,16 +12,16 @@ from rich.console import Console
 
 from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.status import EMPTY, read_status
-from kafkafeatures.cli.kube_plan import plan_document_of
-from kafkafeatures.cli.kube_resource import KubeResource
-from kafkafeatures.cli.status_text import age, draw_plan_of, draw_status
-from kafkafeatures.core.decide import decide, propose
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.plan_document import plan_document
-from kafkafeatures.core.report import stamp
-from kafkafeatures.core.soak import soak_of
-from kafkafeatures.core.steps import DryRunAccepted
-from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.cli.kube.plan import plan_document_of
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.kube.status_text import age, draw_plan_of, draw_status
+from kafkafeatures.core.engine.decide import decide, propose
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.steps import DryRunAccepted
+from kafkafeatures.core.engine.wanted import Mode, Wanted
+from kafkafeatures.core.levels.soak import soak_of
+from kafkafeatures.core.report.plan_document import plan_document
+from kafkafeatures.core.report.status import stamp
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.statuses import UP, resource
 from tests.kafkafeatures.worlds import NOW, observation

@@ -10,19 +10,19 @@ from typing import Any, cast
 import pytest
 
 from kafkafeatures.api.status import EMPTY
-from kafkafeatures.cli import wait
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.kube import Away, Denied, Kube
-from kafkafeatures.cli.kube_resource import KubeResource
-from kafkafeatures.cli.wait import Ending, Goal, _goal, _until, judge, progress
-from kafkafeatures.cli.wait_rolled import Template
-from kafkafeatures.core.decide import decide, propose
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.report import status_of
-from kafkafeatures.core.restart_question import Remembered
-from kafkafeatures.core.roll import replication_of, roll_of
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.cli.kube import wait
+from kafkafeatures.cli.kube.api import Away, Denied, Kube
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.kube.wait import Ending, Goal, _goal, _until, judge, progress
+from kafkafeatures.cli.kube.wait_rolled import Template
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.engine.decide import decide, propose
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.report.status import status_of
+from kafkafeatures.core.roll.question import Remembered
+from kafkafeatures.core.roll.stage import replication_of, roll_of
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.core.fleets import NEW
 from tests.kafkafeatures.core.rolls import BROKERS, CONTROLLERS, ROLLOUT, cluster, current

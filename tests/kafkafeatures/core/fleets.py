@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind
-from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind
+from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from tests.kafkafeatures.worlds import NOW, node, observation
 
 OLD, NEW = "broker-7d9", "broker-c4f"

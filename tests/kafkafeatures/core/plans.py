@@ -6,14 +6,14 @@ from typing import Any
 
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.api.status import PlanStatus
-from kafkafeatures.core.decide import decide
-from kafkafeatures.core.decisions import Act, Decision
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.plan import Plan
-from kafkafeatures.core.report import stamp
-from kafkafeatures.core.steps import DryRunAccepted, UpdateFeature
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.engine.decide import decide
+from kafkafeatures.core.engine.decisions import Act, Decision
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.plan import Plan
+from kafkafeatures.core.engine.steps import DryRunAccepted, UpdateFeature
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.report.status import stamp
 from tests.kafkafeatures.worlds import NOW, answer, node, observation
 
 EVERY = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafkafeatures.core.readings import PartitionsReading
-from kafkafeatures.core.wanted import Availability
+from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.core.facts.readings import PartitionsReading
 from kraftlog.partitions import NO_LEADER, Columns, MinInsyncReplicas, Partitions, Replica, Topic
 
 RESPECT, STRICT = Availability.RESPECT_MIN_ISR, Availability.NO_UNDER_REPLICATED

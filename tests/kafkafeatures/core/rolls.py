@@ -10,23 +10,23 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Act, Stalled, Wait
-from kafkafeatures.core.excuses import excused_now
-from kafkafeatures.core.memory import memory_of
-from kafkafeatures.core.observation import Known, Node, Observation, SourceKind, Unknown
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.memory import memory_of
+from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.wanted import Driver, MaxParallel, Rollout, Wanted
+from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import (
     Failure,
     FailureKind,
     PartitionsReading,
     QuorumAnswer,
     ReplicaProgress,
 )
-from kafkafeatures.core.restart_question import Remembered
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.roll import Roll, replication_of, roll_of
-from kafkafeatures.core.steps import InFlight, UpdateFeature
-from kafkafeatures.core.wanted import Driver, MaxParallel, Rollout, Wanted
-from kafkafeatures.core.workloads import Pod, WorkloadsReading
+from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
+from kafkafeatures.core.roll.excuses import excused_now
+from kafkafeatures.core.roll.question import Remembered
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.stage import Roll, replication_of, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.replicas import Row, reading, row
 from tests.kafkafeatures.worlds import NOW

@@ -9,10 +9,10 @@ import pytest
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, LogPosition, PlanStatus, Stage, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.accounted import missing_in, moved_unremembered, position_of, void_after
-from kafkafeatures.core.observation import Observation, PastLevels, Source, SourceKind
-from kafkafeatures.core.readings import Moves
-from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.accounted import missing_in, moved_unremembered, position_of, void_after
+from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.facts.observation import Observation, PastLevels, Source, SourceKind
+from kafkafeatures.core.facts.readings import Moves
 from tests.kafkafeatures.worlds import NOW, observation
 
 AT = Stamp("2026-01-02T03:04:05Z")

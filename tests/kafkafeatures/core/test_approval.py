@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import approved_by, propose
-from kafkafeatures.core.decisions import Act, Held
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.plan import changes_between, plan_of
-from kafkafeatures.core.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.engine.decide import approved_by, propose
+from kafkafeatures.core.engine.decisions import Act, Held
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.plan import changes_between, plan_of
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.facts.observation import Observation
 from tests.kafkafeatures.core.plans import EVERY, NAMED, change, deciding, standing, world
 from tests.kafkafeatures.worlds import answer, node, observation
 

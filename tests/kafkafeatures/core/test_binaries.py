@@ -8,9 +8,9 @@ import json
 import pytest
 
 from kafkafeatures.api.names import KAFKA_VERSION, KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.core.binaries import VERSION_LABEL, release_of, supported_by, unsupported
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.releases import METADATA_VERSIONS, releases
+from kafkafeatures.core.facts.binaries import VERSION_LABEL, release_of, supported_by, unsupported
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.releases import METADATA_VERSIONS, releases
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.fuzz.replies import REPLIES
 

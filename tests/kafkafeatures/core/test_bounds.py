@@ -24,11 +24,11 @@ from kafkafeatures.api.status import (
     WorkloadStatus,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.bounds import MAX_STATUS, bounded
-from kafkafeatures.core.excuses import MOST_MARKS, excused_by
-from kafkafeatures.core.planner import MOST_IN_FLIGHT
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import InFlight, in_flight
+from kafkafeatures.core.engine.steps import InFlight, in_flight
+from kafkafeatures.core.report.bounds import MAX_STATUS, bounded
+from kafkafeatures.core.roll.excuses import MOST_MARKS, excused_by
+from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT
+from kafkafeatures.core.roll.restart_node import RestartNode
 from tests.kafkafeatures.core.fleets import NEW
 from tests.kafkafeatures.core.rolls import CONTROLLERS, ROLLED_CONTROLLERS, cluster, restart_in, rolled
 

@@ -9,9 +9,9 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core import budgets
-from kafkafeatures.core.wanted import MaxParallel
-from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.roll import budgets
 from tests.kafkafeatures.core.fleets import budget, pod, stateful_set
 from tests.kafkafeatures.worlds import NOW
 

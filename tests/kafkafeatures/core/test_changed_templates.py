@@ -11,12 +11,12 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, HistoryEntry, RolloutStatus, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Act, Stalled, Wait
-from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind
-from kafkafeatures.core.restart_question import Remembered
-from kafkafeatures.core.roll import Roll, replication_of, roll_of
-from kafkafeatures.core.rolled import nodes_rolled, rollout_status
-from kafkafeatures.core.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
+from kafkafeatures.core.roll.question import Remembered
+from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
+from kafkafeatures.core.roll.stage import Roll, replication_of, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.worlds import NOW

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import _ACTION_REQUIRED, _RESOLVES_AUTOMATICALLY, decide, propose
-from kafkafeatures.core.decisions import Act, Decision, Done, Stalled, Wait
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
-from kafkafeatures.core.readings import QuorumAnswer, ReplicaProgress
-from kafkafeatures.core.steps import (
+from kafkafeatures.core.engine.decide import _ACTION_REQUIRED, _RESOLVES_AUTOMATICALLY, decide, propose
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.steps import (
     DryRun,
     DryRunAccepted,
     DryRunRejected,
@@ -23,7 +21,9 @@ from kafkafeatures.core.steps import (
     UnknownStep,
     UpdateFeature,
 )
-from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.core.engine.wanted import Mode, Wanted
+from kafkafeatures.core.facts.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
+from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
 
 WANTED = {"group.version": 1, "metadata.version": 27}

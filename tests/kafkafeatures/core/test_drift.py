@@ -6,10 +6,10 @@ import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import propose
-from kafkafeatures.core.decisions import Act, Held, Stalled
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.core.engine.decide import propose
+from kafkafeatures.core.engine.decisions import Act, Held, Stalled
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from tests.kafkafeatures.core.plans import SHARE, change, deciding, standing, world
 
 REACHED = Memory(reached={"share.version": 1})

@@ -19,11 +19,13 @@ from kafkafeatures.api.status import (
     Via,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import Owner, decide, propose
-from kafkafeatures.core.events import MAX_NOTE, events_between
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.report import (
+from kafkafeatures.core.engine.decide import Owner, decide, propose
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.steps import DryRunAccepted, InFlight
+from kafkafeatures.core.engine.wanted import Mode, Wanted
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.report.events import MAX_NOTE, events_between
+from kafkafeatures.core.report.status import (
     stamp,
     status_of,
     status_of_failed_reconciliation,
@@ -31,9 +33,7 @@ from kafkafeatures.core.report import (
     status_of_unreachable,
     status_of_wrong_cluster,
 )
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import DryRunAccepted, InFlight
-from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.core.roll.restart_node import RestartNode
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
 AT = stamp(NOW)

@@ -9,8 +9,8 @@ import pytest
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, Intent, Result, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.memory import with_result
-from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.memory import with_result
+from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
 
 AT = Stamp("2026-01-02T03:04:05Z")
 

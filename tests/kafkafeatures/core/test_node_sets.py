@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.node_sets import holds, with_node
+from kafkafeatures.core.facts.node_sets import holds, with_node
 
 
 @given(st.sets(st.integers(0, 60)), st.integers(0, 60))

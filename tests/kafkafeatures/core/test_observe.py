@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
-from kafkafeatures.core.observe import observe
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.facts.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import (
     BrokerList,
     ClusterProbe,
     Failure,

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
-from kafkafeatures.core.observe_files import NO_LEADER, observe_files
-from kafkafeatures.core.readings import FailureKind, LogReading, Role
+from kafkafeatures.core.facts.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.observe_files import NO_LEADER, observe_files
+from kafkafeatures.core.facts.readings import FailureKind, LogReading, Role
 from kraftlog import Replay
 from kraftlog.schema import table
 from tests.kraftlog.build import broker, control_batch, controller, level, log

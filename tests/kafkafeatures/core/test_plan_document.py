@@ -14,17 +14,12 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
 from kafkafeatures.api.status import Intent, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.kube_plan import plan_document_of
-from kafkafeatures.cli.plan import CODES
-from kafkafeatures.core.decide import decide, propose
-from kafkafeatures.core.decisions import Act, Done, Held, Stalled
-from kafkafeatures.core.memory import memory_of
-from kafkafeatures.core.observation import MetadataMode, NodeState, Unknown
-from kafkafeatures.core.plan_document import plan_verdict
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.report import stamp
-from kafkafeatures.core.soak import soak_of, with_soak
-from kafkafeatures.core.steps import (
+from kafkafeatures.cli.document.plan import CODES
+from kafkafeatures.cli.kube.plan import plan_document_of
+from kafkafeatures.core.engine.decide import decide, propose
+from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled
+from kafkafeatures.core.engine.memory import memory_of
+from kafkafeatures.core.engine.steps import (
     DryRun,
     DryRunAccepted,
     DryRunRejected,
@@ -33,7 +28,12 @@ from kafkafeatures.core.steps import (
     UnknownStep,
     UpdateFeature,
 )
-from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Rollout, Wanted, Window
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Rollout, Wanted, Window
+from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.levels.soak import soak_of, with_soak
+from kafkafeatures.core.report.plan_document import plan_verdict
+from kafkafeatures.core.report.status import stamp
 from kafkafeatures.reconcile.evaluate import Evaluation, is_ours
 from kafkafeatures.reconcile.ports import Resource
 from tests.kafkafeatures import statuses

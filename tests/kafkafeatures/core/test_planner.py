@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.planner import Advice, Rounds, advice, bounds, cap, order
-from kafkafeatures.core.replication import Replication
-from kafkafeatures.core.wanted import Availability, MaxParallel
+from kafkafeatures.core.engine.wanted import Availability, MaxParallel
+from kafkafeatures.core.facts.replication import Replication
+from kafkafeatures.core.roll.planner import Advice, Rounds, advice, bounds, cap, order
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, reading, row
 from tests.rolls.placements import anywhere, striped
 

@@ -9,11 +9,11 @@ import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.observation import Node, NodeState, Observation, Unknown
-from kafkafeatures.core.pods import Fleet, fleet_of
-from kafkafeatures.core.readings import NOT_ASKED, Failure, FailureKind
-from kafkafeatures.core.wanted import Driver, Rollout
-from kafkafeatures.core.workloads import Pod, StatefulSet
+from kafkafeatures.core.engine.wanted import Driver, Rollout
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.facts.workloads import Pod, StatefulSet
+from kafkafeatures.core.roll.pods import Fleet, fleet_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.worlds import NOW, SILENT, node
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.observation import Observation, Unknown
-from kafkafeatures.core.quorum import may_restart, next_controller, worked_between
-from kafkafeatures.core.readings import QuorumAnswer, ReplicaProgress
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.quorum import may_restart, next_controller, worked_between
+from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress
 from tests.kafkafeatures.worlds import SILENT, known, observation
 
 THEN, LATER = 1_000_000, 1_002_000

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.replication import Forbidding, NeverSatisfied, Replication, Why
-from kafkafeatures.core.wanted import Availability
+from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.core.facts.replication import Forbidding, NeverSatisfied, Replication, Why
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, forbids, least_of, reading, row
 
 NOBODY: frozenset[int] = frozenset()

@@ -13,22 +13,22 @@ import yaml
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core import report
-from kafkafeatures.core.cluster_document import cluster_document
-from kafkafeatures.core.decide import Owner, decide, propose
-from kafkafeatures.core.decisions import Act, Decision, Done, Stalled, Wait
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import NodeState, Observation
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, UpdateFeature
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.engine.decide import Owner, decide, propose
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, UpdateFeature
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.report import status as report
+from kafkafeatures.core.report.cluster_document import cluster_document
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
 
 WANTED = Wanted({"metadata.version": 27})
 
 
 def in_json(make: Callable[..., Status]) -> Callable[..., dict[str, Any]]:
-    """A function of `core/report.py`, with statuses as they are sent and read."""
+    """A function of `core/report/status.py`, with statuses as they are sent and read."""
 
     def made(*words: Any, **more: Any) -> dict[str, Any]:
         if "previous" in more:

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from kafkafeatures.api.document import read_document
-from kafkafeatures.core.resolve import wanted_of
-from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Rollout, Wanted
+from kafkafeatures.core.engine.resolve import wanted_of
+from kafkafeatures.core.engine.wanted import Availability, Driver, MaxParallel, Rollout, Wanted
 
 
 def wanted(**spec: Any) -> Wanted:

@@ -12,18 +12,18 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, NodeSince, Result, RolloutStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Stalled
-from kafkafeatures.core.excuses import come_later, excused_by
-from kafkafeatures.core.memory import with_result
-from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind, Unknown
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.memory import with_result
+from kafkafeatures.core.engine.steps import UpdateFeature
+from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Window
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import (
     FailureKind,
     QuorumAnswer,
 )
-from kafkafeatures.core.rolled import rollout_status
-from kafkafeatures.core.steps import UpdateFeature
-from kafkafeatures.core.wanted import Availability, MaxParallel, Window
-from kafkafeatures.core.workloads import Pod
+from kafkafeatures.core.facts.workloads import Pod
+from kafkafeatures.core.roll.excuses import come_later, excused_by
+from kafkafeatures.core.roll.report import rollout_status
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.core.rolls import (

@@ -10,17 +10,17 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.observation import NodeState, SourceKind, Unknown
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.facts.observation import NodeState, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     Failure,
     FailureKind,
 )
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.roll import is_withdrawn
-from kafkafeatures.core.rolled import nodes_rolled
-from kafkafeatures.core.steps import InFlight, UpdateFeature
-from kafkafeatures.core.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.roll.report import nodes_rolled
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.stage import is_withdrawn
 from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.core.rolls import (
     BROKERS,

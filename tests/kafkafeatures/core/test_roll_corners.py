@@ -10,12 +10,12 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Result, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind
-from kafkafeatures.core.restarts import Phase, RestartNode
-from kafkafeatures.core.roll import replication_of
-from kafkafeatures.core.settling import Open, Sent
-from kafkafeatures.core.steps import InFlight, UpdateFeature
-from kafkafeatures.core.wanted import Availability, MaxParallel
+from kafkafeatures.core.engine.settling import Open, Sent
+from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.wanted import Availability, MaxParallel
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
+from kafkafeatures.core.roll.restart_node import Phase, RestartNode
+from kafkafeatures.core.roll.stage import replication_of
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,

@@ -12,11 +12,11 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import decide
-from kafkafeatures.core.decisions import Stalled
-from kafkafeatures.core.observation import NodeState
-from kafkafeatures.core.steps import UpdateFeature
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.engine.decide import decide
+from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.steps import UpdateFeature
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import NodeState
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.rolls import (
     BROKERS,

@@ -12,11 +12,11 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.observation import Node, NodeState, Observation, Unknown
-from kafkafeatures.core.readings import Failure, FailureKind, Role
-from kafkafeatures.core.roll import Roll
-from kafkafeatures.core.wanted import Availability, MaxParallel, Window
-from kafkafeatures.core.workloads import Pod
+from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Window
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.workloads import Pod
+from kafkafeatures.core.roll.stage import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import Row, row
 from tests.kafkafeatures.core.rolls import (

@@ -11,11 +11,14 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import decide
-from kafkafeatures.core.decisions import Act, Wait
-from kafkafeatures.core.memory import with_result
-from kafkafeatures.core.observation import NodeState, Observation, Source, SourceKind, Unknown
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.engine.decide import decide
+from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.engine.memory import with_result
+from kafkafeatures.core.engine.settling import Open
+from kafkafeatures.core.engine.steps import InFlight, in_flight
+from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Mode, Wanted, Window
+from kafkafeatures.core.facts.observation import NodeState, Observation, Source, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     Failure,
     FailureKind,
@@ -23,12 +26,9 @@ from kafkafeatures.core.readings import (
     ReplicaProgress,
     Role,
 )
-from kafkafeatures.core.restarts import Phase, RestartNode
-from kafkafeatures.core.roll import replication_of
-from kafkafeatures.core.rolled import nodes_rolled, rollout_status
-from kafkafeatures.core.settling import Open
-from kafkafeatures.core.steps import InFlight, in_flight
-from kafkafeatures.core.wanted import Availability, MaxParallel, Mode, Wanted, Window
+from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
+from kafkafeatures.core.roll.restart_node import Phase, RestartNode
+from kafkafeatures.core.roll.stage import replication_of
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.core.rolls import (

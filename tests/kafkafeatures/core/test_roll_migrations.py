@@ -11,13 +11,13 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import decide
-from kafkafeatures.core.decisions import Stalled, Wait
-from kafkafeatures.core.observation import MetadataMode, Node, NodeState, Observation, Source, SourceKind, Unknown
-from kafkafeatures.core.readings import NOT_ASKED, Role
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import InFlight, UpdateFeature
-from kafkafeatures.core.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.engine.decide import decide
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.facts.observation import MetadataMode, Node, NodeState, Observation, Source, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Role
+from kafkafeatures.core.roll.restart_node import RestartNode
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,

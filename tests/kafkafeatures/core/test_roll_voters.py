@@ -10,11 +10,11 @@ import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Wait
-from kafkafeatures.core.observation import Node, NodeState, Observation, Unknown
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.steps import UpdateFeature
-from kafkafeatures.core.wanted import Driver, Rollout
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.steps import UpdateFeature
+from kafkafeatures.core.engine.wanted import Driver, Rollout
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.rolls import (
     BROKERS,

@@ -11,14 +11,14 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, Intent, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import decide, propose
-from kafkafeatures.core.decisions import Act, Decision, Done, Held, Wait
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import Known, NodeState, Observation
-from kafkafeatures.core.report import stamp
-from kafkafeatures.core.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
-from kafkafeatures.core.steps import DryRunAccepted
-from kafkafeatures.core.wanted import ApprovalPolicy, Mode, Rollout, Wanted, Window
+from kafkafeatures.core.engine.decide import decide, propose
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Wait
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.steps import DryRunAccepted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted, Window
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation
+from kafkafeatures.core.levels.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
+from kafkafeatures.core.report.status import stamp
 from tests.kafkafeatures.core.plans import EVERY, change, world
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, known, node, observation
 

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import PlanStatus, Via, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import Proposal, decide, propose
-from kafkafeatures.core.decisions import Act, Decision, Held, Wait
-from kafkafeatures.core.excuses import excused_by
-from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import Observation, Unknown
-from kafkafeatures.core.plan import Plan, plan_of
-from kafkafeatures.core.pods import Fleet
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.report import stamp, steps_of
-from kafkafeatures.core.restart_question import Restarting
-from kafkafeatures.core.restarts import Phase, RestartNode, RestartState
-from kafkafeatures.core.roll import Roll
-from kafkafeatures.core.stages import PodsOfSet, pods_of, rolled_by, stages_of
-from kafkafeatures.core.steps import InFlight, UpdateFeature
-from kafkafeatures.core.wanted import ApprovalPolicy, Wanted
-from kafkafeatures.core.workloads import WorkloadsReading
+from kafkafeatures.core.engine.decide import Proposal, decide, propose
+from kafkafeatures.core.engine.decisions import Act, Decision, Held, Wait
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.plan import Plan, plan_of
+from kafkafeatures.core.engine.stages import PodsOfSet, pods_of, rolled_by, stages_of
+from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.report.status import stamp, steps_of
+from kafkafeatures.core.roll.excuses import excused_by
+from kafkafeatures.core.roll.pods import Fleet
+from kafkafeatures.core.roll.question import Restarting
+from kafkafeatures.core.roll.restart_node import Phase, RestartNode, RestartState
+from kafkafeatures.core.roll.stage import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.plans import change, standing
 from tests.kafkafeatures.worlds import NOW

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.observation import NodeState, Observation, Unknown
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.unregistration import objection
+from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.levels.unregistration import objection
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation, quorum
 
 GHOST = node(3003, state=NodeState.GHOST, said=SILENT, voter=False)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import Host
-from kafkafeatures.kafka.errors import TimedOut, Unreachable, UnsupportedApi, Withheld
-from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Host
+from kafkafeatures.kafka.base.errors import TimedOut, Unreachable, UnsupportedApi, Withheld
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
     ApiVersionsRequest,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.kafka import batch_heads
-from kafkafeatures.kafka.errors import ErrorCode
-from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.base.errors import ErrorCode
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.log import batch_heads
 from kafkafeatures.kafka.wire.messages import (
     FetchRequest,
     FetchResponse,

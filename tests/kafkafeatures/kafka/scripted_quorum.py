@@ -13,13 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import Host
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.errors import Disconnected, ErrorCode, KafkaError, Unreachable
-from kafkafeatures.kafka.memory_budget import Share
-from kafkafeatures.kafka.metadata_log import MetadataLog
-from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.base.errors import Disconnected, ErrorCode, KafkaError, Unreachable
+from kafkafeatures.kafka.base.memory_budget import Share
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.log.follower import MetadataLog
 from kafkafeatures.kafka.wire.messages import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,

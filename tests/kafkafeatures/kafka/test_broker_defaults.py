@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.kafka.broker_defaults import BrokerDefaults
-from kafkafeatures.kafka.errors import Unreachable
-from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.kafka.base.errors import Unreachable
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
 from kafkafeatures.kafka.wire.topic_messages import (
     BROKER_RESOURCE,
     DEFAULT,

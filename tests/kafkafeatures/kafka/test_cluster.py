@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.readings import EarlierMoves, Failure, LogReading, Role
+from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
+from kafkafeatures.core.facts.readings import EarlierMoves, Failure, LogReading, Role
 from kafkafeatures.kafka import cluster as module
-from kafkafeatures.kafka.batch_heads import end_of
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.recorder import LogRecorder
-from kafkafeatures.kafka.recordings import RecorderSettings
-from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
+from kafkafeatures.kafka.log.batch_heads import end_of
+from kafkafeatures.kafka.recorder.recorder import LogRecorder
+from kafkafeatures.kafka.recorder.recordings import RecorderSettings
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kafkafeatures.kafka.wire.secrets import REMOVED
 from kafkafeatures.metrics import Metrics

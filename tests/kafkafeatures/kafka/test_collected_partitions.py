@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import FailureKind
-from kafkafeatures.kafka.collected_partitions import Collected, Incomplete
+from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.kafka.partitions.collected import Collected, Incomplete
 from kafkafeatures.kafka.wire.topic_messages import (
     DEFAULT,
     SET_ON_TOPIC,

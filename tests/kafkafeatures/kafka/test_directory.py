@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import BrokerList, ControllerList, Failure, FailureKind, Host, QuorumAnswer, Role
-from kafkafeatures.kafka.directory import Directory, Discovery, hosts_from_registrations
-from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected
-from kafkafeatures.kafka.settings import ClusterSettings, Sasl, Security
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import BrokerList, ControllerList, Failure, FailureKind, Host, QuorumAnswer, Role
+from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected
+from kafkafeatures.kafka.base.settings import ClusterSettings, Sasl, Security
+from kafkafeatures.kafka.probe.directory import Directory, Discovery, hosts_from_registrations
 from kafkafeatures.kafka.wire.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,

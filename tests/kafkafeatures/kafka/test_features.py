@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.status import Via
-from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, Role
-from kafkafeatures.core.steps import (
+from kafkafeatures.core.engine.steps import (
     Applied,
     DryRunAccepted,
     DryRunRejected,
@@ -18,11 +17,12 @@ from kafkafeatures.core.steps import (
     Rejected,
     UpdateFeature,
 )
-from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected, ServerError, to_failure
-from kafkafeatures.kafka.features import AddressRoute, outcome, prepared, request_for, route, validate
-from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.prober import probe_cluster, probe_node
-from kafkafeatures.kafka.quorum import refused
+from kafkafeatures.core.facts.readings import Failure, FailureKind, NodeAnswer, Role
+from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected, ServerError, to_failure
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.probe.prober import probe_cluster, probe_node
+from kafkafeatures.kafka.probe.quorum import refused
+from kafkafeatures.kafka.requests.features import AddressRoute, outcome, prepared, request_for, route, validate
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
     UPGRADE,
@@ -449,7 +449,7 @@ async def test_no_verdict_anywhere_says_why_for_each() -> None:
 
 async def test_brokers_that_keep_the_question_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """As all of them do once the controller has lost its quorum; `apply` was silent for a minute."""
-    monkeypatch.setattr("kafkafeatures.kafka.quorum.QUORUM_TIMEOUT", 0.02)
+    monkeypatch.setattr("kafkafeatures.kafka.probe.quorum.QUORUM_TIMEOUT", 0.02)
     cluster = answering(UpdateFeaturesResponse(41, "moved", {}), HANG)
     async with cluster.pool(settings(request_timeout=300)) as pool, asyncio.timeout(10):
         way = AddressRoute(at(3002), tuple(at(host.id) for host in BROKERS))

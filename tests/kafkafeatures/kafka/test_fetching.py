@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.kafka.errors import (
+from kafkafeatures.kafka.base.errors import (
     KafkaError,
     Stale,
 )
-from kafkafeatures.kafka.metadata_log import OBSERVED
+from kafkafeatures.kafka.log.follower import OBSERVED
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, OffsetAndEpoch
 from kraftlog import Image, Section
 from tests.kafkafeatures.kafka.scripted_quorum import NOW, Quorum, levels
@@ -106,7 +106,7 @@ async def test_a_tail_that_is_confirmed_by_the_next_leader_is_applied(quorum: Qu
 
 
 async def test_the_tail_that_is_kept_is_bounded(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkafeatures.kafka.metadata_log.MAX_TAIL", 300)
+    monkeypatch.setattr("kafkafeatures.kafka.log.follower.MAX_TAIL", 300)
     quorum.leader.per_reply = 2
     for value in range(7, 27):
         quorum.leader.append(level("metadata.version", value), committed=False)

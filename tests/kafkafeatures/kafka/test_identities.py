@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, ProbedNode, Role
-from kafkafeatures.kafka.errors import ErrorCode
-from kafkafeatures.kafka.identities import SNAPSHOT_INTERVAL, Identities
+from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, LogReading, ProbedNode, Role
+from kafkafeatures.kafka.base.errors import ErrorCode
+from kafkafeatures.kafka.probe.identities import SNAPSHOT_INTERVAL, Identities
 from kafkafeatures.kafka.wire.topic_messages import ConfigAnswer, DescribeConfigsRequest, DescribeConfigsResponse
 from kraftlog import Registrations
 from tests.kafkafeatures.kafka.scripted import BROKER_APIS, HANG, Cluster, Node, at

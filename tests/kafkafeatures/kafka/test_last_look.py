@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Failure, NodeAnswer, PartitionsReading, QuorumAnswer, Readings, Role
+from kafkafeatures.core.facts.readings import Failure, NodeAnswer, PartitionsReading, QuorumAnswer, Readings, Role
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka import prober
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import AT_ONCE, Cluster
-from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.settings import Address, ClusterSettings
+from kafkafeatures.kafka.probe import prober
 from kafkafeatures.metrics import Metrics
 from kafkasim.wire.server import SimulatorServer
 from tests.kafkafeatures.kafka.test_cluster import requests

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import EarlierMoves, Failure, FailureKind, LogReading
-from kafkafeatures.kafka.errors import ErrorCode, KafkaError, NoLeader, ServerError, TimedOut
-from kafkafeatures.kafka.level_history import LevelHistory, moves_between
-from kafkafeatures.kafka.log_source import LogSource
+from kafkafeatures.core.facts.readings import EarlierMoves, Failure, FailureKind, LogReading
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, NoLeader, ServerError, TimedOut
+from kafkafeatures.kafka.log.level_history import LevelHistory, moves_between
+from kafkafeatures.kafka.log.source import LogSource
 from kraftlog import FormerLevels
 from tests.kafkafeatures.kafka.scripted_leader import Leader
 from tests.kafkafeatures.worlds import NOW, image

@@ -8,10 +8,18 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.kafka.errors import ErrorCode, KafkaError, NoLeader, NotAuthorized, ServerError, TimedOut, TooLarge
-from kafkafeatures.kafka.leaders import Leaders
-from kafkafeatures.kafka.log_history import LogHistory
-from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.base.errors import (
+    ErrorCode,
+    KafkaError,
+    NoLeader,
+    NotAuthorized,
+    ServerError,
+    TimedOut,
+    TooLarge,
+)
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.log.history import LogHistory
+from kafkafeatures.kafka.log.leaders import Leaders
 from kafkafeatures.kafka.wire.messages import (
     FetchRequest,
     FetchSnapshotRequest,

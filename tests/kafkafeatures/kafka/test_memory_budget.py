@@ -21,15 +21,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Host
-from kafkafeatures.core.steps import NotSent, Outcome, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.facts.readings import Host
+from kafkafeatures.kafka.base.errors import Disconnected, KafkaError, TimedOut, TooLarge
+from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Share
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.errors import Disconnected, KafkaError, TimedOut, TooLarge
-from kafkafeatures.kafka.features import AddressRoute, prepared
-from kafkafeatures.kafka.memory_budget import MIB, Limits, MemoryBudget, Share
-from kafkafeatures.kafka.metadata_log import MAX_SNAPSHOT, PART, MetadataLog
-from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.settings import ClusterSettings, Security
+from kafkafeatures.kafka.log.follower import MAX_SNAPSHOT, PART, MetadataLog
+from kafkafeatures.kafka.requests.features import AddressRoute, prepared
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.frame import MAX_SHORT_FRAME
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, FetchSnapshotResponse, OffsetAndEpoch

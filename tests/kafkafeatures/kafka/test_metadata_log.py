@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.kafka.errors import (
+from kafkafeatures.kafka.base.errors import (
     AddressRefused,
     AuthenticationFailed,
     Disconnected,
@@ -21,9 +21,9 @@ from kafkafeatures.kafka.errors import (
     Unreachable,
     UnsupportedApi,
 )
-from kafkafeatures.kafka.leaders import STRIKES
-from kafkafeatures.kafka.metadata_log import MAX_AGE, MetadataLog
-from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.log.follower import MAX_AGE, MetadataLog
+from kafkafeatures.kafka.log.leaders import STRIKES
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import FetchRequest
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum

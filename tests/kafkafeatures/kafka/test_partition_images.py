@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.partition_images import PartitionImages
-from kafkafeatures.kafka.settings import Address, ClusterSettings
+from kafkafeatures.kafka.partitions.images import PartitionImages
 
 NOBODY = ClusterSettings((Address("127.0.0.1", 1),), request_timeout=300)
 

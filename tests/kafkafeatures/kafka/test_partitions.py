@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.facts.readings import (
     ClusterProbe,
     Failure,
     FailureKind,
@@ -19,12 +19,14 @@ from kafkafeatures.core.readings import (
     Readings,
     Role,
 )
-from kafkafeatures.kafka import asked_partitions, metadata_log, partitions
+from kafkafeatures.kafka.base.errors import ErrorCode, NotAuthorized
+from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Share
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.errors import ErrorCode, NotAuthorized
-from kafkafeatures.kafka.memory_budget import MIB, Limits, MemoryBudget, Share
-from kafkafeatures.kafka.metadata_log import MetadataLog
-from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
+from kafkafeatures.kafka.log import follower as metadata_log
+from kafkafeatures.kafka.log.follower import MetadataLog
+from kafkafeatures.kafka.partitions import asked as asked_partitions
+from kafkafeatures.kafka.partitions import partitions
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kafkafeatures.kafka.wire.secrets import REMOVED
 from kafkasim.plan import TopicPlan

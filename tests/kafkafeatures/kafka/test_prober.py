@@ -4,12 +4,12 @@ import time
 import tracemalloc
 from datetime import UTC, datetime
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import BrokerList, ClusterProbe, Failure, FailureKind, Host, NodeAnswer, Role
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import BrokerList, ClusterProbe, Failure, FailureKind, Host, NodeAnswer, Role
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.errors import Disconnected
-from kafkafeatures.kafka.prober import probe_cluster, probe_more
-from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.base.errors import Disconnected
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.probe.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.wire.messages import DescribeClusterRequest, DescribeClusterResponse
 from tests.kafkafeatures.kafka.scripted import HANG, Cluster, at, broker, controller, hosts, quorum, standby
 from tests.kafkafeatures.kafka.test_directory import BROKERS, CONTROLLERS, settings, whole

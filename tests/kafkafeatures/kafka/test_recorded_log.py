@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkafeatures.kafka.batch_heads import heads
-from kafkafeatures.kafka.recorded_log import Busy, Contradicts, NotWhole, RecordedLog
+from kafkafeatures.kafka.log.batch_heads import heads
+from kafkafeatures.kafka.recorder.recorded_log import Busy, Contradicts, NotWhole, RecordedLog
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog import SnapshotIncomplete, files, walk
 from kraftlog.batches import Damage
@@ -178,7 +178,7 @@ def test_killed_before_any_call_to_the_system_nothing_is_lost_and_nothing_is_the
 CHILD = """
 import sys
 from pathlib import Path
-from kafkafeatures.kafka.recorded_log import RecordedLog
+from kafkafeatures.kafka.recorder.recorded_log import RecordedLog
 from tests.kraftlog.build import batch, no_op
 
 one = RecordedLog(Path(sys.argv[1]), sys.argv[2], close_at=4000, close_after=3600, clock=lambda: 1795000000.0)

@@ -16,10 +16,10 @@ import pytest
 
 from kafkafeatures.api.status import Status
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka import recorder, recordings
-from kafkafeatures.kafka.log_source import LogSource
-from kafkafeatures.kafka.recorder import LogRecorder
-from kafkafeatures.kafka.recordings import RecorderSettings, Resource
+from kafkafeatures.kafka.log.source import LogSource
+from kafkafeatures.kafka.recorder import recorder, recordings
+from kafkafeatures.kafka.recorder.recorder import LogRecorder
+from kafkafeatures.kafka.recorder.recordings import RecorderSettings, Resource
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog import files
 from tests.kafkafeatures.kafka.scripted_leader import LATER, SNAPSHOTS, Leader

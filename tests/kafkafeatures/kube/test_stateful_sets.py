@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown, Rejected
-from kafkafeatures.core.wanted import Driver, Rollout
-from kafkafeatures.core.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.engine.wanted import Driver, Rollout
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube import client
 from kafkafeatures.kube.workloads import stateful_sets
 from kafkafeatures.kube.workloads.stateful_sets import StatefulSets

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kafkafeatures.api.names import APPROVE
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Done, Held
-from kafkafeatures.core.steps import OutcomeUnknown
-from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.core.engine.decisions import Done, Held
+from kafkafeatures.core.engine.steps import OutcomeUnknown
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.act import Reconciliation
 from tests.kafkafeatures.reconcile.simulated import Cluster, Crash, Store, once, run
 from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig

@@ -9,10 +9,10 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Done, Stalled, Wait
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.restart_checks import REFUSED_POLL
-from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Rollout, Wanted
+from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Driver, Mode, Rollout, Wanted
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.roll.checks import REFUSED_POLL
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.reconcile.test_ages import Clocks
 

@@ -13,11 +13,11 @@ import pytest
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.events import EventRecord
-from kafkafeatures.core.readings import Readings
-from kafkafeatures.core.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
+from kafkafeatures.core.facts.readings import Readings
+from kafkafeatures.core.report.events import EventRecord
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.pem import Tls

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import read_status
-from kafkafeatures.core.conditions import MAX_MESSAGE
-from kafkafeatures.core.steps import OutcomeUnknown
+from kafkafeatures.core.engine.steps import OutcomeUnknown
+from kafkafeatures.core.report.conditions import MAX_MESSAGE
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.metrics import Metrics

@@ -9,9 +9,9 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Done, Stalled
-from kafkafeatures.core.report import stamp
-from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown
+from kafkafeatures.core.engine.decisions import Done, Stalled
+from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown
+from kafkafeatures.core.report.status import stamp
 from kafkafeatures.reconcile.evaluate import EffectRecord
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,

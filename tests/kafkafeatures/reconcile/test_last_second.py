@@ -15,8 +15,8 @@ import pytest
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.readings import Readings, Role
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.readings import Readings, Role
 from kafkafeatures.kube.errors import Conflict
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore
 from kafkafeatures.reconcile.last_second import FRESH

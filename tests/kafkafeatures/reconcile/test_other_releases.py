@@ -12,9 +12,9 @@ import pytest
 
 from kafkafeatures.api.records import has_unknown, keeping_unknown, without_unknown
 from kafkafeatures.api.status import EMPTY, Status, read_status
-from kafkafeatures.core.bounds import MAX_STATUS
-from kafkafeatures.core.steps import OutcomeUnknown
-from kafkafeatures.core.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.engine.steps import OutcomeUnknown
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.report.bounds import MAX_STATUS
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkasim.clusters import plan
 from tests.simulated import schema

@@ -10,17 +10,17 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import Owner
-from kafkafeatures.core.decisions import Done, Held, Stalled, Wait
-from kafkafeatures.core.report import stamp
-from kafkafeatures.core.steps import (
+from kafkafeatures.core.engine.decide import Owner
+from kafkafeatures.core.engine.decisions import Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.steps import (
     NotSent,
     Outcome,
     OutcomeUnknown,
     Rejected,
     UpdateFeature,
 )
-from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.core.report.status import stamp
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from tests.kafkafeatures.reconcile.simulated import (

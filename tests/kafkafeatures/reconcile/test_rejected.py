@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafkafeatures.core.steps import DryRun, DryRunUnavailable, OutcomeUnknown, Rejected, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRun, DryRunUnavailable, OutcomeUnknown, Rejected, UpdateFeature
 from tests.kafkafeatures.reconcile.test_controller import Rig
 from tests.simulated.orders import Orders
 

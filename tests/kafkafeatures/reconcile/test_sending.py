@@ -13,10 +13,10 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Done, Stalled, Wait
-from kafkafeatures.core.ports import PreparedUpdate
-from kafkafeatures.core.settling import DELIVERED_WITHIN, ON_ITS_WAY, SEND_WITHIN
-from kafkafeatures.core.steps import (
+from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
+from kafkafeatures.core.engine.ports import PreparedUpdate
+from kafkafeatures.core.engine.settling import DELIVERED_WITHIN, ON_ITS_WAY, SEND_WITHIN
+from kafkafeatures.core.engine.steps import (
     BROKER_KEEPS,
     Applied,
     DryRun,
@@ -26,7 +26,7 @@ from kafkafeatures.core.steps import (
     OutcomeUnknown,
     UpdateFeature,
 )
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.kube.client import REQUEST_TIMEOUT
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import Ages

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Done, Held, Wait
-from kafkafeatures.core.readings import Role
-from kafkafeatures.core.wanted import ApprovalPolicy, Mode, Wanted
+from kafkafeatures.core.engine.decisions import Done, Held, Wait
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.evaluate import Evaluation
 from tests.kafkafeatures.reconcile.simulated import Cluster, Crash, Store, context_of, reconcile_once

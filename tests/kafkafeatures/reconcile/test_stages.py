@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Done, Held, Wait
-from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Rollout, Wanted
+from kafkafeatures.core.engine.decisions import Done, Held, Wait
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Driver, Rollout, Wanted
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext

@@ -13,9 +13,9 @@ import pytest
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics

@@ -8,14 +8,14 @@ import itertools
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decisions import Done, Wait
-from kafkafeatures.core.readings import Readings, Role
-from kafkafeatures.core.report import stamp
-from kafkafeatures.core.steps import (
+from kafkafeatures.core.engine.decisions import Done, Wait
+from kafkafeatures.core.engine.steps import (
     NotSent,
     OutcomeUnknown,
 )
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.readings import Readings, Role
+from kafkafeatures.core.report.status import stamp
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
     Store,

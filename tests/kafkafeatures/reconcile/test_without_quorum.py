@@ -8,11 +8,13 @@ import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import decide
-from kafkafeatures.core.decisions import Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.observation import Known, Unknown
-from kafkafeatures.core.observe import observe
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.engine.decide import decide
+from kafkafeatures.core.engine.decisions import Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.steps import OutcomeUnknown
+from kafkafeatures.core.engine.wanted import Mode, Wanted
+from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import (
     ClusterProbe,
     Failure,
     FailureKind,
@@ -22,10 +24,8 @@ from kafkafeatures.core.readings import (
     ReplicaProgress,
     Role,
 )
-from kafkafeatures.core.steps import OutcomeUnknown
-from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.kafka import cluster as real
-from kafkafeatures.kafka.settings import Address, ClusterSettings
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkasim.world import World
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum

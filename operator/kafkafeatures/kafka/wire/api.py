@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.kafka.wire.frame import MAX_FRAME
 from kafkafeatures.kafka.wire.messages import Request
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected, ErrorCode, code_name
-from kafkafeatures.kafka.settings import Sasl, Security
+from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected, ErrorCode, code_name
+from kafkafeatures.kafka.base.settings import Sasl, Security
 from kafkafeatures.kafka.wire import sasl
-from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.messages import R, Request
 from kafkafeatures.kafka.wire.sasl_codec import (
     SaslAuthenticateRequest,

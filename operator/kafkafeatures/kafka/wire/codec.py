@@ -19,9 +19,9 @@ from io import BytesIO
 from types import ModuleType
 from typing import Any
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import Host
-from kafkafeatures.kafka.errors import NotKafka, ServerError
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Host
+from kafkafeatures.kafka.base.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire import messages as m
 from kafkafeatures.kafka.wire.api import Api, plain
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME

@@ -28,7 +28,8 @@ from typing import Any, Protocol, Self, TypeVar
 
 from kafkafeatures import __version__
 from kafkafeatures.environment import SYSTEM, Environment
-from kafkafeatures.kafka.errors import (
+from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.errors import (
     AddressRefused,
     AuthenticationFailed,
     Disconnected,
@@ -43,10 +44,9 @@ from kafkafeatures.kafka.errors import (
     Withheld,
     code_name,
 )
-from kafkafeatures.kafka.settings import NEEDS_VERIFIED_TLS, Address, Security
+from kafkafeatures.kafka.base.settings import NEEDS_VERIFIED_TLS, Address, Security
 from kafkafeatures.kafka.wire import codec, tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.frame import framed, length_of
 from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from kafkafeatures.kafka.wire.aside import aside
+from kafkafeatures.kafka.base.aside import aside
 
 if TYPE_CHECKING:  # plaintext does not need ssl
     from ssl import SSLContext

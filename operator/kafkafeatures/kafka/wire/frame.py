@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from kafkafeatures.kafka.errors import NotKafka
+from kafkafeatures.kafka.base.errors import NotKafka
 
 LENGTH = struct.Struct(">i")
 KIB, MIB = 1024, 1024 * 1024

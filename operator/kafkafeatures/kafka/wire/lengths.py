@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkafeatures.kafka.errors import NotKafka
+from kafkafeatures.kafka.base.errors import NotKafka
 
 MAX_ITEMS = 50_000
 """Elements of all arrays of one message: ten thousand nodes with all their listeners. Each costs some 300 bytes."""

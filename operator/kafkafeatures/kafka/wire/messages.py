@@ -7,7 +7,7 @@ bytes; every other module speaks in these types. Field names follow Kafka's mess
 the negotiated version cannot carry has the documented default.
 
 Nothing here decides anything: error codes are kept as the plain integers of the wire
-(`kafkafeatures.kafka.errors` names them).
+(`kafkafeatures.kafka.base.errors` names them).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import Host
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Host
 
 R = TypeVar("R")
 

@@ -25,8 +25,8 @@ from typing import Any
 from msgspec import Struct
 
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, KafkaError
-from kafkafeatures.kafka.settings import OAuthClient, OAuthToken
+from kafkafeatures.kafka.base.errors import AddressRefused, AuthenticationFailed, KafkaError
+from kafkafeatures.kafka.base.settings import OAuthClient, OAuthToken
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts

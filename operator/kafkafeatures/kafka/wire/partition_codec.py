@@ -11,8 +11,8 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import Host
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.kafka.wire import topic_messages as m
 from kafkafeatures.kafka.wire.api import Api, plain
 from kafkafeatures.kafka.wire.frame import MAX_TOPICS_FRAME

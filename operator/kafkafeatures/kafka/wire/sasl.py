@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 
-from kafkafeatures.kafka.errors import AuthenticationFailed
-from kafkafeatures.kafka.settings import Sasl
+from kafkafeatures.kafka.base.errors import AuthenticationFailed
+from kafkafeatures.kafka.base.settings import Sasl
 
 Exchange = Generator[bytes, bytes, None]
 

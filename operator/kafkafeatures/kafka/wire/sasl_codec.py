@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.kafka.wire.api import Api, plain
 from kafkafeatures.kafka.wire.frame import MAX_SHORT_FRAME
 from kafkafeatures.kafka.wire.messages import Request

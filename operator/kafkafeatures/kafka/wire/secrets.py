@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.releases import KAFKAS_FEATURES
+from kafkafeatures.core.facts.releases import KAFKAS_FEATURES
 
 T = TypeVar("T")
 

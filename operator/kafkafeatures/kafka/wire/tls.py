@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kafkafeatures.kafka.errors import TlsFailed
+from kafkafeatures.kafka.base.errors import TlsFailed
 from kafkafeatures.kafka.wire.pem import Tls
 
 # OpenSSL's X509_V_ERR_*: what verification failed at -> (what it is, what to do).

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from kafkafeatures.core.readings import Host
+from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.kafka.wire.messages import METADATA, Request
 
 # --- Metadata (3), DescribeTopicPartitions (75) ---

@@ -1,6 +1,6 @@
 """UnregisterBroker and UnregisterController: the messages, and what they are to kio.
 
-Sent by `kafka/unregister.py`. `codec.py`, which has the rules, asks for `APIS` when the first of them is sent.
+Sent by `kafka/requests/unregister.py`. `codec.py`, which has the rules, asks for `APIS` when the first of them is sent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.kafka.wire.api import Api, plain
 from kafkafeatures.kafka.wire.frame import MAX_SHORT_FRAME
 from kafkafeatures.kafka.wire.messages import Request

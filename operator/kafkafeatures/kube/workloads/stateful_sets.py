@@ -1,8 +1,9 @@
 """The StatefulSet driver: what a cluster's StatefulSets, pods and budgets are, and the eviction of one pod.
 
-Called by a reconciliation whose document names StatefulSets. It judges nothing (`core/pods.py` does), watches nothing,
-and reads only in the namespace of the resource. Its only write is an eviction of exactly the pod that was seen, by uid:
-it never deletes a pod, never shortens its grace period, and never writes to a StatefulSet, which Git may own.
+Called by a reconciliation whose document names StatefulSets. It judges nothing (`core/roll/pods.py` does), watches
+nothing, and reads only in the namespace of the resource. Its only write is an eviction of exactly the pod that was
+seen, by uid: it never deletes a pod, never shortens its grace period, and never writes to a StatefulSet, which Git may
+own.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-from kafkafeatures.core.binaries import release_of
-from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown, Rejected
-from kafkafeatures.core.wanted import Rollout
-from kafkafeatures.core.workloads import INIT, Budget, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.facts.binaries import release_of
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import INIT, Budget, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Conflict, Forbidden, Gone, KubeError, Refused, Throttled, Unavailable
 from kafkafeatures.kube.workloads.selectors import as_query, selects

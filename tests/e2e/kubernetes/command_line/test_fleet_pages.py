@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.main import main
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from kafkasim.fleet.plan import Story
 from tests.e2e.rig.browser import opened, shown
 from tests.featurelog.fleet import AT_MS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkafeatures.core.events import EventRecord
+from kafkafeatures.core.report.events import EventRecord
 from kafkafeatures.environment import Environment
 from kafkafeatures.kube.events import event_of
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, USER, Orders

@@ -8,7 +8,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
 
-from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.base.settings import Address
 
 Answer = Callable[[bytes], bytes | None]
 """Gets a request without its length; returns a whole frame, or any bytes, or None for silence."""

@@ -13,8 +13,8 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.kafka.errors import AddressRefused, KafkaError, NotKafka
-from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.base.errors import AddressRefused, KafkaError, NotKafka
+from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy, networks
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.pem import Tls

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.readings import Host
-from kafkafeatures.kafka.errors import NotKafka, ServerError
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Host
+from kafkafeatures.kafka.base.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request, every_api
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.kafka.errors import (
+from kafkafeatures.kafka.base.errors import (
     Disconnected,
     KafkaError,
     NotKafka,
@@ -16,7 +16,7 @@ from kafkafeatures.kafka.errors import (
     Unreachable,
     UnsupportedApi,
 )
-from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import DescribeClusterRequest, DescribeQuorumRequest
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest

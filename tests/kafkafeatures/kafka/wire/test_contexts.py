@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.kafka.errors import TlsFailed
-from kafkafeatures.kafka.settings import OAuthClient, Sasl, Security
+from kafkafeatures.kafka.base.errors import TlsFailed
+from kafkafeatures.kafka.base.settings import OAuthClient, Sasl, Security
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.contexts import Contexts

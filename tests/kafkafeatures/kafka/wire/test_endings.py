@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.errors import (
+from kafkafeatures.kafka.base.errors import (
     AuthenticationFailed,
     Disconnected,
     KafkaError,
@@ -24,7 +24,7 @@ from kafkafeatures.kafka.errors import (
     TlsFailed,
     Unreachable,
 )
-from kafkafeatures.kafka.settings import Address, OAuthToken, Sasl, Security
+from kafkafeatures.kafka.base.settings import Address, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import UpdateFeaturesRequest
 from kafkafeatures.kafka.wire.pem import Tls

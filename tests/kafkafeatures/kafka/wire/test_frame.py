@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.kafka.errors import NotKafka
+from kafkafeatures.kafka.base.errors import NotKafka
 from kafkafeatures.kafka.wire.frame import _OTHERS, MAX_FETCH_FRAME, MAX_FRAME, framed, length_of
 
 

@@ -24,7 +24,7 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import Records, i16, i32Timedelta
 
-from kafkafeatures.kafka.errors import NotKafka
+from kafkafeatures.kafka.base.errors import NotKafka
 from kafkafeatures.kafka.wire import codec
 from kafkafeatures.kafka.wire.codec import entity, every_api
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.spec import ClusterSpec
-from kafkafeatures.kafka.errors import AddressRefused, Unreachable
-from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.base.errors import AddressRefused, Unreachable
+from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.lookups import AT_ONCE, Lookups

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, KafkaError, TlsFailed
-from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security
+from kafkafeatures.kafka.base.errors import AddressRefused, AuthenticationFailed, KafkaError, TlsFailed
+from kafkafeatures.kafka.base.settings import OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire import oauth
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.authentication import RENEW_AFTER

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kafkafeatures.core.settling import DELIVERED_WITHIN
-from kafkafeatures.kafka.errors import Disconnected, TimedOut, Withheld
-from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.core.engine.settling import DELIVERED_WITHIN
+from kafkafeatures.kafka.base.errors import Disconnected, TimedOut, Withheld
+from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import UPGRADE, UpdateFeaturesRequest
 from kafkafeatures.kafka.wire.pem import Tls
@@ -31,7 +31,7 @@ CHANGE = UpdateFeaturesRequest(updates=(("f" * NAME, 1, UPGRADE),))
 
 KILLED = """
 import asyncio, os, signal, sys
-from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire import connection, messages
 async def main():
     link = await connection.connect(Address("127.0.0.1", int(sys.argv[1])), Security(), timeout=10, client_id="us")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramMechanism
 
-from kafkafeatures.kafka.errors import AuthenticationFailed
-from kafkafeatures.kafka.settings import NEEDS_VERIFIED_TLS, Sasl
+from kafkafeatures.kafka.base.errors import AuthenticationFailed
+from kafkafeatures.kafka.base.settings import NEEDS_VERIFIED_TLS, Sasl
 from kafkafeatures.kafka.wire.sasl import MOST_ITERATIONS, exchange
 
 CANARY = "canary-0f7b1"

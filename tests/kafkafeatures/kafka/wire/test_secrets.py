@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.readings import (
+from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
+from kafkafeatures.core.facts.readings import (
     ClusterProbe,
     Failure,
     FailureKind,
@@ -28,9 +28,9 @@ from kafkafeatures.core.readings import (
     ProbedNode,
     Role,
 )
+from kafkafeatures.kafka.base.errors import AuthenticationFailed
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.errors import AuthenticationFailed
-from kafkafeatures.kafka.settings import Address, ClusterSettings, OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import DescribeClusterResponse, UpdateFeaturesResponse
 from kafkafeatures.kafka.wire.pem import Tls

@@ -13,8 +13,8 @@ from scramp import ScramMechanism
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, TlsFailed
-from kafkafeatures.kafka.settings import OAuthToken, Sasl, Security
+from kafkafeatures.kafka.base.errors import AuthenticationFailed, KafkaError, TlsFailed
+from kafkafeatures.kafka.base.settings import OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest

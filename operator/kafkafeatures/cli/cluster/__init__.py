@@ -1,0 +1,1 @@
+"""Commands that reach a cluster and need no document: describe, init, unregister."""

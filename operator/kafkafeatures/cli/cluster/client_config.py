@@ -1,0 +1,192 @@
+"""Kafka's own client properties (`--config FILE`) to `Security`, so that people can use the file they already have.
+
+Read: security.protocol, sasl.mechanism, sasl.jaas.config, ssl.* with PEM material, and the OAUTHBEARER token endpoint.
+A property that would matter and is not understood is refused, never ignored: a JKS store cannot be read without a JVM.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+
+from kafkafeatures.kafka.base.settings import OAuthClient, OAuthToken, Sasl, Security
+from kafkafeatures.kafka.wire.pem import Tls
+
+PROTOCOLS = {
+    "PLAINTEXT": (False, False),
+    "SSL": (True, False),
+    "SASL_PLAINTEXT": (False, True),
+    "SASL_SSL": (True, True),
+}
+STDIN = Path("-")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+_JAAS_OPTION = re.compile(r"""([A-Za-z0-9_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+_PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n?", re.DOTALL)
+
+
+_UNDERSTOOD = frozenset(
+    "security.protocol sasl.mechanism sasl.jaas.config ssl.truststore.location ssl.truststore.certificates "
+    "ssl.truststore.type ssl.keystore.location ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.type "
+    "ssl.key.password ssl.endpoint.identification.algorithm sasl.oauthbearer.token.endpoint.url "
+    "sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret "
+    "sasl.oauthbearer.scope".split()
+)
+# Of the JVM, or about passwords that PEM does not have: nothing here depends on them.
+_WITHOUT_MEANING = frozenset(
+    "security.providers ssl.truststore.password ssl.keystore.password ssl.protocol ssl.enabled.protocols ssl.provider "
+    "ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation "
+    "sasl.client.callback.handler.class".split()
+)
+_OF_KAFKAS_LOGIN = ("sasl.login.", "sasl.kerberos.", "sasl.oauthbearer.")
+
+
+class ConfigInvalid(ValueError):
+    """The file cannot be used. `str()` names file and property, never a value that could be secret."""
+
+
+def read_security(path: Path) -> Security:
+    """Read one file; `-` is standard input. Raises ConfigInvalid; OSError where the file cannot be read."""
+    with open(0, closefd=False, encoding="utf-8") if path == STDIN else path.open(encoding="utf-8") as file:
+        return security_of(parse_properties(file.read()), "stdin" if path == STDIN else str(path))
+
+
+def security_of(properties: dict[str, str], where: str) -> Security:
+    """Make `Security` of parsed properties. `where` names the file in errors."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise ConfigInvalid(f"{where}: invalid security.protocol: expected one of {', '.join(PROTOCOLS)}")
+    _refuse_what_would_matter(properties, where)
+    with_tls, with_sasl = PROTOCOLS[protocol]
+    return Security(
+        tls=_tls(properties, where) if with_tls else None,
+        sasl=_sasl(properties, where) if with_sasl else None,
+    )
+
+
+def _refuse_what_would_matter(properties: dict[str, str], where: str) -> None:
+    for name in properties:
+        if name in _UNDERSTOOD or name in _WITHOUT_MEANING or name.startswith(_OF_KAFKAS_LOGIN):
+            continue
+        if name.startswith(("security.", "ssl.", "sasl.")):
+            close = difflib.get_close_matches(name, (*_UNDERSTOOD, *_WITHOUT_MEANING), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigInvalid(f"{where}: unsupported property {name}; it would change the connection{hint}")
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Java's properties format: comments, `=`, `:` or blank between key and value, continued lines, escapes."""
+    found: dict[str, str] = {}
+    logical = ""
+    for line in text.splitlines():
+        part = line.lstrip() if logical else line.strip()
+        if not logical and (not part or part[0] in "#!"):
+            continue
+        logical += part.rstrip("\n")
+        if (len(logical) - len(logical.rstrip("\\"))) % 2:
+            logical = logical[:-1]
+            continue
+        match = re.match(r"((?:[^\\\s=:]|\\.)+)\s*[=:]?\s*(.*)", logical, re.DOTALL)
+        if match:
+            found[_unescape(match[1])] = _unescape(match[2])
+        logical = ""
+    return found
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+
+
+def _unescape(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        return _ESCAPES.get(match[2], match[2])
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
+
+
+def _tls(properties: dict[str, str], where: str) -> Tls:
+    if properties.get("ssl.endpoint.identification.algorithm", "https").lower() != "https":
+        raise ConfigInvalid(
+            f"{where}: ssl.endpoint.identification.algorithm must be https: host names are always verified"
+        )
+    ca = _pem(properties, where, "ssl.truststore")
+    store = _pem(properties, where, "ssl.keystore")
+    chain = properties.get("ssl.keystore.certificate.chain") or store
+    key = properties.get("ssl.keystore.key") or store
+    for text, kind, name in ((chain, "CERTIFICATE", "certificate.chain"), (key, "PRIVATE KEY", "key")):
+        if text and not _blocks(text, kind):
+            raise ConfigInvalid(f"{where}: ssl.keystore.{name} contains no PEM {kind.lower()}")
+    return Tls(
+        ca=ca,
+        certificate="".join(_blocks(chain, "CERTIFICATE")) or None if chain else None,
+        key="".join(_blocks(key, "PRIVATE KEY")) or None if key else None,
+        key_password=properties.get("ssl.key.password"),
+    )
+
+
+def _pem(properties: dict[str, str], where: str, store: str) -> str | None:
+    inline = properties.get(f"{store}.certificates")
+    if inline:
+        return inline
+    location = properties.get(f"{store}.location")
+    if not location:
+        return None
+    kind = properties.get(f"{store}.type", "").upper()
+    try:
+        data = Path(location).read_bytes()
+    except OSError as error:
+        raise ConfigInvalid(f"{where}: {store}.location {location}: {error.strerror}") from None
+    if kind not in ("", "PEM") or b"-----BEGIN" not in data:
+        raise ConfigInvalid(
+            f"{where}: {store}.location {location} is not PEM; convert it, for example with keytool and openssl pkcs12"
+        )
+    return data.decode("ascii", "replace")
+
+
+def _blocks(text: str, kind: str) -> list[str]:
+    return [match[0].rstrip("\n") + "\n" for match in _PEM.finditer(text) if match[1].endswith(kind)]
+
+
+def _sasl(properties: dict[str, str], where: str) -> Sasl:
+    mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism not in MECHANISMS:
+        raise ConfigInvalid(f"{where}: invalid sasl.mechanism {mechanism}: expected one of {', '.join(MECHANISMS)}")
+    options = _jaas(properties.get("sasl.jaas.config", ""))
+    if mechanism == "OAUTHBEARER":
+        return Sasl(mechanism, oauth=_oauth(properties, options, where))
+    if "username" not in options or "password" not in options:
+        raise ConfigInvalid(f"{where}: sasl.jaas.config has no username and password")
+    return Sasl(mechanism, options["username"], options["password"])
+
+
+def _jaas(text: str) -> dict[str, str]:
+    return {
+        match[1]: re.sub(r"\\(.)", r"\1", match[2] or match[3] or match[4] or "")
+        for match in _JAAS_OPTION.finditer(text)
+    }
+
+
+def _oauth(properties: dict[str, str], options: dict[str, str], where: str) -> OAuthToken | OAuthClient:
+    url = properties.get("sasl.oauthbearer.token.endpoint.url", "")
+    if url.startswith("file:"):
+        location = url.removeprefix("file://").removeprefix("file:")
+        try:
+            return OAuthToken(Path(location).read_text(encoding="ascii").strip())
+        except (OSError, UnicodeDecodeError):
+            raise ConfigInvalid(f"{where}: the token file {location} cannot be read") from None
+    client_id = options.get("clientId") or properties.get("sasl.oauthbearer.client.credentials.client.id")
+    secret = options.get("clientSecret") or properties.get("sasl.oauthbearer.client.credentials.client.secret")
+    if not url or not client_id or not secret:
+        raise ConfigInvalid(
+            f"{where}: OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, and clientId and clientSecret in "
+            "sasl.jaas.config"
+        )
+    return OAuthClient(
+        token_url=url,
+        client_id=client_id,
+        client_secret=secret,
+        scope=options.get("scope") or properties.get("sasl.oauthbearer.scope"),
+        tls=_tls(properties, where),
+    )

@@ -1,0 +1,153 @@
+"""Flags that say where a cluster is, and the words for what went wrong on the way: shared by all commands."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafkafeatures import interrupts
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.words import printable
+from kafkafeatures.kafka.base.settings import ClusterSettings, Security, parse_addresses
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.observation import Observation
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT = 10.0
+MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
+
+
+def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluster") -> None:
+    """Where the cluster is, how to speak to it, how long to wait."""
+    group = parser.add_argument_group(heading)
+    group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
+    group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
+    group.add_argument(
+        "--config",
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="Kafka client properties: TLS and SASL; - is stdin",
+    )
+    group.add_argument("--controller-config", type=Path, metavar="FILE", help="the same for controllers, if different")
+    group.add_argument(
+        "--request-timeout",
+        type=_seconds,
+        default=DEFAULT_TIMEOUT,
+        metavar="SECONDS",
+        help="timeout of each request, and of each connection (default: %(default)s)",
+    )
+
+
+def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
+    """Raises CommandFailed with its exit code (`cli/shell/exit_codes.py`)."""
+    if not arguments.bootstrap_server and not arguments.bootstrap_controller:
+        raise CommandFailed("no cluster given; use --bootstrap-server or --bootstrap-controller", Exit.USAGE)
+    try:
+        servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
+        controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
+    except ValueError as error:
+        raise CommandFailed(str(error), Exit.USAGE) from None
+    if not servers and not controllers:
+        raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
+    brokers = _security(arguments.config)
+    of_controllers = arguments.controller_config not in (None, arguments.config)  # stdin is there only once
+    return ClusterSettings(
+        bootstrap_servers=servers,
+        bootstrap_controllers=controllers,
+        brokers=brokers,
+        controllers=_security(arguments.controller_config) if of_controllers else brokers,
+        request_timeout=arguments.request_timeout,
+    )
+
+
+def flags_of(arguments: argparse.Namespace) -> str:
+    """The same flags once more, for commands that are shown to be copied."""
+    from kafkafeatures.core.levels.remedies import cluster_flags
+
+    return cluster_flags(
+        arguments.bootstrap_server or "", arguments.bootstrap_controller or "", str(arguments.config or "")
+    )
+
+
+def failed(failure: Failure) -> CommandFailed:
+    """A cluster that could not be asked at all: 5; 4 where it answered and said no to who we are."""
+    refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
+    return CommandFailed(printable(str(failure)), Exit.BLOCKED if refused else Exit.UNREACHABLE)
+
+
+def on_cluster(work: Coroutine[Any, Any, T]) -> T:
+    """Run it. A cluster of which not a single node could be asked ends the command in words."""
+    from kafkafeatures.core.facts.observe import ClusterUnreachable
+
+    try:
+        return on_loop(work)
+    except ClusterUnreachable as error:
+        raise failed(error.failure) from None
+
+
+def on_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run it. After Ctrl-C it gives back what it holds, and nothing else is waited for."""
+    found: list[T] = []
+
+    async def keep() -> None:  # no result of its own: Python writes out all of it when it puts signals back
+        found.append(await work)
+
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(keep())
+        except KeyboardInterrupt:
+            interrupts.leave()
+    return found[0]
+
+
+async def look(settings: ClusterSettings) -> Observation:
+    """One look at a cluster, and no more."""
+    from kafkafeatures.core.facts.observe import observe
+    from kafkafeatures.kafka.cluster import Cluster
+
+    async with Cluster(settings) as cluster:
+        return observe(*await cluster.read())
+
+
+def _security(path: Path | None) -> Security:
+    if path is None:
+        return Security()
+    from kafkafeatures.cli.cluster.client_config import STDIN, ConfigInvalid, read_security
+
+    where = "stdin" if path == STDIN else str(path)
+    try:
+        security = read_security(path)
+        if security.tls is not None or security.sasl is not None:
+            _check(security, where)
+        return security
+    except ConfigInvalid as error:
+        raise CommandFailed(str(error), Exit.BLOCKED) from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise CommandFailed(f"{where}: {why}", Exit.BLOCKED) from None
+
+
+def _check(security: Security, where: str) -> None:
+    from kafkafeatures.kafka.base.errors import TlsFailed
+
+    try:
+        security.check()
+    except TlsFailed as error:
+        raise CommandFailed(f"{where}: {error}; {error.remedy}", Exit.BLOCKED) from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected a number of seconds") from None
+    if not MIN_TIMEOUT <= value <= MAX_TIMEOUT:
+        raise argparse.ArgumentTypeError(f"invalid value {text}: expected {MIN_TIMEOUT} to {MAX_TIMEOUT} seconds")
+    return value

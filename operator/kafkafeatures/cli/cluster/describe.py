@@ -1,0 +1,87 @@
+"""`kafkafeatures describe`: every feature on every node of a cluster, and what blocks them. Changes nothing.
+
+With `--from` it is what the files of a node's metadata log say, without a cluster.
+
+Needs no right for the ranges of live nodes (ApiVersions); DESCRIBE on the cluster for the lists; CLUSTER_ACTION and a
+route to the controllers for the metadata log, which alone shows everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from shlex import quote
+
+from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import add_output_flag, console, print_document, tell
+
+_LATEST_MS = 4_102_444_800_000  # the year 2100: whatever was written there
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `describe`."""
+    add_connection_flags(parser)
+    add_output_flag(parser)
+    parser.add_argument(
+        "--from", dest="files", type=Path, metavar="PATH",
+        help="instead of a cluster: a node's log directory, its __cluster_metadata-0, a file of it, or a support "
+        "bundle (tar, tar.gz, zip)",
+    )  # fmt: skip
+    parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look once and print."""
+    if arguments.files is not None:
+        return _of_files(arguments)
+    observation = on_cluster(look(settings_from_flags(arguments)))
+    api_names = None
+    if arguments.apis:
+        from kafkafeatures.kafka.base.api_names import API_NAMES
+
+        api_names = dict(API_NAMES)
+    if arguments.output == "table":
+        from kafkafeatures.cli.cluster.matrix import draw
+
+        draw(console(), observation, api_names=api_names, flags=flags_of(arguments))
+    else:
+        from kafkafeatures.core.report.cluster_document import cluster_document
+
+        print_document(cluster_document(observation, api_names=api_names), arguments.output)
+    return Exit.DONE
+
+
+def _of_files(arguments: argparse.Namespace) -> int:
+    """What a metadata log on disk says. 1 where something is missing, so that it may be otherwise."""
+    if arguments.bootstrap_server or arguments.bootstrap_controller:
+        raise CommandFailed("--from reads files instead of a cluster; give it without --bootstrap-*", Exit.USAGE)
+    if arguments.apis:
+        raise CommandFailed("--apis needs a cluster: a metadata log does not hold the APIs of its nodes", Exit.USAGE)
+    from datetime import UTC, datetime
+
+    from kafkafeatures.cli.log.paths import log_folder
+    from kafkafeatures.cli.log.state import problems_of, restored
+    from kafkafeatures.core.facts.observe_files import NO_LEADER, observe_files
+    from kafkafeatures.core.facts.readings import LogReading
+
+    folder = log_folder(arguments.files)
+    found = restored(folder, None)
+    image = found.image
+    at = datetime.fromtimestamp(min(max(image.timestamp_ms, 0), _LATEST_MS) / 1000, UTC)
+    leader = NO_LEADER if image.leader_id is None else image.leader_id
+    reading = LogReading(image, image.offset, leader, image.epoch, at)
+    observation = observe_files(reading, cluster_id=folder.cluster_id, files=folder.shown)
+    problems = problems_of(found)
+    if arguments.output == "table":
+        from kafkafeatures.cli.cluster.matrix import draw
+
+        draw(console(), observation)
+        print(f"\nTo see which registrations may be ghosts: kafkafeatures log ghosts {quote(folder.shown)}")
+    else:
+        from kafkafeatures.core.report.cluster_document import cluster_document
+
+        print_document(cluster_document(observation), arguments.output)
+    for problem in problems:
+        tell(f"{folder.shown}: {problem}")
+    return Exit.FAILED if problems else Exit.DONE

@@ -1,0 +1,120 @@
+"""`kafkafeatures unregister --broker N | --controller N`: take back the registration of a node that is gone. It asks.
+
+Only of a broker that is fenced, does not answer and hosts no replica, and of a controller that is not a voter, does not
+answer and does not fetch: anything else may come back, or its data would be lost sight of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from kafkafeatures.cli.cluster.connect import add_connection_flags, failed, on_cluster, settings_from_flags
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import tell
+from kafkafeatures.core.facts.observation import Node, NodeState
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.core.levels.unregistration import objection
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.cluster import Cluster
+
+TOPICS_SHOWN = 5
+LOOKS, PAUSE = 20, 0.25  # seconds between them
+_GONE = {
+    Role.BROKER: "is fenced, does not answer and hosts no replica",
+    Role.CONTROLLER: "is not a voter, does not answer and does not fetch the metadata log",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `unregister`."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--broker", type=int, metavar="ID", help=f"a broker that {_GONE[Role.BROKER]}")
+    which.add_argument(
+        "--controller",
+        type=int,
+        metavar="ID",
+        help=f"a controller that {_GONE[Role.CONTROLLER]}; needs metadata.version 33 (Kafka 4.4)",
+    )
+    parser.add_argument("--yes", action="store_true", help="skip confirmation (for scripts)")
+    add_connection_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, ask, unregister, and look whether it is gone."""
+    role = Role.CONTROLLER if arguments.broker is None else Role.BROKER
+    node_id = arguments.controller if arguments.broker is None else arguments.broker
+    settings = settings_from_flags(arguments)
+    if not arguments.yes:
+        _ask(on_cluster(_look_at(settings, role, node_id)), role)
+    on_cluster(_unregister(settings, role, node_id))
+    print(f"{role.value.lower()} {node_id} is no longer registered")
+    return Exit.DONE
+
+
+async def _look_at(settings: ClusterSettings, role: Role, node_id: int) -> Node:
+    async with Cluster(settings) as cluster:
+        return await _checked(cluster, role, node_id)
+
+
+async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> None:
+    async with Cluster(settings) as cluster:
+        await _checked(cluster, role, node_id)  # once more, for the question may have stood for hours
+        failure = await cluster.unregister(role, node_id)
+        if failure is not None:
+            raise failed(failure)
+        for _ in range(LOOKS):  # the brokers learn of it a little after the controller wrote it
+            if not any(one.id == node_id and role in one.roles for one in (observe(*await cluster.read())).nodes):
+                return
+            await asyncio.sleep(PAUSE)
+        raise CommandFailed(f"{role.value.lower()} {node_id} is still registered; it may have come back", Exit.FAILED)
+
+
+async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
+    """The node, if it is gone for certain."""
+    observation = observe(*await cluster.read())
+    if role is Role.CONTROLLER and (why := objection(observation, node_id)):
+        raise CommandFailed(why, Exit.BLOCKED)
+    node = next((one for one in observation.nodes if one.id == node_id and role in one.roles), None)
+    if node is None:
+        raise CommandFailed(f"no broker {node_id} is registered; list them with describe", Exit.BLOCKED)
+    if role is Role.BROKER:
+        await _hosts_nothing(cluster, node)
+    return node
+
+
+async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
+    if node.state is not NodeState.GHOST or Role.CONTROLLER in node.roles:
+        raise CommandFailed(
+            f"{node.title} is {_what(node)}; only one that is fenced and does not answer can be unregistered",
+            Exit.BLOCKED,
+        )
+    hosted = await cluster.topics_on(node.id)
+    if isinstance(hosted, Failure):
+        raise failed(hosted)
+    if hosted.topics:
+        shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
+        raise CommandFailed(
+            f"broker {node.id} hosts replicas of {len(hosted.topics)} topics ({shown}); "
+            "move them away first with kafka-reassign-partitions.sh",
+            Exit.BLOCKED,
+        )
+
+
+def _what(node: Node) -> str:
+    return (
+        f"a controller as well (unregister --controller {node.id} first)"
+        if Role.CONTROLLER in node.roles
+        else node.state.value.lower()
+    )
+
+
+def _ask(node: Node, role: Role) -> None:
+    if not sys.stdin.isatty():
+        raise CommandFailed("not a terminal; use --yes to skip confirmation", Exit.USAGE)
+    tell(f"{role.value.lower()} {node.id} ({node.host}:{node.port}) {_GONE[role]}.")
+    print("Type its id to unregister it: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() != str(node.id):
+        raise CommandFailed("the id does not match; nothing was changed", Exit.BLOCKED)

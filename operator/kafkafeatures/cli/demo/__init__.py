@@ -1,0 +1,1 @@
+"""`kafkafeatures demo`: walkthroughs on simulated clusters."""

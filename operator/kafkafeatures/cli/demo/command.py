@@ -1,0 +1,220 @@
+"""`kafkafeatures demo`: the story on a simulated cluster, told by the shipped commands themselves.
+
+It starts the simulator (`python -m kafkasim`) as a process, then runs the commands as processes of their own and shows
+each command line with its own output. It decides nothing about clusters: it only checks that every step did
+what the story says, and ends with exit code 1 where one did not. It never touches a cluster that is not its own.
+The roll of nodes is told by `demo_roll.py`, a fleet by `demo_fleet.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from kafkafeatures.cli.demo.stage import Stage, environment
+from kafkafeatures.cli.demo.text import not_the_story, tell, title
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+
+_START_SECONDS = 15.0
+
+_MIXED = ("--release", "4.2", "--old-broker", "2=4.0", "--ghost-broker", "4=4.0", "--metadata-version", "25")
+_RAISED = ("--release", "4.2", "--metadata-version", "29", "--feature", "share.version=1")
+_DOCUMENT = """\
+apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: demo}
+spec:
+  cluster:
+    bootstrapServers: "%(bootstrapServers)s"
+    bootstrapControllers: "%(bootstrapControllers)s"
+  features:
+    levels:
+      - {name: metadata.version, level: "4.2-IV1"}
+      - {name: share.version, level: 1}
+"""
+_CONSENT = "share.version:1->0"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--story`, for the parts there are."""
+    parser.add_argument(
+        "--story",
+        choices=("all", *STORIES, _ROLL, _FLEET),
+        default="all",
+        help="one part of the walkthrough (default: all but fleet)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tell the story. Raises CommandFailed (exit 1) when a step does something else than the story says."""
+    began = time.monotonic()
+    if arguments.story == _FLEET:
+        from kafkafeatures.cli.demo.fleet import tell_the_fleet
+
+        tell_the_fleet()
+        return Exit.DONE
+    if arguments.story != _ROLL:
+        _tell_over_the_wire(tuple(STORIES) if arguments.story == "all" else (arguments.story,))
+    if find_spec("numpy") is not None:  # partitions are judged with it
+        if arguments.story in ("all", _ROLL):
+            from kafkafeatures.cli.demo.roll import tell_the_roll
+
+            tell_the_roll()
+    elif arguments.story == _ROLL:
+        raise CommandFailed("--story roll needs numpy; install it: pip install numpy", Exit.FAILED)
+    elif arguments.story == "all":
+        tell("One more part shows how nodes are rolled: `pip install numpy`, then `kafkafeatures demo --story roll`.")
+    tell(f"Done after {time.monotonic() - began:.0f} s. The simulated cluster is stopped; nothing is left behind.")
+    return Exit.DONE
+
+
+def _tell_over_the_wire(chosen: Sequence[str]) -> None:
+    cluster = _MIXED if "cure" in chosen else _RAISED
+    with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder, _simulator(cluster) as simulator:
+        tell(
+            "This is a SIMULATED cluster: three controllers and three brokers in one Python process on "
+            "127.0.0.1. It speaks Kafka's protocol, but no Kafka runs here. The commands below are the real ones."
+        )
+        for name in chosen:
+            STORIES[name](Stage(Path(folder)), simulator)
+
+
+def _cure(stage: Stage, simulator: Simulator) -> None:
+    """An old broker and a ghost registration block the raise; both are removed, and the levels are raised."""
+    servers = _one(simulator)
+    title("Raise a release")
+    tell(
+        "All nodes run Kafka 4.2 except broker 2, which was forgotten at 4.0. Broker 4 was removed long ago but is "
+        "still registered: a ghost registration. The levels are those of 4.0."
+    )
+    stage.run(("describe", "--bootstrap-server", servers), code=Exit.DONE, shows=("metadata.version", "7-25", "Ghost"))
+
+    document = stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
+    tell("Request the levels of 4.2, as a plan first. All blockers are listed at once, with their remedies.")
+    stage.show_file(document)
+    plan = ("plan", "-f", document.name)
+    stage.run(plan, code=Exit.BLOCKED, shows=("GhostRegistration: broker 4", "NodeRange: broker 2", "Plan: Blocked"))
+
+    tell("Unregister the ghost, and upgrade broker 2. (Here: a command to the simulator.)")
+    unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", servers)
+    stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
+    simulator.do("upgrade broker 2 4.2")
+
+    tell("The plan has no blockers now. A step that is not safe to undo is marked; naming a level exactly approves it.")
+    stage.run(plan, code=Exit.DONE, shows=("Plan: Changes", "downgrade may lose metadata"))
+    raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
+    stage.run(("apply", "-f", document.name), code=Exit.DONE, shows=raised, into="status.yaml")
+    _finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
+
+
+def _back(stage: Stage, simulator: Simulator) -> None:
+    """Downgrade: refused without consent, done with it, and the same consent is refused the second time."""
+    servers = _one(simulator)
+    title("Downgrade")
+    raised = _DOCUMENT % simulator.greeting
+    lowered = raised.replace("share.version, level: 1", "share.version, level: 0")
+    consent = f"  consents: ['{_CONSENT}']\n"
+    apply = ("apply", "-f", "levels.yaml")
+    tell("The document is reverted in Git. A finalized level is never downgraded by accident.")
+    stage.write("levels.yaml", lowered)
+    stage.run(apply, code=Exit.BLOCKED, shows=("is a downgrade", _CONSENT), into="status.yaml")
+
+    tell("If the downgrade is intended, the document needs a consent for exactly this change:")
+    stage.show(consent)
+    stage.write("levels.yaml", lowered + consent)
+    stage.run(apply, code=Exit.DONE, shows=("share.version 1 -> 0", "InSync"), into="status.yaml")
+    _finalized(stage, servers, {"share.version": 0})
+
+    tell("Raised again. The consent is still in Git, but a consent can be used once: a second revert is refused.")
+    stage.write("levels.yaml", raised + consent)
+    stage.run(apply, code=Exit.DONE, shows=("share.version 0 -> 1", "InSync"), into="status.yaml")
+    stage.write("levels.yaml", lowered + consent)
+    stage.run(apply, code=Exit.BLOCKED, shows=("was already used",), into="status.yaml")
+    stage.write("levels.yaml", raised)
+    _finalized(stage, servers, {"share.version": 1})
+
+
+def _drift(stage: Stage, simulator: Simulator) -> None:
+    """A level that had been reached is changed outside KafkaFeatures: it is reported, not fought over."""
+    title("Drift")
+    stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
+    apply = ("apply", "-f", "levels.yaml")
+    tell("Everything is in sync.")
+    stage.run(apply, code=Exit.DONE, shows=("InSync",), into="status.yaml")
+    tell("share.version is downgraded with kafka-features.sh. (Here: a command to the simulator.)")
+    simulator.do("set share.version 0")
+    tell("The drift is reported. Nothing is changed back unless the document says drift.onDrift: Correct.")
+    stage.run(apply, code=Exit.BLOCKED, shows=("Drifted", "from 1 to 0"), into="status.yaml")
+    _finalized(stage, _one(simulator), {"share.version": 0})
+
+
+STORIES = {"cure": _cure, "back": _back, "drift": _drift}
+_ROLL, _FLEET = "roll", "fleet"
+
+
+def _one(simulator: Simulator) -> str:
+    """One broker is enough to start from."""
+    return str(simulator.greeting["bootstrapServers"]).split(",")[0]
+
+
+def _finalized(stage: Stage, servers: str, wanted: dict[str, int]) -> None:
+    """The last proof is not a look at a picture but the document."""
+    output = stage.quiet(("describe", "--bootstrap-server", servers, "-o", "json"))
+    found = {feature["name"]: feature.get("finalized") for feature in json.loads(output)["features"]}
+    wrong = {name: found.get(name) for name, level in wanted.items() if found.get(name) != level}
+    if wrong:
+        raise not_the_story(f"the levels should be {wanted}, but they are {wrong}")
+
+
+class Simulator(Struct, frozen=True):
+    """The process of the simulated cluster, and what it said when it was ready."""
+
+    process: subprocess.Popen[str]
+    greeting: dict[str, Any]
+
+    def do(self, request: str) -> None:
+        """A control request; CommandFailed when the simulator cannot."""
+        if self.process.stdin is None:
+            raise not_the_story("the simulator takes no requests")
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        answer = _line(self.process)
+        if not answer.get("done"):
+            raise not_the_story(f"the simulator cannot {request}: {answer.get('error')}")
+
+
+@contextmanager
+def _simulator(cluster: Sequence[str]) -> Iterator[Simulator]:
+    command = [sys.executable, "-m", "kafkasim", "--exit-with-stdin", *cluster]
+    with subprocess.Popen(  # noqa: S603 - our own simulator
+        command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        try:
+            greeting = _line(process)
+            if not greeting.get("simulated"):
+                raise not_the_story("the simulator did not identify itself")
+            yield Simulator(process, greeting)
+        finally:
+            process.terminate()
+
+
+def _line(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """The next JSON line of the simulator. It writes whole lines, so one that begins also ends."""
+    if process.stdout is not None and select.select([process.stdout], [], [], _START_SECONDS)[0]:
+        line = process.stdout.readline()
+        if line:
+            document: dict[str, Any] = json.loads(line)
+            return document
+    raise not_the_story("the simulator did not start or ended" if process.poll() is not None else "no answer")

@@ -1,0 +1,67 @@
+"""`kafkafeatures demo --story fleet`: from the metadata logs of a generated fleet to its page, by the shipped commands.
+
+It writes a small generated fleet, as old as now, into a folder of its own, and runs `pipeline run`, `gate` and `report`
+on it. Only the pages stay. No Spark and no Java: twelve clusters are read on one core.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from kafkafeatures.cli.demo.stage import Stage
+from kafkafeatures.cli.demo.text import not_the_story, tell, title
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+
+_CONFIG = """\
+inputs: [fleet/logs]
+documents: fleet/documents
+output: tables
+spark: {enabled: false}
+"""
+_RELEASE = "4.2"
+
+
+def tell_the_fleet() -> None:
+    """The story. Raises CommandFailed where something is missing, or is not as it says."""
+    missing = [name for name in ("numpy", "pyarrow") if find_spec(name) is None]
+    if missing:
+        needs = f"--story fleet needs {' and '.join(missing)}"
+        raise CommandFailed(f"{needs}; install it: pip install 'kafka-features-operator[pipeline]'", Exit.FAILED)
+    from kafkasim.fleet.fleet import write_fleet
+    from kafkasim.fleet.plan import SMALL
+
+    pages = Path(tempfile.mkdtemp(prefix="kafkafeatures-fleet-"))
+    with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder:
+        stage = Stage(Path(folder))
+        title("Which clusters of a fleet are blocked from a release?")
+        tell(
+            f"This is a GENERATED fleet: copies of the metadata logs of {SMALL.clusters} clusters, as Kafka's "
+            f"retention leaves them after {SMALL.days} days. The records are real ones, but no Kafka wrote them. The "
+            "commands below are the real ones."
+        )
+        write_fleet(Path(folder) / "fleet", SMALL, until_ms=int(time.time() * 1000))
+        stage.show_file(stage.write("pipeline.yaml", _CONFIG))
+        tell("Make tables of them. So few need no Spark; without the last line they are read on Spark, with Java 17.")
+        words = ("--config", "pipeline.yaml")
+        stage.run(("pipeline", "run", *words), code=Exit.DONE, shows=(f"{SMALL.clusters} clusters",))
+
+        tell(f"May they be taken to {_RELEASE}? A line for each cluster, and an exit code for a pipeline.")
+        asked = ("pipeline", "gate", *words, "--release", _RELEASE)
+        stage.run((*asked, "-o", "text"), code=Exit.BLOCKED, shows=("blocked", "ready"))
+
+        document = json.loads(stage.quiet(asked, code=Exit.BLOCKED))
+        ready = next((one["cluster"] for one in document["clusters"] if one["verdict"] == "ready"), None)
+        if ready is None:
+            raise not_the_story("no cluster is ready")
+        tell("One of them alone:")
+        one = (*asked, "--cluster", ready, "-o", "text")
+        stage.run(one, code=Exit.DONE, shows=(f"{ready}: ready",))
+
+        tell("And as pages for people: ghost registrations, drift, a migration that is stuck, rolls.")
+        asked = ("pipeline", "report", *words, "--release", _RELEASE)
+        stage.run((*asked, "--html", str(pages)), code=Exit.DONE, shows=("fleet.html",))
+    tell(f"Open {pages / 'fleet.html'} in a browser. Only these pages stay.")

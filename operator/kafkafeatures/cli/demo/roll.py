@@ -1,0 +1,274 @@
+"""`kafkafeatures demo --story roll`: six simulated nodes in pods are rolled by the operator's own reconciliation.
+
+Puts production's `reconcile` and file store together with the simulator's two ports: the one place that knows both.
+There is no wire to Kubernetes here, so it cannot be a process of its own as in the other parts. Time is the simulated
+world's: a wait lets that much happen there. It plays the people (images, the document, the approval), and prints what
+every reconciliation wrote into the status: the Events that the operator makes of it, and the condition Ready. It
+decides nothing about nodes, and ends with exit code 1 where something else happens than the story says.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kafkafeatures.api.document import read_document
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.cli.cluster.connect import on_loop
+from kafkafeatures.cli.demo.text import not_the_story, show, tell, title, width
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.kube.status_text import draw_status
+from kafkafeatures.cli.shell.output import console
+from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.report.events import events_between
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore
+from kafkasim.plan import NodePlan, Plan, TopicPlan
+from kafkasim.pods import BudgetPlan, Pods, SetPlan, addresses
+from kafkasim.ports import SimulatedCluster, SimulatedWorkloads
+from kafkasim.releases import Release, release_named
+from kafkasim.world import World
+
+_BEGINS_MS = 1_800_000_000_000
+_LONGEST_MS = 6 * 3_600_000
+_CHECK_EVERY = 60.0
+_OLD, _NEW, _BROKEN = "kafka:4.1.2", "kafka:4.4.0", "kafka:broken"
+_CONTROLLERS, _BROKERS = (101, 102, 103), (1, 2, 3)
+_SETS = (
+    SetPlan("controller", "controllers", _CONTROLLERS, _OLD),
+    SetPlan("broker", "brokers", _BROKERS, _OLD),
+)
+_MIN_IN_SYNC = 2
+_TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), _MIN_IN_SYNC),)
+_BEFORE, _AFTER = release_named("4.1"), release_named("4.4")
+_DOCUMENT = """\
+apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: demo, namespace: kafka}
+spec:
+  cluster:
+    bootstrapServers: broker:9092
+  workload:
+    driver: StatefulSet
+    statefulSet:
+      controllers: [controller]
+      brokers: [broker]
+  rollout:
+    stableFor: 30s
+    nodeTimeout: 5m
+  features:
+    releaseVersion: "4.4"
+    finalizeAfter: 1h
+"""
+
+
+def tell_the_roll() -> None:
+    """Raises CommandFailed where production decides something else than the story says."""
+    on_loop(_story())
+
+
+async def _story() -> None:
+    with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder:
+        await _tell(_Scene(Path(folder) / "state.yaml"))
+
+
+async def _tell(scene: _Scene) -> None:
+    title("Roll")
+    tell(
+        "This is a SIMULATED cluster: three controllers and three brokers of Kafka 4.1, in pods of two StatefulSets. "
+        "No Kafka and no Kubernetes run here, and the clock is simulated too: an hour passes in a moment. Pods are "
+        "evicted by the operator's own reconciliation; the lines below are its Events, and what it waits for."
+    )
+    show(_DOCUMENT)
+    tell(
+        "Git: new images. For the controllers Kafka 4.4; for the brokers, by mistake, one that ends as soon as it "
+        "starts. Controllers go first, one at a time, the leader of the quorum last."
+    )
+    scene.set_images(controller=_NEW, broker=_BROKEN)
+    await scene.until(lambda status: status.is_stalled(Reason.ROLLOUT_HALTED))
+    scene.must_have_restarted(_CONTROLLERS)
+    scene.draw()
+
+    tell("One broker is down, and no other one is touched. Git: the image of the brokers is reverted.")
+    scene.set_images(broker=_OLD)
+    await scene.until(_is_rolled)
+    scene.must_have_restarted(_BROKERS[:1])
+
+    tell("All nodes are back. Git: Kafka 4.4 for the brokers, and this image starts.")
+    scene.set_images(broker=_NEW)
+    await scene.until(lambda status: _is_rolled(status) and bool(status.soak_started_at))
+    scene.must_have_restarted(_BROKERS)
+
+    tell("All six nodes run Kafka 4.4. The levels are still those of 4.1: the way back is open.")
+    await scene.until(lambda status: status.reason(Condition.READY) == Reason.APPROVAL_REQUIRED)
+    scene.must_have_finalized(_BEFORE)
+
+    tell("A person approves the plan: `kafkafeatures approve`, or its hash in Git.")
+    scene.approve()
+    await scene.until(lambda status: status.reason(Condition.READY) == Reason.IN_SYNC)
+    scene.must_have_finalized(_AFTER)
+    scene.must_have_served()
+    tell(
+        f"That took {scene.time} of simulated time and {scene.evictions} evictions. The fewest in-sync replicas of a "
+        f"partition that a reconciliation met: {scene.fewest_in_sync} of 3."
+    )
+
+
+def _is_rolled(status: Status) -> bool:
+    return status.rollout is not None and status.rollout.done == status.rollout.total and not status.intents
+
+
+class _Scene:
+    """The simulated world, the resource in a file, and what was seen of both."""
+
+    def __init__(self, state: Path) -> None:
+        nodes = [(Role.CONTROLLER, one) for one in _CONTROLLERS] + [(Role.BROKER, one) for one in _BROKERS]
+        plan = Plan(
+            tuple(NodePlan(role, one, _BEFORE) for role, one in nodes),
+            {METADATA_VERSION: _BEFORE.bootstrap_level},
+            leader=_CONTROLLERS[0],
+            addresses=addresses(_SETS),
+            topics=_TOPICS,
+        )
+        self._world = World(plan, now_ms=_BEGINS_MS, random=Random(1))  # noqa: S311 - ids of a simulation, no secret
+        self._pods = Pods(self._world, _SETS)
+        self._pods.budgets.append(BudgetPlan("kafka", tuple(one.name for one in _SETS)))
+        self._kafka = SimulatedCluster(self._world)
+        self._ages = Ages(self._monotonic)
+        self._document: dict[str, Any] = yaml.safe_load(_DOCUMENT)
+        self._state = state
+        self._last = EMPTY
+        self._generation = 0
+        self._told = ""
+        self._restarted: list[int] = []
+        self._effects: list[EffectRecord] = []
+        self.fewest_in_sync = min(self._in_sync())
+
+    async def until(self, reached: Callable[[Status], bool]) -> None:
+        """Reconcile, and tell what changes, until the status says so."""
+        most = self._world.now_ms + _LONGEST_MS
+        with FileStore(read_document(self._document), self._state) as store:
+            context = ReconcileContext(
+                store, self._kafka, self._kafka.now, self._sleep, self._monotonic, self._ages,
+                effects=self._effects.append, workloads=SimulatedWorkloads(self._pods),
+            )  # fmt: skip
+            while self._world.now_ms < most:
+                resource = await store.read()
+                done = await reconcile(context, resource)
+                self._generation = resource.generation
+                self._see(resource.status, done)
+                if reached(done.status):
+                    show("")
+                    return
+                await self._sleep(_CHECK_EVERY if done.requeue_after is None else done.requeue_after)
+        raise not_the_story(summary_of(done))
+
+    def _monotonic(self) -> float:
+        return self._world.now_ms / 1000
+
+    async def _sleep(self, seconds: float) -> None:
+        self._world.advance(self._world.now_ms + max(int(seconds * 1000), 1), sparse=True)
+
+    def _see(self, before: Status, done: Reconciliation) -> None:
+        self.fewest_in_sync = min(self.fewest_in_sync, *self._in_sync())
+        for event in events_between(before, done.status):
+            self._line(event.reason, event.note, "red" if event.warning else "bold")
+            if event.reason == "NodeRestarted":
+                self._restarted.append(self._pods.node_of(event.pod))
+        self._last = done.status
+        ready = done.status.condition(Condition.READY)
+        if ready is not None and ready.message != self._told and not isinstance(done.decision, Act):
+            self._told = ready.message
+            if done.status.condition(Condition.STALLED) is None:  # else an Event says that
+                self._line("", ready.message, "dim")
+
+    def _line(self, reason: str, text: str, style: str) -> None:
+        row = Table.grid(padding=(0, 1))
+        row.add_column(no_wrap=True)
+        row.add_column(overflow="fold")
+        said = Text.assemble((reason, style), ": ", text) if reason else Text(text, style)
+        row.add_row(self.time, said)
+        self._console().print(row)
+
+    def _console(self) -> Console:
+        """As the other parts are: no escape sequence at all where NO_COLOR is."""
+        return console(width=width(), plain=bool(os.environ.get("NO_COLOR")))
+
+    @property
+    def time(self) -> str:
+        """Since the beginning, by the clock of the simulated world."""
+        return str(timedelta(seconds=(self._world.now_ms - _BEGINS_MS) // 1000))
+
+    @property
+    def evictions(self) -> int:
+        """How many the reconciliation asked for."""
+        return sum(isinstance(one.step, RestartNode) for one in self._effects)
+
+    def _in_sync(self) -> list[int]:
+        """How many replicas of each partition are in sync now."""
+        return [len(state.in_sync) for _, _, state in self._world.image.partitions.rows()]
+
+    # --- what people do ---
+
+    def set_images(self, **images: str) -> None:
+        """In Git, from where they reach the StatefulSets a moment later."""
+        for stateful_set, image in images.items():
+            show(f"  {stateful_set}: image: {image}")
+            self._pods.set_image(stateful_set, image)
+        show("")
+        self._world.advance(self._world.now_ms + 1000)
+        self._restarted.clear()
+
+    def approve(self) -> None:
+        """The plan that stands in the status."""
+        if self._last.plan is None:
+            raise not_the_story("there is no plan to approve")
+        approval = {"planHash": self._last.plan.hash[:HASH_SHOWN]}
+        show(f"  approval:\n    planHash: {approval['planHash']}\n")
+        self._document["spec"]["approval"] = approval
+
+    # --- what is shown of it, and checked ---
+
+    def draw(self) -> None:
+        """As it is shown on Kubernetes."""
+        tell("On Kubernetes, `kafkafeatures status demo -n kafka` shows it so:")
+        raw = {
+            "metadata": {**self._document["metadata"], "generation": self._generation},
+            "spec": self._document["spec"],
+            "status": self._last.as_json(),
+        }
+        draw_status(self._console(), KubeResource(raw), self._kafka.now())
+        show("")
+
+    def must_have_restarted(self, nodes: Sequence[int]) -> None:
+        """Each of them once since the last image, and no other."""
+        if sorted(self._restarted) != sorted(nodes):
+            raise not_the_story(f"restarted were {self._restarted}, not {list(nodes)}")
+
+    def must_have_served(self) -> None:
+        """Every partition kept its promise."""
+        if self.fewest_in_sync < _MIN_IN_SYNC:
+            raise not_the_story(f"a partition had {self.fewest_in_sync} in-sync replicas")
+
+    def must_have_finalized(self, release: Release) -> None:
+        """Its level, by the simulated cluster itself."""
+        level = self._world.image.features[METADATA_VERSION]
+        if level != release.bootstrap_level:
+            raise not_the_story(f"{METADATA_VERSION} is {level}, not {release.bootstrap_level}")

@@ -1,0 +1,89 @@
+"""Where the walkthrough runs the shipped commands: in a folder of its own, each shown with its output and checked.
+
+Called by `demo.py` and `demo_fleet.py`. A command that does not do what the story says ends the walkthrough.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from kafkafeatures.cli.demo.text import not_the_story, show, width
+from kafkafeatures.cli.shell.exit_codes import Exit
+
+_COMMAND_SECONDS = 120.0
+_SOURCE_ROOT = Path(__file__).parents[2]
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Stage(Struct, frozen=True):
+    """Runs and shows commands, in a folder of their own."""
+
+    folder: Path
+
+    def run(self, words: Sequence[str], *, code: Exit, shows: Sequence[str], into: str | None = None) -> None:
+        """Show a command and its output; CommandFailed unless it ends with `code` and shows these words.
+
+        `into`: a file for the standard output, as a shell would redirect it.
+        """
+        show(f"$ kafkafeatures {' '.join(words)}{f' > {into}' if into else ''}")
+        done = self._execute(words, subprocess.PIPE if into else subprocess.STDOUT)
+        shown = done.stdout
+        if into:
+            self.write(into, done.stdout)
+            shown = done.stderr
+        show(shown)
+        show(f"(exit code {done.returncode})\n")
+        if done.returncode != code:
+            raise not_the_story(f"`{words[0]}` ended with {done.returncode} instead of {int(code)}")
+        read = " ".join(_COLOURS.sub("", shown).split())  # as people read it: neither colours nor breaks of lines
+        if missing := [word for word in shows if word not in read]:
+            raise not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
+
+    def quiet(self, words: Sequence[str], *, code: Exit = Exit.DONE) -> str:
+        """The standard output of a command that is not shown."""
+        done = self._execute(words, subprocess.PIPE)
+        if done.returncode != code:
+            raise not_the_story(f"`{words[0]}` ended with {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def write(self, name: str, text: str) -> Path:
+        """A file in the folder."""
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def show_file(self, path: Path) -> None:
+        """As `cat` would."""
+        show(f"$ cat {path.name}\n{path.read_text()}")
+
+    def show(self, text: str) -> None:
+        """A few lines of a document."""
+        show(text)
+
+    def _execute(self, words: Sequence[str], errors: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kafkafeatures", *words]
+        try:
+            return subprocess.run(  # noqa: S603 - our own command with our own words
+                command, cwd=self.folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=errors, text=True, timeout=_COMMAND_SECONDS, check=False,
+                process_group=0,  # Ctrl-C is for the demo, which then ends what it started
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise not_the_story(f"`{words[0]}` did not end within {_COMMAND_SECONDS:.0f} s") from None
+
+
+def environment() -> dict[str, str]:
+    """Ours, with the width of our terminal, and with its colours where it has any."""
+    found = dict(os.environ)
+    found["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SOURCE_ROOT), found.get("PYTHONPATH"))))
+    found["COLUMNS"] = str(width())
+    if sys.stdout.isatty() and not found.get("NO_COLOR"):
+        found["FORCE_COLOR"] = "1"
+    return found

@@ -1,0 +1,37 @@
+"""What the walkthrough itself says, beside what the product shows: comments of a shell, no wider than the terminal."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import clean_stdout
+
+_WIDEST, _WIDEST_TEXT = 100, 80
+
+
+def width() -> int:
+    """Of the terminal; 80 where there is none."""
+    return min(_WIDEST, shutil.get_terminal_size((80, 24)).columns)
+
+
+def tell(text: str) -> None:
+    """A paragraph."""
+    filled = textwrap.fill(text, width=min(width(), _WIDEST_TEXT), initial_indent="# ", subsequent_indent="# ")
+    show(filled + "\n")
+
+
+def title(text: str) -> None:
+    """Of a part."""
+    show(f"# {text}\n# {'-' * len(text)}\n")
+
+
+def show(text: str) -> None:
+    """As it is."""
+    print(text, file=clean_stdout(), flush=True)  # what the commands drew has colours, and is clean
+
+
+def not_the_story(why: str) -> CommandFailed:
+    """Something else happened than the walkthrough says."""
+    return CommandFailed(f"the demo did not work as expected: {why}; please report it", Exit.FAILED)

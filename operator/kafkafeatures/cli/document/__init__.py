@@ -1,0 +1,1 @@
+"""Commands that carry out a document without Kubernetes: plan, apply."""

@@ -1,0 +1,295 @@
+"""`kafkafeatures apply -f FILE`: the reconciler without Kubernetes, repeated until the document is settled.
+
+Ends with the status document on stdout, on a terminal with a line. Progress goes to stderr, a line per change. What a
+document asks for is checked on every node first; a document that is blocked sends nothing and names every blocker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from contextlib import ExitStack
+from functools import partial
+
+from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import Status, StepState
+from kafkafeatures.cli.cluster.connect import failed, on_loop
+from kafkafeatures.cli.document.documents import (
+    add_document_flags,
+    document_errors,
+    how_to_approve,
+    is_stream,
+    read,
+    state_of,
+)
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import FORMATS, console, paragraph, print_document, tell
+from kafkafeatures.cli.shell.values import duration
+from kafkafeatures.core.engine.blockers import grouped
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.engine.settling import ON_ITS_WAY
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore, read_file
+
+TIMED_OUT = "timed out; run the command again to continue"
+
+_DRIVERS = ("None", "Manual")
+"""Of `spec.workload.driver`: those that work without Kubernetes."""
+_NEEDS_THE_OPERATOR = (
+    "spec.workload.driver: {} needs the operator, which restarts the pods; create the resource on Kubernetes, or set "
+    "the driver to None or Manual"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `apply`."""
+    add_document_flags(parser)
+    parser.add_argument(
+        "--timeout",
+        type=duration,
+        default=600.0,
+        metavar="10m",
+        help="wait this long for what resolves automatically (default: 10m)",
+    )
+    parser.add_argument("--yes", action="store_true", help="skip confirmation (for scripts)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show the plan and send nothing, as the command plan does"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=FORMATS[1:],
+        help="format of the status document (default: yaml; on a terminal, a summary line instead)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Reconcile until settled, and print how it ended."""
+    if arguments.dry_run:
+        from kafkafeatures.cli.document.plan import CODES, plan_of_file
+
+        return CODES[plan_of_file(arguments, arguments.output or "table")]
+    with ExitStack() as stack:
+        with document_errors(arguments.file):
+            resource, settings = read(arguments)
+            if resource.spec.workload.driver not in _DRIVERS:
+                raise InvalidDocument((_NEEDS_THE_OPERATOR.format(resource.spec.workload.driver),))
+            state = state_of(arguments)
+            again = None if is_stream(arguments.file) else partial(read_file, arguments.file)
+            said = {"approve": arguments.approve or "", "accepted_log": arguments.accept_restored_log}
+            store = FileStore(resource, state, **said, again=again)
+            stack.enter_context(store)
+        named = bool(resource.spec.approval.plan_hash)
+        permission, progress = _Permission(store, arguments, approved_in_document=named), _Progress()
+        while True:
+            try:
+                last, code = on_loop(_until_settled(store, settings, arguments.timeout, progress, permission))
+                break
+            except _Question as question:  # asked while nothing is connected; then everything is looked at anew
+                permission.ask(question)
+    to_approve = ""
+    if code is Exit.APPROVAL and last.status.plan:
+        permission.show(last.status)
+        to_approve = how_to_approve(arguments, resource, last.status.plan.hash)
+    if arguments.output is None and sys.stdout.isatty():
+        _last_words(last, code, to_approve)
+        kept = f"; status kept in {state}" if state else ""
+        print(f"{resource.metadata.namespace}/{resource.metadata.name}: {last.status.reason(Condition.READY)}{kept}")
+        return code
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": resource.metadata.name, "namespace": resource.metadata.namespace},
+        "spec": resource.written,
+        "status": last.status.as_json(),
+    }
+    print_document(document, arguments.output or "yaml")
+    _last_words(last, code, to_approve)
+    return code
+
+
+async def _until_settled(
+    store: FileStore, settings: ClusterSettings, timeout: float, progress: _Progress, permission: _Permission
+) -> tuple[Reconciliation, Exit]:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    last = None
+    async with Cluster(settings) as cluster:
+        context = ReconcileContext(
+            store,
+            cluster,
+            now=SYSTEM.clock,
+            sleep=SYSTEM.sleep,
+            ages=progress.ages,
+            before_act=permission.check,
+            # The lock shows that the process of before has ended, and nothing of what it wrote to the network.
+            hand_over=ON_ITS_WAY.total_seconds(),
+        )
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    last = await reconcile(context, await store.read())
+            except TimeoutError:
+                if last is not None and last.status == (await store.read()).status:
+                    return last, Exit.UNREACHABLE  # nothing was begun since, so that is still how it is
+                state = progress.said or "the cluster did not answer in time"
+                raise CommandFailed(f"{TIMED_OUT}: {state}", Exit.UNREACHABLE) from None
+            if store.why_over:
+                progress.tell(last)
+                raise CommandFailed(f"{store.why_over}; nothing more was sent; run it again", Exit.BLOCKED)
+            code = progress.code_of(last)
+            if code is Exit.APPROVAL:
+                permission.check_approval(last.status)
+            progress.tell(last)
+            if code is not None:
+                return last, code
+            pause = min(last.requeue_after if last.requeue_after is not None else 1.0, deadline - loop.time())
+            if pause <= 0 and loop.time() >= deadline:
+                return last, Exit.UNREACHABLE
+            await asyncio.sleep(max(pause, 0.0))
+
+
+class _Question(Exception):
+    """The plan of this status must be confirmed before it is carried out. `approves`: it waits for approval."""
+
+    def __init__(self, status: Status, *, approves: bool) -> None:
+        super().__init__()
+        self.status, self.approves = status, approves
+
+
+class _Permission:
+    """A person at the terminal sees the plan and says yes to it, before the first of its steps is sent.
+
+    Without a terminal what the document approves goes ahead; but a downgrade by a consent that may have been used
+    before never goes ahead by itself. A yes also approves a plan that waits for approval, unless another one was
+    approved by its hash.
+    """
+
+    def __init__(self, store: FileStore, arguments: argparse.Namespace, *, approved_in_document: bool) -> None:
+        self._store = store
+        self._sure: bool = arguments.yes
+        self._approved = bool(arguments.approve)  # and no other plan is carried out then
+        self._may_approve = not (self._sure or self._approved or approved_in_document)
+        self._given = ""  # the hash of a plan
+        self._shown = ""  # the same
+
+    def check(self, found: Evaluation) -> None:
+        """Raises what keeps the reconciliation from acting on the plan."""
+        if self._sure or self._given == found.proposal.plan.hash:
+            return
+        why = self._store.why_unverified(found.proposal.changes)
+        if (why or not self._approved) and _at_terminal():
+            raise _Question(found.status, approves=False)
+        if why:
+            raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
+        if _at_terminal():
+            self.show(found.status)
+
+    def check_approval(self, status: Status) -> None:
+        """Of a plan that waits for approval. Raises _Question where the person at the terminal may give it."""
+        if self._may_approve and status.plan and _at_terminal():
+            raise _Question(status, approves=True)
+
+    def ask(self, question: _Question) -> None:
+        """Show the plan. Raises CommandFailed unless the answer is yes."""
+        plan = question.status.plan
+        if plan is None:
+            raise RuntimeError("nothing is asked without a plan")
+        self.show(question.status)
+        why = self._store.why_unverified(step for step in plan.steps if step.state != StepState.DONE)
+        if why:
+            paragraph(f"{why[0].upper()}{why[1:]}.", errors=True)
+        print("Apply this plan? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
+        self._given = plan.hash
+        if question.approves:
+            self._store.approve(plan.hash)
+
+    def show(self, status: Status) -> None:
+        """The plan with what has to be known of it, once."""
+        plan = status.plan
+        if plan is None or plan.hash == self._shown:
+            return
+        from kafkafeatures.cli.document.steps_text import draw_steps, warnings_of
+
+        self._shown = plan.hash
+        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._store.name}, cluster {status.cluster_id or 'unknown'}:")
+        steps = [step.as_json() for step in plan.steps]
+        draw_steps(console(errors=True), steps)
+        for warning in warnings_of(steps):
+            paragraph(warning, errors=True)
+
+
+def _at_terminal() -> bool:
+    """Whether there is a person who reads what is asked, and can answer."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+class _Progress:
+    """What outlives a question: what was said already, whether the cluster was seen, how old its stamps are."""
+
+    def __init__(self) -> None:
+        self.ages = Ages()
+        self.said = ""
+        self._seen = False
+
+    def tell(self, last: Reconciliation) -> None:
+        line = _line(last)
+        if line != self.said:
+            tell(line)
+            self.said = line
+
+    def code_of(self, last: Reconciliation) -> Exit | None:
+        """The exit code if the command is over; None to go on: what resolves automatically is waited for."""
+        match last.decision:
+            case Done():
+                return Exit.DONE
+            case Failure() as failure:
+                if not self._seen and not last.status.intents:
+                    raise failed(failure)  # nothing has to be settled: a wrong address should not cost ten minutes
+                return None
+            case Held(reason=reason):
+                return Exit.APPROVAL if reason is Reason.APPROVAL_REQUIRED else Exit.BLOCKED
+            case Stalled():
+                return Exit.BLOCKED
+            case Wait(condition=(Condition.APPROVAL_REQUIRED, _)):
+                return Exit.APPROVAL  # which no time brings; what it soaks meanwhile is kept in the state file
+            case Act() | Wait() as decision:
+                self._seen = True
+                return None if _may_pass(decision) else Exit.BLOCKED
+
+
+def _may_pass(decision: Act | Wait) -> bool:
+    """An old live node or a missing quorum may be an upgrade under way; a missing right or address is not."""
+    blockers = decision.blockers if isinstance(decision, Wait) else ()
+    return all(blocker.why is None or blocker.why.may_pass for blocker in blockers)
+
+
+def _line(last: Reconciliation) -> str:
+    waits = isinstance(last.decision, Wait) and last.decision.blockers and _may_pass(last.decision)
+    return f"{summary_of(last)}{'; waiting' if waits else ''}"
+
+
+def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
+    decision: Decision | Failure = last.decision
+    if code is Exit.UNREACHABLE:
+        tell(f"kafkafeatures: {TIMED_OUT}")
+    if isinstance(decision, Stalled | Wait | Held):
+        for blocker in grouped(decision.blockers):
+            remedy = f"; {blocker.remedy}" if blocker.remedy else ""
+            tell(f"kafkafeatures: {blocker.message}{remedy}")
+        if code is Exit.APPROVAL:
+            tell(f"kafkafeatures: a plan is waiting for approval; to approve: {to_approve}")
+        elif not decision.blockers and code is not Exit.UNREACHABLE:
+            tell(f"kafkafeatures: {decision.message}")

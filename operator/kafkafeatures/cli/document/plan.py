@@ -1,0 +1,128 @@
+"""`kafkafeatures plan -f FILE`: what `apply` would do to a live cluster, and what stops it. Changes nothing.
+
+Works without ALTER: the server's own verdict is then unavailable, and it is said so. `plan NAME` shows the plan of the
+operator instead (`cli/kube/plan.py`); `apply --dry-run` is `plan -f FILE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.cluster.connect import failed, on_cluster
+from kafkafeatures.cli.document.documents import add_document_flags, document_errors, how_to_approve, read, state_of
+from kafkafeatures.cli.kube.api import add_kube_flags, connected
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import add_output_flag, console, print_document
+from kafkafeatures.cli.shell.values import resource_name
+from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.report.cluster_document import supported_by_all
+from kafkafeatures.core.report.plan_document import plan_document, plan_verdict
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
+from kafkafeatures.reconcile.file_store import FileStore
+from kafkafeatures.reconcile.ports import Resource
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.observation import Observation
+
+CODES = {
+    PlanVerdict.IN_SYNC: Exit.DONE,
+    PlanVerdict.CHANGES: Exit.DONE,
+    PlanVerdict.APPROVAL_REQUIRED: Exit.APPROVAL,
+    PlanVerdict.BLOCKED: Exit.BLOCKED,
+    PlanVerdict.UNKNOWN: Exit.UNREACHABLE,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `plan`."""
+    parser.add_argument(
+        "name", nargs="?", type=resource_name, metavar="NAME", help="a resource on Kubernetes, instead of -f FILE"
+    )
+    add_document_flags(parser, required=False)
+    add_kube_flags(parser)
+    add_output_flag(parser)
+    parser.add_argument(
+        "--latest",
+        action="store_true",
+        help="plan the highest levels that all nodes support",
+    )
+    parser.add_argument("--detailed-exitcode", action="store_true", help="exit with 2 if there are changes")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look once, decide on paper, and print."""
+    if (arguments.name is None) == (arguments.file is None):
+        raise CommandFailed("specify either -f FILE or the NAME of a resource on Kubernetes", Exit.USAGE)
+    if arguments.name is None:
+        verdict = plan_of_file(arguments, arguments.output, latest=arguments.latest)
+    else:
+        verdict = _of_resource(arguments)
+    if verdict is PlanVerdict.CHANGES and arguments.detailed_exitcode:
+        return Exit.CHANGES
+    return CODES[verdict]
+
+
+def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
+    for flag in ("state", "approve", "secrets_dir", "latest"):
+        if getattr(arguments, flag):
+            raise CommandFailed(f"--{flag.replace('_', '-')} requires -f FILE instead of NAME", Exit.USAGE)
+    from kafkafeatures.cli.kube.plan import show
+
+    with connected(arguments) as kube:
+        resource = kube.resource(arguments.name)
+    return show(resource, arguments.output)
+
+
+def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = False) -> PlanVerdict:
+    """Look at the cluster of the document that the flags name, and print its plan in this form."""
+    with document_errors(arguments.file):
+        document, settings = read(arguments)
+        store = FileStore(
+            document, state_of(arguments), approve=arguments.approve or "", accepted_log=arguments.accept_restored_log
+        )
+        resource = store.peek()
+    seen = on_cluster(_evaluated(settings, store, resource, latest=latest))
+    if isinstance(seen, Unread):
+        raise failed(seen.failure)
+    status = seen.status  # made anew each time that it is asked for
+    verdict = plan_verdict(status, resource.generation, sends=False)
+    if form == "table":
+        from kafkafeatures.cli.document.plan_text import draw_plan
+
+        to_approve = "" if latest else how_to_approve(arguments, document, seen.proposal.plan.hash)
+        draw_plan(console(), seen, status, verdict, to_approve=to_approve)
+        why = "" if latest else store.why_unverified(seen.proposal.changes)
+        if why and isinstance(seen.decision, Act):
+            print(f"apply asks for confirmation, or needs --yes: {why}")
+    else:
+        shape = plan_document(
+            seen.decision, seen.observation, seen.proposal, seen.verdict,
+            status=status, name=resource.name, generation=resource.generation, verdict=verdict,
+        )  # fmt: skip
+        print_document(shape, form)
+    return verdict
+
+
+async def _evaluated(
+    settings: ClusterSettings, store: FileStore, resource: Resource, *, latest: bool
+) -> Evaluation | Unread:
+    async with Cluster(settings) as cluster:
+        if latest:
+            wanted = replace(resource.wanted, levels={}, bundle=_latest(observe(*await cluster.read())))
+            resource = replace(resource, wanted=wanted)
+        context = ReconcileContext(store, cluster, now=SYSTEM.clock, sleep=SYSTEM.sleep)
+        return await evaluate(context, resource)
+
+
+def _latest(observation: Observation) -> dict[str, int]:
+    """The highest level of each feature that every node supports; never kraft.version, which is irreversible."""
+    found = supported_by_all(observation, (name for name in observation.feature_names() if name != KRAFT_VERSION))
+    return {name: supported.max for name, supported in found.items() if supported is not None}

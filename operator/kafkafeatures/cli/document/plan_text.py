@@ -1,0 +1,71 @@
+"""A plan as people read it: the picture, the steps, how they can be undone, its blockers, and the hash."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.api.status import Status
+from kafkafeatures.cli.cluster.matrix import draw
+from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
+from kafkafeatures.core.engine.blockers import grouped
+from kafkafeatures.core.engine.decide import approved_by
+from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected
+from kafkafeatures.core.engine.wanted import Driver
+from kafkafeatures.core.report.status import blocker_status, steps_of
+from kafkafeatures.reconcile.evaluate import Evaluation
+
+
+def draw_plan(
+    console: Console, seen: Evaluation, status: Status, verdict: PlanVerdict, *, to_approve: str = ""
+) -> None:
+    """Print all of it. `status`: of it. `to_approve`: the command that carries out this plan, where `apply` would do
+    the same.
+    """
+    draw(console, seen.observation, blockers=False)  # of this plan: below
+    _steps(console, seen)
+    blocked = () if isinstance(seen.decision, Act) else seen.decision.blockers
+    if blocked:
+        console.print()
+        console.print(Text("Blockers", "bold"))
+        draw_blockers(console, (blocker_status(one).as_json() for one in grouped(blocked)))
+    if seen.verdict is not None:
+        console.print()
+        console.print(_server(seen.verdict), overflow="fold")
+    console.print()
+    line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
+    if not seen.proposal.plan.is_over:
+        line.append(f"  {seen.proposal.plan.hash[:HASH_SHOWN]}")
+        how = approved_by(seen.wanted, seen.proposal)
+        line.append(f"  {APPROVED[how]}" if how else "")
+    console.print(line, overflow="fold")
+    if not isinstance(seen.decision, Act) and not blocked:
+        console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
+    draw_way_back(console, status.way_back.as_json() if status.way_back else {})
+    rollout = seen.wanted.rollout
+    if rollout.driver is Driver.STATEFUL_SET:
+        sets = ", ".join((*rollout.brokers, *rollout.controllers))
+        console.print(Text(f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"), overflow="fold")
+    if verdict is PlanVerdict.APPROVAL_REQUIRED and to_approve:
+        console.print(Text(f"To approve: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
+
+
+def _steps(console: Console, seen: Evaluation) -> None:
+    if seen.proposal.plan.is_over:
+        return
+    console.print()
+    console.print(Text("Steps", "bold"))
+    draw_steps(console, (step.as_json() for step in steps_of(seen.proposal.plan)))
+
+
+def _server(verdict: DryRun) -> Text:
+    match verdict:
+        case DryRunAccepted():
+            return Text("Dry run (validateOnly) accepted by the active controller.", "green")
+        case DryRunRejected(_, message):
+            return Text(f"Dry run (validateOnly) rejected by the active controller: {message}", "red")
+        case _:
+            return Text(f"Dry run (validateOnly) unavailable: {verdict.why}", "yellow")

@@ -1,0 +1,1 @@
+"""Commands for a resource on Kubernetes, and the operator itself."""

@@ -1,0 +1,301 @@
+"""The API server as the commands for people use it: one request at a time, a deadline for each, and words for failures.
+
+    with connected(arguments) as kube:
+        kube.resource("orders")
+
+Nothing is repeated here; `cli/kube/wait.py` goes on asking after `Away`. Keys that a kubeconfig carries inside lie in a
+folder of our own while the command runs, readable by its user alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kafkafeatures import __version__
+from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL
+from kafkafeatures.cli.kube.config import kubeconfig
+from kafkafeatures.cli.kube.login import Login
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.values import resource_name
+from kafkafeatures.core.words import printable
+
+if TYPE_CHECKING:
+    from pykube import KubeConfig
+
+REQUEST_TIMEOUT = 10.0
+"""Seconds for one request."""
+PAGE = 500
+_EVENTS = ("events", "events.k8s.io")
+_OURS = (PLURAL, GROUP)
+_STATEFUL_SETS = ("statefulsets", "apps")
+
+
+class Away(CommandFailed):
+    """No connection, no answer in time, or an answer that says "not now"."""
+
+
+class Denied(CommandFailed):
+    """401 or 403."""
+
+
+class NotFound(CommandFailed):
+    """404: there is no object of that name."""
+
+
+class Changed(CommandFailed):
+    """409: it was changed since it was read."""
+
+
+def add_kube_flags(parser: argparse.ArgumentParser) -> None:
+    """`-n` and `--context`."""
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        type=resource_name,
+        metavar="NS",
+        help="namespace (default: that of the context, else default)",
+    )
+    parser.add_argument(
+        "--context", default="", metavar="NAME", help="context of the kubeconfig (default: its current context)"
+    )
+
+
+def add_resource_flags(parser: argparse.ArgumentParser) -> None:
+    """NAME, `-n` and `--context`."""
+    parser.add_argument("name", type=resource_name, metavar="NAME", help="name of the KafkaFeatures resource")
+    add_kube_flags(parser)
+
+
+@contextmanager
+def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
+    """A client, closed at the end. Raises CommandFailed where no API server can be determined."""
+    with ExitStack() as ending:
+        yield Kube(kubeconfig(arguments.context), ending, arguments.namespace)
+
+
+class Kube:
+    """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, or no such thing.
+
+    `ending` takes what is to be removed when the command is over.
+    """
+
+    def __init__(self, config: KubeConfig, ending: ExitStack, namespace: str | None = None) -> None:
+        import pykube
+        import urllib3
+
+        cluster, user = config.doc["clusters"][0]["cluster"], config.doc["users"][0]["user"]
+        self.namespace = namespace or config.namespace
+        self.server = str(cluster["server"])
+        self.patience = REQUEST_TIMEOUT
+        self._context = config.current_context
+        self._ending = ending
+        self._login = Login(dict(cluster), dict(user), self._present)
+        urllib3.disable_warnings()  # insecure-skip-tls-verify is the user's word, not news for stderr
+        for key in ("token", "tokenFile", "exec"):  # the Login sees to them
+            user.pop(key, None)
+        self._keys_in_files(cluster)
+        self._keys_in_files(user)
+        if ("client-certificate" in user) != ("client-key" in user):
+            raise self._broken("a certificate without its key")
+        try:
+            self._api = pykube.HTTPClient(config)
+            _check(config.cluster, config.user)
+        except pykube.exceptions.PyKubeError as error:
+            raise self._broken(str(error)) from None
+        except ssl.SSLError:
+            raise self._broken("its certificates or its key cannot be used") from None
+        self._session = self._api.session
+        self._session.auth = self._login
+        self._session.headers["User-Agent"] = f"kafkafeatures/{__version__}"
+        proxy = cluster.get("proxy-url")  # which pykube does not know
+        if proxy:
+            self._session.proxies = {"http": proxy, "https": proxy}
+        if proxy or _is_here(self.server):  # the environment's proxy is for neither, as kubectl has it
+            self._session.trust_env = False
+
+    def resource(self, name: str) -> KubeResource:
+        """One KafkaFeatures as it is now."""
+        found = self._ours("get", name)
+        return KubeResource(found)
+
+    def stateful_set(self, name: str) -> dict[str, Any] | None:
+        """One StatefulSet as it is now; None where there is none."""
+        try:
+            return self._send(
+                "get", "get", _STATEFUL_SETS, name,
+                version="apps/v1", namespace=self.namespace, url=f"statefulsets/{name}",
+            )  # fmt: skip
+        except NotFound:
+            return None
+
+    def annotate(self, name: str, annotations: Mapping[str, str | None], version: str = "") -> KubeResource:
+        """Set annotations, or remove them with None. `version` given: only if it is still this resourceVersion."""
+        metadata: dict[str, Any] = {"annotations": dict(annotations)}
+        if version:
+            metadata["resourceVersion"] = version
+        found = self._ours(
+            "patch", name, json={"metadata": metadata}, headers={"Content-Type": "application/merge-patch+json"}
+        )
+        return KubeResource(found)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Events about the resource of this name, and about earlier ones that had it."""
+        found: list[dict[str, Any]] = []
+        only = f"regarding.kind={KIND},regarding.name={name}"
+        more: dict[str, Any] = {"fieldSelector": only, "limit": PAGE}
+        while True:
+            page = self._send(
+                "get", "list", _EVENTS, version="events.k8s.io/v1", namespace=self.namespace, url="events", params=more
+            )
+            found += page.get("items") or ()
+            more["continue"] = page.get("metadata", {}).get("continue", "")
+            if not more["continue"]:
+                return found
+
+    def version(self) -> str:
+        return str(self._send("get", "get", ("/version", ""), version="", base="/version").get("gitVersion", "unknown"))
+
+    def _ours(self, method: str, name: str, **more: Any) -> dict[str, Any]:
+        return self._send(
+            method, method, _OURS, name, version=API_VERSION, namespace=self.namespace, url=f"{PLURAL}/{name}", **more
+        )
+
+    def _send(self, method: str, verb: str, what: tuple[str, str], name: str = "", **request: Any) -> dict[str, Any]:
+        from requests.exceptions import RequestException  # what pykube raises
+
+        try:
+            answer = getattr(self._api, method)(timeout=self.patience, **request)
+            code, body = answer.status_code, _body(answer)
+        except (RequestException, OSError) as error:
+            raise self._not_reached(error) from None
+        if code == 401:
+            self._login.forget()
+        if code < 300:
+            if body is None:
+                raise self._away("the server that answers is not a Kubernetes API server")
+            return body
+        said = printable(str((body or {}).get("message") or answer.reason)[:500])  # webhooks speak here as well
+        raise self._failure(code, said, verb, what, name, details=(body or {}).get("details") or {})
+
+    def _failure(
+        self, code: int, said: str, verb: str, what: tuple[str, str], name: str, *, details: Mapping[str, Any]
+    ) -> CommandFailed:
+        plural = ".".join(filter(None, what))
+        full = f"{self.namespace}/{name}" if name else plural
+        match code:
+            case 401:
+                text = f"{self.server} rejects the credentials of context {self._context!r}; log in again"
+                return Denied(text, Exit.BLOCKED)
+            case 403:
+                why = said.partition(" is forbidden: ")[2] or said  # else an admission webhook speaks
+                text = f"not authorized: {why}; grant the verb {verb} on {plural} with a role"
+                return Denied(text, Exit.BLOCKED)
+            case 404 if name and details.get("name") == name:
+                text = f"KafkaFeatures {full} not found at {self.server}; list them with kubectl get {PLURAL} -A"
+                return NotFound(text, Exit.BLOCKED)
+            case 404:
+                text = (
+                    f"{self.server} does not serve {plural}; install the CRD, or choose another cluster with --context"
+                )
+                return CommandFailed(text, Exit.BLOCKED)
+            case 409:
+                return Changed(f"{full} was changed by another client in the meantime; try again", Exit.BLOCKED)
+            case _ if code == 429 or code >= 500:
+                return self._away(f"it answers {code}: {said}")
+            case _:
+                return CommandFailed(f"{self.server} rejected {verb} {full}: {code} {said}", Exit.BLOCKED)
+
+    def _not_reached(self, error: Exception) -> CommandFailed:
+        from requests.exceptions import ProxyError, Timeout
+
+        root = _root(error)
+        if isinstance(root, ssl.SSLCertVerificationError):  # waiting does not help
+            why = root.verify_message or root.reason
+            text = f"the certificate of {self.server} is not trusted: {why}; check the cluster in the kubeconfig"
+            return CommandFailed(text, Exit.UNREACHABLE)
+        if isinstance(error, Timeout):
+            return self._away(f"no answer in {self.patience:.3g} s")
+        return self._away(f"{'by its proxy, ' if isinstance(error, ProxyError) else ''}{_words(root)}")
+
+    def _away(self, why: str) -> Away:
+        return Away(
+            f"the API server {self.server} cannot be reached: {why}; check the context and the network",
+            Exit.UNREACHABLE,
+        )
+
+    def _broken(self, why: str) -> CommandFailed:
+        return CommandFailed(f"context {self._context!r}: {why}; correct it with kubectl config", Exit.BLOCKED)
+
+    def _keys_in_files(self, content: dict[str, Any]) -> None:
+        """Of our own: pykube would leave them in /tmp, where everybody can read them."""
+        for key in [one for one in content if one.endswith("-data")]:
+            name = key.removesuffix("-data")
+            try:
+                content[name] = self._kept(name, base64.b64decode(content.pop(key), validate=True))
+            except (TypeError, ValueError):
+                raise self._broken(f"{key} is not base64") from None
+
+    @cached_property
+    def _folder(self) -> Path:
+        """Made when the first key is put there."""
+        return Path(self._ending.enter_context(tempfile.TemporaryDirectory(prefix="kafkafeatures-")))
+
+    def _kept(self, name: str, content: bytes) -> str:
+        path = self._folder / name
+        path.write_bytes(content)
+        return str(path)
+
+    def _present(self, certificate: str, key: str) -> None:
+        self._session.cert = (
+            self._kept("plugin-certificate", certificate.encode()),
+            self._kept("plugin-key", key.encode()),
+        )
+
+
+def _check(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
+    """That the files there are can be used: later it would look as if the server were away. Asks for no passphrase."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if "certificate-authority" in cluster:
+        context.load_verify_locations(cluster["certificate-authority"].filename())
+    if "client-certificate" in user:
+        context.load_cert_chain(user["client-certificate"].filename(), user["client-key"].filename(), password="")
+
+
+def _body(answer: Any) -> dict[str, Any] | None:
+    try:
+        found = answer.json()
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _root(error: BaseException) -> BaseException:
+    """What happened at the bottom: the client wraps it four times."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return error
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return printable(str(error) or type(error).__name__)[:300]
+
+
+def _is_here(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,97 @@
+"""`kafkafeatures approve NAME`: let the operator carry out exactly the plan that waits, and no other.
+
+Writes the plan's whole hash into the annotation kafkafeatures.dev/approve. It is written only onto the version of the
+resource that was shown: where it was changed meanwhile it is read again, and must be the same plan still.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from kafkafeatures.api.names import APPROVE
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.cli.document.steps_text import draw_steps, warnings_of
+from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import console, paragraph
+from kafkafeatures.cli.shell.values import plan_hash
+from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.words import printable
+
+TRIES = 5
+"""The operator writes statuses: each makes another version of the resource."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `approve`."""
+    add_resource_flags(parser)
+    parser.add_argument("--plan", type=plan_hash, metavar="HASH", help="approve this plan only, without confirmation")
+    parser.add_argument(
+        "--yes", action="store_true", help="skip confirmation and approve the current plan (for scripts)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show it, ask, write."""
+    if not (arguments.plan or arguments.yes or sys.stdin.isatty()):
+        raise CommandFailed("not a terminal; use --plan HASH or --yes to skip confirmation", Exit.USAGE)
+    with connected(arguments) as kube:
+        resource = kube.resource(arguments.name)
+        _check(resource, arguments.plan or "")
+        if resource.is_approved:
+            print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is already approved")
+            return Exit.DONE
+        _show(resource)
+        if not arguments.yes and not arguments.plan:
+            _ask()
+        _write(kube, arguments.name, resource)
+    print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is approved")
+    return Exit.DONE
+
+
+def _check(resource: KubeResource, named: str) -> None:
+    """Raises CommandFailed unless there is a plan to approve, and it is the one that was named."""
+    if named and resource.plan_hash and not resource.is_hash_of_plan(named):
+        text = f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {named}; review it with status"
+        raise CommandFailed(text, Exit.BLOCKED)
+    if not resource.plan_hash or not (resource.says(Condition.APPROVAL_REQUIRED) or resource.is_approved):
+        raise CommandFailed(f"no plan of {resource} is waiting for approval: {_why_not(resource)}", Exit.BLOCKED)
+
+
+def _why_not(resource: KubeResource) -> str:
+    ready = resource.condition(Condition.READY)
+    if not ready:
+        return "not reconciled yet; try again"
+    if not resource.is_current(ready):
+        return f"generation {resource.generation} is not reconciled yet; try again"
+    return printable(f"{ready['reason']}: {ready['message']}")
+
+
+def _show(resource: KubeResource) -> None:
+    cluster = resource.status.get("clusterId", "not known")
+    print(f"Plan {resource.plan_hash[:HASH_SHOWN]} of {resource}, cluster {cluster}:")
+    steps = resource.plan.get("steps") or ()
+    draw_steps(console(), steps)
+    for warning in warnings_of(steps):
+        paragraph(warning)
+    sys.stdout.flush()
+
+
+def _ask() -> None:
+    print("Approve this plan? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CommandFailed("not approved; nothing was changed", Exit.BLOCKED)
+
+
+def _write(kube: Kube, name: str, shown: KubeResource) -> None:
+    resource = shown
+    for _ in range(TRIES):
+        try:
+            kube.annotate(name, {APPROVE: shown.plan_hash}, version=resource.metadata["resourceVersion"])
+            return
+        except Changed:
+            resource = kube.resource(name)
+            _check(resource, shown.plan_hash)
+    raise CommandFailed(f"{shown} keeps changing; try again", Exit.FAILED)

@@ -1,0 +1,147 @@
+"""Which API server, and who we are to it: the files of KUBECONFIG, ~/.kube/config, or the account of the pod.
+
+Called by `cli/kube/api.py`. pykube-ng resolves what it is given: context, namespace, TLS, the account of a pod. Done
+here is only what pykube-ng 23.6 lacks beside kubectl, with the reason at each place. Of what stands in these files
+nothing is ever printed but names and addresses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    from pykube import KubeConfig
+
+POD_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_NOT_SUPPORTED = ("auth-provider", "as", "as-uid", "as-groups", "as-user-extra")
+"""pykube-ng ignores `as`, and would act as another user; for `auth-provider` it needs packages and rewrites files."""
+
+
+def kubeconfig(context: str = "") -> KubeConfig:
+    """As kubectl chooses. pykube-ng would prefer the account of the pod to every file. Raises CommandFailed."""
+    named = [Path(one).expanduser() for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+    files = [one for one in named or [Path("~/.kube/config").expanduser()] if one.is_file()]
+    if files:
+        return _chosen(files, context)
+    if named:
+        raise _refused(f"KUBECONFIG names {', '.join(map(str, named))}: no such file; set it to a kubeconfig file")
+    if not context and (POD_ACCOUNT / "token").is_file():
+        return _of_pod()
+    raise _refused("no kubeconfig: KUBECONFIG is not set and ~/.kube/config does not exist; set it as for kubectl")
+
+
+def only(context: str, cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str = "") -> KubeConfig:
+    """One context. Of all the others pykube-ng would want to see the files, and a cluster may be gone with its own."""
+    import pykube
+
+    content = {"cluster": "it", "user": "me", "namespace": namespace or "default"}
+    document = {
+        "clusters": [{"name": "it", "cluster": dict(cluster)}],
+        "users": [{"name": "me", "user": dict(user)}],
+        "contexts": [{"name": context, "context": content}],
+    }
+    return pykube.KubeConfig(document, current_context=context)
+
+
+def _of_pod() -> KubeConfig:
+    import pykube
+
+    try:
+        config = pykube.KubeConfig.from_service_account(POD_ACCOUNT)
+    except KeyError as unset:
+        raise _refused(
+            f"this pod has an account, but no {unset.args[0]}; set KUBECONFIG to a kubeconfig file"
+        ) from None
+    config.doc["users"][0]["user"] = {"tokenFile": str(POD_ACCOUNT / "token")}  # Kubernetes renews it while we wait
+    return config
+
+
+def _chosen(files: list[Path], context: str) -> KubeConfig:
+    where = ", ".join(map(str, files))
+    current, known = _merged(files)
+    name = context or current
+    if not name:
+        raise _refused(f"{where}: no current context; choose one with --context")
+    if name not in known["contexts"]:
+        valid = ", ".join(sorted(known["contexts"])[:8]) or "none"
+        raise _refused(f"{where}: no context {name!r}; valid contexts: {valid}")
+    content = known["contexts"][name]
+    cluster, user = known["clusters"].get(content.get("cluster")), known["users"].get(content.get("user"), {})
+    if not cluster or not str(cluster.get("server", "")).startswith(("https://", "http://")):
+        raise _refused(f"{where}: context {name!r} has no cluster with a server; correct it with kubectl config")
+    for key in _NOT_SUPPORTED:
+        if key in user:
+            raise _refused(
+                f"{where}: the user of context {name!r} has {key!r}, which is not supported; use a token or exec"
+            )
+    return only(name, cluster, user, content.get("namespace") or "")
+
+
+def _merged(files: list[Path]) -> tuple[str, dict[str, dict[str, Any]]]:
+    """The current context, and `clusters`, `users` and `contexts` by name: what comes first wins.
+
+    pykube-ng reads one file, and takes KUBECONFIG for the name of it.
+    """
+    current = ""
+    merged: dict[str, dict[str, Any]] = {"clusters": {}, "users": {}, "contexts": {}}
+    for file in files:
+        document = _read(file)
+        try:
+            current = current or _current(document, file)
+            for kind, found in merged.items():
+                for entry in document.get(kind) or ():
+                    content = dict(entry[kind.removesuffix("s")] or {})
+                    for key in ("cluster", "user", "namespace") if kind == "contexts" else ():
+                        _text(content.get(key) or "")
+                    found.setdefault(_text(entry["name"]), _absolute(content, file.parent))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise _refused(f"{file} is not a kubeconfig; see what kubectl config view says of it") from None
+    return current, merged
+
+
+def _current(document: Any, file: Path) -> str:
+    try:
+        return _text(document.get("current-context") or "")
+    except ValueError:
+        text = "current-context is not the name of a context; set it with kubectl config use-context NAME"
+        raise _refused(f"{file}: {text}") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _read(file: Path) -> Any:
+    """pykube-ng lets the parser's words through, which quote the file."""
+    import yaml
+
+    try:
+        return yaml.safe_load(file.read_text()) or {}
+    except OSError as error:
+        raise _refused(f"{file}: {error.strerror}; set KUBECONFIG to the file that kubectl uses") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise _refused(
+            f"{file} is not a kubeconfig: invalid YAML; set KUBECONFIG to the file that kubectl uses"
+        ) from None
+
+
+def _absolute(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Paths are relative to the file they stand in, a command with a slash too; pykube-ng knows one folder."""
+    found = {**content, **{key: str(folder.resolve() / content[key]) for key in _PATHS if content.get(key)}}
+    plugin = content.get("exec")
+    if plugin and os.sep in plugin["command"]:
+        found["exec"] = {**plugin, "command": str(folder.resolve() / plugin["command"])}
+    return found
+
+
+def _refused(text: str) -> CommandFailed:
+    return CommandFailed(text, Exit.BLOCKED)

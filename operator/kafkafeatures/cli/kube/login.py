@@ -1,0 +1,127 @@
+"""How requests say who they are: a token, a token in a file that is renewed, or what an exec plugin gives.
+
+`requests` calls a Login for every request. pykube-ng 23.6 has no `tokenFile`; it runs a plugin for every request, of
+v1beta1 at most, tells it nothing, and quotes its arguments when it fails; and it sends a token over http too, and to
+wherever a redirect leads. So it is given none of the three. No credential is ever part of an error or of a `repr`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+
+PLUGIN_SECONDS = 120
+"""For a plugin: some open a browser and wait for a person."""
+_EARLY = timedelta(seconds=10)
+_OF_THE_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+
+
+class Login:
+    """Of `user` at `cluster`, as a kubeconfig has them. `present` is given the PEM texts of a plugin's certificate."""
+
+    def __init__(
+        self, cluster: Mapping[str, Any], user: Mapping[str, Any], present: Callable[[str, str], None]
+    ) -> None:
+        self._cluster, self._user = cluster, user
+        self._present = present
+        self._given: Mapping[str, Any] = {}
+
+    def __call__(self, request: Any) -> Any:
+        """Add the token to a request. That there is a Login at all keeps requests from reading ~/.netrc."""
+        token = self._token()
+        if token and not request.url.startswith("https:"):
+            raise _refused(f"{self._cluster['server']} is not https; a token is not sent there")
+        if token:
+            request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+    def forget(self) -> None:
+        """What a plugin gave was not accepted: ask it again."""
+        self._given = {}
+
+    def _token(self) -> str:
+        user = self._user
+        if user.get("tokenFile"):
+            try:
+                return Path(user["tokenFile"]).read_text().strip()
+            except OSError as error:
+                raise _refused(f"the token file {user['tokenFile']}: {error.strerror}") from None
+            except UnicodeDecodeError:  # whose words would quote it
+                raise _refused(
+                    f"the token file {user['tokenFile']} is not text in UTF-8; log in again, or name another tokenFile"
+                ) from None
+        if user.get("token") or "exec" not in user:
+            return str(user.get("token") or "")
+        if not self._given or _runs_out(self._given):
+            self._given = _asked(user["exec"], self._cluster)
+            if self._given.get("clientCertificateData"):
+                self._present(self._given["clientCertificateData"], self._given.get("clientKeyData", ""))
+        return str(self._given.get("token") or "")
+
+
+def _runs_out(given: Mapping[str, Any]) -> bool:
+    until = given.get("expirationTimestamp")
+    return bool(until) and datetime.fromisoformat(str(until)) - _EARLY <= datetime.now(UTC)
+
+
+def _asked(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The `status` of an ExecCredential. https://kubernetes.io/docs/reference/config-api/client-authentication.v1/"""
+    interactive = sys.stdin.isatty() and plugin.get("interactiveMode") != "Never"
+    spec: dict[str, Any] = {"interactive": interactive}
+    if plugin.get("provideClusterInfo"):
+        spec["cluster"] = {key: cluster[key] for key in _OF_THE_CLUSTER if key in cluster}
+        if "certificate-authority" in cluster and "certificate-authority-data" not in cluster:
+            authority = Path(cluster["certificate-authority"]).read_bytes()
+            spec["cluster"]["certificate-authority-data"] = base64.b64encode(authority).decode()
+    info = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": spec}
+    command = plugin["command"]
+    environment = _environment(plugin)
+    try:
+        done = subprocess.run(  # noqa: S603 - the kubeconfig's own command, without a shell, as kubectl runs it
+            [command, *(plugin.get("args") or ())],
+            env={**os.environ, **environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+            stdin=None if interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=PLUGIN_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        hint = f"; {plugin['installHint'].strip().splitlines()[0]}" if plugin.get("installHint") else ""
+        raise _refused(f"the login plugin {command} cannot be run: {error.strerror}{hint}") from None
+    except subprocess.TimeoutExpired:
+        raise _refused(f"the login plugin {command} gave no answer in {PLUGIN_SECONDS} s") from None
+    if done.returncode:
+        raise _refused(f"the login plugin {command} failed with exit code {done.returncode}; log in again") from None
+    try:
+        status = dict(json.loads(done.stdout)["status"])
+    except (KeyError, TypeError, ValueError):
+        raise _refused(f"the login plugin {command} did not answer with an ExecCredential; log in again") from None
+    return status
+
+
+def _environment(plugin: Mapping[str, Any]) -> dict[str, str]:
+    """What the kubeconfig adds to ours. An invalid entry is refused, as kubectl does."""
+    found: dict[str, str] = {}
+    for number, one in enumerate(plugin.get("env") or (), start=1):
+        name, value = (one.get("name"), one.get("value")) if isinstance(one, Mapping) else (None, None)
+        if not isinstance(name, str) or not name or not isinstance(value, str):
+            which = f"{name!r}" if isinstance(name, str) and name else f"number {number}"
+            raise _refused(
+                f"the login plugin {plugin['command']}: env entry {which} needs a name and a value that are texts; "
+                "set both in the kubeconfig"
+            )
+        found[name] = value
+    return found
+
+
+def _refused(text: str) -> CommandFailed:
+    return CommandFailed(text, Exit.BLOCKED)

@@ -1,0 +1,35 @@
+"""`kafkafeatures plan NAME`: the plan that stands in the status of a resource, in the shape of every plan document.
+
+Nothing is computed and no Kafka is asked: it says what the operator read and decided. What a status does not hold is
+left out of the document: `nodes`, `notRead`, `serverVerdict`. Called by `cli/document/plan.py`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.api.records import Json
+from kafkafeatures.api.status import read_status
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.shell.output import console, print_document
+from kafkafeatures.core.report.plan_document import document_of_status
+
+
+def show(resource: KubeResource, form: str) -> PlanVerdict:
+    """Print it; the verdict."""
+    document = plan_document_of(resource)
+    verdict: PlanVerdict = document["verdict"]
+    if form == "table":
+        from kafkafeatures.cli.kube.status_text import draw_plan_of
+
+        draw_plan_of(console(), resource, verdict, datetime.now(UTC))
+    else:
+        print_document(document, form)
+    return verdict
+
+
+def plan_document_of(resource: KubeResource) -> Json:
+    """Of the status as far as it can be understood, whoever wrote it."""
+    status, _ = read_status(resource.status)
+    return document_of_status(status, name=str(resource), generation=resource.generation, approved=resource.is_approved)

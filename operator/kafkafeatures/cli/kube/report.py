@@ -1,0 +1,153 @@
+"""`kafkafeatures report NAME`: one file for an issue: versions, the resource, its status, its events.
+
+Nothing has to be blacked out, because nothing secret can be in it: a document names Secrets and never holds one, the
+operator writes none into statuses and events, and Secrets are not read here. Of annotations, which may hold anything,
+only those of this project are taken over; of the others their names. The page for people reads the metadata log of the
+cluster as well, if flags say where it is: the phases of restarts and the state of partitions are nowhere else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kafkafeatures import __version__
+from kafkafeatures.api.names import API_VERSION, GROUP
+from kafkafeatures.cli.cluster.connect import add_connection_flags, settings_from_flags
+from kafkafeatures.cli.kube.api import Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import print_document, tell
+
+if TYPE_CHECKING:  # read for the page alone
+    from kafkafeatures.kafka.base.settings import ClusterSettings
+    from kraftlog.rolls import RollHistory
+
+STDOUT = Path("-")
+
+_METADATA = ("name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp")
+_EVENT = ("type", "reason", "action", "note", "reportingController", "reportingInstance")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `report`."""
+    add_resource_flags(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file; - is stdout (default)")
+    where.add_argument(
+        "--html", type=Path, metavar="FILE", help="write one HTML page for people to this file; - is stdout"
+    )
+    add_connection_flags(parser, "cluster, for the roll on the HTML page")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, put together, write."""
+    settings = _settings(arguments)
+    with connected(arguments) as kube:
+        resource = kube.resource(arguments.name)
+        document = _report(kube, resource)
+    html = ""
+    if arguments.html:
+        from kafkafeatures.cli.pages.resource import page
+
+        html = page(resource, document["events"], datetime.now(UTC), _metadata_log(settings, resource))
+
+    def write(stream: TextIO) -> None:
+        if html:
+            stream.write(html)
+        else:
+            print_document(document, "yaml", stream)
+
+    path: Path = arguments.html or arguments.output or STDOUT
+    if path == STDOUT:
+        write(sys.stdout)
+        return Exit.DONE
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            write(file)
+    except OSError as error:
+        raise CommandFailed(f"{path}: {error.strerror}; choose another file", Exit.BLOCKED) from None
+    tell(f"wrote {path}")
+    return Exit.DONE
+
+
+def _settings(arguments: argparse.Namespace) -> ClusterSettings | None:
+    """Where the cluster is, if flags say so."""
+    flags = ("bootstrap_server", "bootstrap_controller", "config", "controller_config")
+    given = [name for name in flags if getattr(arguments, name)]
+    if given and not arguments.html:
+        raise CommandFailed(f"--{given[0].replace('_', '-')} needs --html FILE: it is for the page alone", Exit.USAGE)
+    return settings_from_flags(arguments) if given else None
+
+
+def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> RollHistory | str:
+    """What it tells of the roll; else why it was not read."""
+    if settings is None:
+        named = resource.spec.get("cluster") or {}
+        kind = "controller" if named.get("bootstrapControllers") else "server"
+        where = named.get(f"bootstrap{kind.title()}s", "HOST:PORT")
+        return f"Run `report` with --bootstrap-{kind} {where}, and --config FILE if the cluster asks for a login."
+    from kafkafeatures.cli.kube.report_log import read_roll
+    from kafkafeatures.cli.pages.roll_rows import window_begins
+
+    since = window_begins(resource.status, datetime.now(UTC))
+    return read_roll(settings, str(resource.status.get("clusterId") or ""), since)
+
+
+def _report(kube: Kube, resource: KubeResource) -> dict[str, Any]:
+    gaps: list[dict[str, str]] = []
+
+    def unless_refused(what: str, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except CommandFailed as failed:  # a report with a gap is better than none
+            gaps.append({"what": what, "why": str(failed)})
+            return None
+
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Report",
+        "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "versions": {
+            "kafkafeatures": __version__,
+            "operator": resource.status.get("operatorVersion"),
+            "kubernetes": unless_refused("the version of Kubernetes", kube.version),
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in ("kio", "pykube-ng")},
+        },
+        "resource": without_status(resource),
+        "status": dict(resource.status),
+        "events": unless_refused("events", lambda: _events(kube, resource)),
+        "notRead": gaps,
+    }
+
+
+def without_status(resource: KubeResource) -> dict[str, Any]:
+    """What the user wrote, and who it is."""
+    annotations = resource.metadata.get("annotations") or {}
+    kept: dict[str, Any] = {key: resource.metadata[key] for key in _METADATA if key in resource.metadata}
+    kept["labels"] = dict(resource.metadata.get("labels") or {})
+    kept["annotations"] = {name: text for name, text in annotations.items() if name.startswith(f"{GROUP}/")}
+    return {
+        "apiVersion": resource.raw.get("apiVersion"),
+        "kind": resource.raw.get("kind"),
+        "metadata": kept,
+        "otherAnnotations": sorted(set(annotations) - set(kept["annotations"])),
+        "spec": dict(resource.spec),
+    }
+
+
+def _events(kube: Kube, resource: KubeResource) -> list[dict[str, Any]]:
+    """The oldest first. Of this life of the name only: an earlier one had another uid."""
+    ours = [one for one in kube.events(resource.metadata["name"]) if one["regarding"].get("uid") == resource.uid]
+    return [{"at": _time(one), **{key: one[key] for key in _EVENT if key in one}} for one in sorted(ours, key=_time)]
+
+
+def _time(event: dict[str, Any]) -> str:
+    return str(event.get("eventTime") or event["metadata"].get("creationTimestamp", ""))

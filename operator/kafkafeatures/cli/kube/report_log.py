@@ -1,0 +1,51 @@
+"""What the metadata log of a cluster tells of the roll of a resource, read when a report is made.
+
+Nothing is stored for it anywhere: Kafka's own log has it, for as long as a controller keeps records. Called by
+`report.py`. Where the log was not read, the answer is why, for people: a page with a gap is better than none.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kafkafeatures.cli.cluster.connect import on_cluster
+from kafkafeatures.cli.pages.roll import MAX_STRIPS
+from kafkafeatures.cli.shell.exit_codes import CommandFailed
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.cluster import Cluster
+from kraftlog.rolls import RollHistory, RollReader
+
+
+def read_roll(settings: ClusterSettings, cluster_id: str, since: datetime) -> RollHistory | str:
+    """Of this cluster and no other, where `cluster_id` is not empty."""
+    try:
+        found = on_cluster(_read(settings, cluster_id, since))
+    except CommandFailed as failed:
+        return str(failed)
+    return str(found) if isinstance(found, Failure) else found
+
+
+async def _read(settings: ClusterSettings, cluster_id: str, since: datetime) -> RollHistory | Failure:
+    async with Cluster(settings) as cluster:
+        readings = await cluster.read()
+        seen = readings.probe.cluster_id
+        if isinstance(seen, Failure):
+            return seen
+        if cluster_id and seen != cluster_id:
+            text = f"connected to cluster {seen}, expected {cluster_id}"
+            return Failure(FailureKind.WRONG_CLUSTER, "metadata log", text, "use the addresses of that cluster")
+        if isinstance(readings.log, Failure):
+            return readings.log
+        minimum = await cluster.default_min_insync_replicas()
+        reader = RollReader(
+            since_ms=int(since.timestamp() * 1000), default_minimum=None if isinstance(minimum, Failure) else minimum
+        )
+        failure = await cluster.read_history(reader)
+        if failure is not None:
+            return failure
+        history = reader.finish(MAX_STRIPS)
+        if history.unreadable:
+            text = f"{history.unreadable} of its records are unknown to this version"
+            return Failure(FailureKind.UNSUPPORTED, "metadata log", text, "use a newer version of this tool")
+        return settings.controllers.secrets.removed_from(history)

@@ -1,0 +1,241 @@
+"""`kafkafeatures run`: the operator. In a pod with its account, outside of one with KUBECONFIG."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import re
+import socket
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.kafka.wire.addresses import Network
+
+if TYPE_CHECKING:
+    from kafkafeatures.kafka.recorder.recordings import RecorderSettings
+
+LOG_FORMATS = ("json", "text")
+_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+LEAST_MEMORY = 32 * _UNITS["Mi"]  # one batch of a controller's log may have 8 MiB, and is there several times
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `run`; each has an environment variable for the chart."""
+    parser.add_argument(
+        "--namespace",
+        type=_namespace,
+        action="append",
+        default=[],
+        metavar="NS",
+        help="watch this namespace; can be repeated (default: all namespaces)",
+    )
+    parser.add_argument(
+        "--listen",
+        type=_listen,
+        default=os.environ.get("KAFKAFEATURES_LISTEN", ":8080"),
+        metavar="HOST:PORT",
+        help="probes and metrics; without HOST: all addresses, IPv4 and IPv6 (default: %(default)s)",
+    )
+    for flag, what in (
+        ("--allow-address", "connect to no other addresses"),
+        ("--deny-address", "never connect to these"),
+    ):
+        parser.add_argument(
+            flag,
+            type=_network,
+            action="append",
+            metavar="CIDR",
+            help=f"addresses of Kafka: {what}; can be repeated",
+        )
+    for flag, default, what in (
+        (
+            "--memory-per-cluster",
+            "64Mi",
+            "the data of one cluster may use; a cluster that sends more is not read further",
+        ),
+        (
+            "--memory-all-clusters",
+            "256Mi",
+            "the data of all clusters may use; above it, the largest is read again",
+        ),
+    ):
+        parser.add_argument(
+            flag, type=_size, metavar="SIZE", help=f"memory that {what} (32Mi or more, default: {default})"
+        )
+    parser.add_argument(
+        "--max-partition-images",
+        type=_count,
+        metavar="N",
+        help="clusters whose partitions are in memory at once, because their nodes are restarted (default: 2)",
+    )
+    parser.add_argument(
+        "--recorder-folder",
+        metavar="DIR",
+        help="record the metadata log of each cluster there (default: nowhere); it holds credentials of Kafka users",
+    )
+    for flag, default, what in (
+        ("--recorder-per-cluster", "1Gi", "of one resource; the oldest are removed"),
+        ("--recorder-all-clusters", "8Gi", "of all together; those of the largest are removed"),
+    ):
+        parser.add_argument(
+            flag, type=_size, metavar="SIZE", help=f"room for recordings {what} (32Mi or more, default: {default})"
+        )
+    parser.add_argument(
+        "--log-format",
+        choices=LOG_FORMATS,
+        help="default: text on a terminal, json otherwise",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Until SIGTERM."""
+    try:
+        from kafkafeatures import app
+        from kafkafeatures.kube.errors import NoAccount
+    except ModuleNotFoundError as error:
+        raise CommandFailed(
+            f"the operator needs {error.name}; install it with pip install 'kafka-features-operator[operator]'",
+            Exit.FAILED,
+        ) from None
+    import asyncio
+
+    from kafkafeatures.logs import configure
+    from kafkafeatures.settings import OperatorSettings
+
+    host, port = arguments.listen
+    usual = OperatorSettings()
+    each = arguments.memory_per_cluster or _size_in("KAFKAFEATURES_MEMORY_PER_CLUSTER") or usual.memory_per_cluster
+    together = arguments.memory_all_clusters or _size_in("KAFKAFEATURES_MEMORY_ALL_CLUSTERS")
+    together = together or max(each, usual.memory_all_clusters)
+    if each > together:
+        raise CommandFailed("--memory-per-cluster is more than --memory-all-clusters", Exit.USAGE)
+    settings = OperatorSettings(
+        namespaces=tuple(dict.fromkeys(arguments.namespace or _namespaces())),
+        listen_host=host,
+        listen_port=port,
+        allowed=tuple(arguments.allow_address or _networks_in("KAFKAFEATURES_ALLOW_ADDRESS")),
+        denied=(*(arguments.deny_address or _networks_in("KAFKAFEATURES_DENY_ADDRESS")), *_networks_in("POD_IP")),
+        memory_per_cluster=each,
+        memory_all_clusters=together,
+        max_partition_images=arguments.max_partition_images or _images() or usual.max_partition_images,
+        recorder=_recorder(arguments),
+        operator=_operator(),
+    )
+    configure(arguments.log_format or _log_format())
+    try:
+        asyncio.run(app.run(settings))
+    except NoAccount as error:
+        raise CommandFailed(str(error), Exit.BLOCKED) from None
+    except OSError as error:
+        raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.FAILED) from None
+    return Exit.DONE
+
+
+def _recorder(arguments: argparse.Namespace) -> RecorderSettings | None:
+    from kafkafeatures.kafka.recorder.recordings import RecorderSettings
+
+    folder = arguments.recorder_folder or os.environ.get("KAFKAFEATURES_RECORDER_FOLDER", "")
+    usual = RecorderSettings(folder)
+    each = arguments.recorder_per_cluster or _size_in("KAFKAFEATURES_RECORDER_PER_CLUSTER")
+    together = arguments.recorder_all_clusters or _size_in("KAFKAFEATURES_RECORDER_ALL_CLUSTERS")
+    together = together or max(each, usual.all_clusters)
+    each = each or min(together, usual.per_cluster)
+    if each > together:
+        raise CommandFailed("--recorder-per-cluster is more than --recorder-all-clusters", Exit.USAGE)
+    return RecorderSettings(os.path.abspath(folder), each, together) if folder else None
+
+
+def _operator() -> OperatorIdentity:
+    """A pod's name is that of one process at a time. Outside of pods, two processes of one machine are two."""
+    return OperatorIdentity(
+        os.environ.get("POD_NAMESPACE", ""),
+        os.environ.get("KAFKAFEATURES_NAME") or "kafka-features-operator",
+        os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
+    )
+
+
+def _namespaces() -> list[str]:
+    listed = (one.strip() for one in os.environ.get("KAFKAFEATURES_NAMESPACES", "").split(","))
+    try:
+        return [_namespace(one) for one in listed if one]
+    except argparse.ArgumentTypeError as error:
+        raise CommandFailed(f"KAFKAFEATURES_NAMESPACES: {error}", Exit.USAGE) from None
+
+
+def _networks_in(variable: str) -> list[Network]:
+    try:
+        return [_network(one) for one in os.environ.get(variable, "").split(",") if one]
+    except argparse.ArgumentTypeError as error:
+        raise CommandFailed(f"{variable}: {error}", Exit.USAGE) from None
+
+
+def _size_in(variable: str) -> int:
+    """0 where nothing is said."""
+    text = os.environ.get(variable, "")
+    try:
+        return _size(text) if text else 0
+    except argparse.ArgumentTypeError as error:
+        raise CommandFailed(f"{variable}: {error}", Exit.USAGE) from None
+
+
+def _images() -> int:
+    """0 where nothing is said."""
+    text = os.environ.get("KAFKAFEATURES_MAX_PARTITION_IMAGES", "")
+    try:
+        return _count(text) if text else 0
+    except argparse.ArgumentTypeError as error:
+        raise CommandFailed(f"KAFKAFEATURES_MAX_PARTITION_IMAGES: {error}", Exit.USAGE) from None
+
+
+def _log_format() -> str:
+    """Empty where nothing is said."""
+    found = os.environ.get("KAFKAFEATURES_LOG_FORMAT", "")
+    if found and found not in LOG_FORMATS:
+        raise CommandFailed(
+            f"KAFKAFEATURES_LOG_FORMAT: invalid value {found[:60]!r}; expected json or text", Exit.USAGE
+        )
+    return found
+
+
+def _namespace(text: str) -> str:
+    if len(text) > 63 or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(
+            f"invalid namespace {text[:70]!r}: expected at most 63 of a-z, 0-9 and '-' (not first or last)"
+        )
+    return text
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch("([0-9]{1,9})(Ki|Mi|Gi)", text)
+    size = int(found[1]) * _UNITS[found[2]] if found else 0
+    if size < LEAST_MEMORY:
+        raise argparse.ArgumentTypeError(f"invalid size {text[:60]!r}: expected 32Mi or more, such as 64Mi or 1Gi")
+    return size
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,2}|1000", text):
+        raise argparse.ArgumentTypeError(f"invalid number {text[:60]!r}: expected 1 to 1000")
+    return int(text)
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"invalid network {text!r}: expected CIDR notation such as 10.0.0.0/8"
+        ) from None
+
+
+def _listen(text: str) -> tuple[str, int]:
+    """Without a host: all addresses."""
+    name, colon, port = text.rpartition(":")
+    host = name.strip("[]")
+    if not colon or (name and not host) or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        raise argparse.ArgumentTypeError(
+            f"invalid address {text[:60]!r}: expected HOST:PORT such as 127.0.0.1:8080, or :8080 for all"
+        )
+    return host, int(port)

@@ -1,0 +1,31 @@
+"""`kafkafeatures suspend NAME`: what was sent is finished, nothing else is begun.
+
+Written as the annotation kafkafeatures.dev/pause, so that Git does not revert it. It needs no plan and no version of
+the resource: whoever suspends wants it now. `cli/kube/resume.py` takes it back.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from kafkafeatures.api.names import PAUSE
+from kafkafeatures.cli.kube.api import add_resource_flags, connected
+from kafkafeatures.cli.kube.resource import intent_text
+from kafkafeatures.cli.shell.exit_codes import Exit
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `suspend`."""
+    add_resource_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the annotation."""
+    with connected(arguments) as kube:
+        resource = kube.annotate(arguments.name, {PAUSE: "true"})
+    print(f"{resource} is suspended: what was sent is finished, nothing else is started")
+    for intent in resource.status.get("intents") or ():
+        print(f"in progress: {intent_text(intent)}")
+    if resource.suspended_in_document:
+        print("spec.suspend is also true in the document")
+    return Exit.DONE

@@ -1,0 +1,214 @@
+"""`kafkafeatures wait NAME --for ready|rolled|feature=NAME>=LEVEL`: until it is so, or action is required.
+
+What is concluded, from one reading of the resource:
+
+| | `ready` | `feature=NAME>=LEVEL` |
+|---|---|---|
+| 0 | Ready=True, of the current generation | the level was read on the cluster, of whatever generation: it is a fact |
+| 6, 3 | Stalled, ApprovalRequired: True, of the current generation | the same: no level moves until action is taken |
+
+`rolled`: `cli/kube/wait_rolled.py`, with the StatefulSets beside it; a status of older templates ends nothing early
+until the operator had time to see the new ones.
+
+A feature that is there already counts before anything else does. Levels of a cluster that cannot be read now are not
+news, and are waited for. A plan that was approved a moment ago is not reported as waiting for approval.
+
+An API server that is away is asked again each second until the time is over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.cli.kube.api import REQUEST_TIMEOUT, Away, Denied, Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.kube.wait_rolled import (
+    Template,
+    Templates,
+    driver_of,
+    is_of_these,
+    rolled_text,
+    stateful_sets_of,
+    why_not_rolled,
+)
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import tell
+from kafkafeatures.cli.shell.values import duration
+from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.facts.releases import format_level, metadata_version_named
+from kafkafeatures.core.words import printable
+
+EVERY = 1.0
+"""Seconds between two readings."""
+GRACE = 15.0
+"""Seconds for which a refusal is not believed once the resource was read: an API server that starts knows no roles."""
+
+SEEN_WITHIN = 60.0
+"""Seconds within which an operator that runs sees a changed StatefulSet, also of a resource that needs action."""
+
+_FEATURE = re.compile(r"^feature=([a-z][a-z0-9._]{0,63})>=([0-9A-Za-z.-]{1,32})$")
+
+
+class Ending(Struct, frozen=True):
+    """The wait is over."""
+
+    code: Exit
+    text: str
+
+
+class Goal(Struct, frozen=True):
+    """`feature` empty: ready, or rolled."""
+
+    feature: str = ""
+    level: int = 0
+    rolled: bool = False
+
+    def __str__(self) -> str:
+        if self.rolled:
+            return "rolled"
+        return f"{self.feature} at {format_level(self.feature, self.level)} or above" if self.feature else "ready"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `wait`."""
+    add_resource_flags(parser)
+    parser.add_argument(
+        "--for",
+        dest="goal",
+        type=_goal,
+        default=Goal(),
+        metavar="WHAT",
+        help="ready (default), rolled, or 'feature=NAME>=LEVEL' in quotes",
+    )
+    parser.add_argument(
+        "--timeout", type=duration, default=600.0, metavar="10m", help="give up after this long (default: 10m)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read it each second; a line on stderr when something changes."""
+    with connected(arguments) as kube:
+        ending = _until(kube, arguments.name, arguments.goal, time.monotonic() + arguments.timeout)
+    if ending.code is not Exit.DONE:
+        raise CommandFailed(printable(ending.text), ending.code)
+    print(printable(ending.text))  # on one line, whoever wrote the status
+    return Exit.DONE
+
+
+def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None, waited: float = 0.0) -> Ending | None:
+    """Whether the wait is over by what was read. See the prologue. `waited`: seconds so far."""
+    if goal.rolled:
+        if driver_of(resource) == "None":
+            text = f"{resource}: it has no workload driver, so no node is restarted; set spec.workload.driver"
+            return Ending(Exit.BLOCKED, text)
+        templates = templates or {}
+        if not why_not_rolled(resource, templates):
+            return Ending(Exit.DONE, f"{resource} is rolled: {rolled_text(templates)}")
+        if not is_of_these(resource, templates) and waited < SEEN_WITHIN:
+            return None
+    elif goal.feature:
+        if _reached(resource, goal):
+            return Ending(Exit.DONE, f"{resource}: {goal.feature} is finalized at {_finalized(resource, goal.feature)}")
+    elif ready := resource.says(Condition.READY):
+        return Ending(Exit.DONE, f"{resource} is ready: {ready['reason']}: {ready['message']}")
+    if stalled := resource.says(Condition.STALLED):
+        remedy = next((one["remedy"] for one in resource.status.get("blockers") or () if one.get("remedy")), "")
+        text = f"{resource} is stalled: {stalled['reason']}: {stalled['message']}"
+        return Ending(Exit.STALLED, text if remedy in stalled["message"] else f"{text}; {remedy}")
+    if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
+        command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
+        return Ending(
+            Exit.APPROVAL,
+            f"{resource}: a plan is waiting for approval; review it with status, then approve it: {command}",
+        )
+    return None
+
+
+def progress(resource: KubeResource, goal: Goal, templates: Templates | None = None) -> str:
+    """Where it is, in one line."""
+    if goal.rolled:
+        return why_not_rolled(resource, templates or {})
+    ready = resource.condition(Condition.READY)
+    if not ready:
+        line = "not reconciled yet"
+    elif not resource.is_current(ready):
+        line = f"generation {resource.generation} is not reconciled yet"
+    else:
+        line = f"{ready['reason']}: {ready['message']}"
+    if not goal.feature:
+        return line
+    desired = resource.feature(goal.feature).get("desired")
+    asked_for = "" if desired is not None and desired >= goal.level else ", and the document does not ask for more"
+    return f"{goal.feature} is at {_finalized(resource, goal.feature)}{asked_for}; {line}"
+
+
+def _until(kube: Kube, name: str, goal: Goal, deadline: float) -> Ending:
+    said, lenient_until, began = "", 0.0, time.monotonic()
+    while True:
+        kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
+        try:
+            resource = kube.resource(name)
+            templates = _templates(kube, resource) if goal.rolled else {}  # after the status, which may be older
+            lenient_until = time.monotonic() + GRACE
+            ending = judge(resource, goal, templates, time.monotonic() - began)
+            if ending is not None:
+                return ending
+            line = progress(resource, goal, templates)
+        except Away as away:
+            line = str(away)
+        except Denied as denied:
+            if time.monotonic() > lenient_until:
+                raise
+            line = str(denied)
+        if line != said:
+            tell(line)
+            said = line
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return Ending(Exit.UNREACHABLE, f"timed out; {kube.namespace}/{name} is not {goal}: {line}")
+        time.sleep(min(EVERY, left))
+
+
+def _templates(kube: Kube, resource: KubeResource) -> Templates:
+    read = {name: kube.stateful_set(name) for name in stateful_sets_of(resource)}
+    return {name: None if raw is None else Template.of(raw) for name, raw in read.items()}
+
+
+def _reached(resource: KubeResource, goal: Goal) -> bool:
+    """A level is a fact as long as the cluster can be read: FeaturesFinalized is True or False then, not Unknown."""
+    known = resource.condition(Condition.FEATURES_FINALIZED).get("status") in ("True", "False")
+    return known and int(resource.feature(goal.feature).get("finalized", 0)) >= goal.level
+
+
+def _finalized(resource: KubeResource, feature: str) -> str:
+    found: Mapping[str, Any] = resource.feature(feature)
+    return format_level(feature, found["finalized"]) if "finalized" in found else "an unknown level"
+
+
+def _goal(text: str) -> Goal:
+    if text.lower() in ("ready", "rolled"):
+        return Goal(rolled=text.lower() == "rolled")
+    match = _FEATURE.match(text)
+    if not match:
+        raise argparse.ArgumentTypeError(
+            f"invalid condition {text[:60]!r}: expected ready, rolled, or 'feature=NAME>=LEVEL' (in quotes)"
+        )
+    feature, level = match[1], _level(match[1], match[2])
+    if level is None or level < 1:
+        raise argparse.ArgumentTypeError(f"invalid level {match[2]!r} of {feature}: expected a level above 0")
+    return Goal(feature, level)
+
+
+def _level(feature: str, text: str) -> int | None:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    named = metadata_version_named(text) if feature == METADATA_VERSION else None
+    return named.level if named else None

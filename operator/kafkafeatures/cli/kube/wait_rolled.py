@@ -1,0 +1,88 @@
+"""`wait --for rolled`: whether every pod runs what its StatefulSet asks for now, and the cluster has taken it in.
+
+A changed image bumps no generation of a KafkaFeatures resource, so its status may speak of the image before. What it
+says counts only where the StatefulSets, read after it, have the same revisions. Pure; called by `cli/kube/wait.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.cli.kube.resource import KubeResource
+
+
+class Template(Struct, frozen=True):
+    """What a StatefulSet asks for. `revision`: empty while Kubernetes has not given the newest template one."""
+
+    revision: str
+    replicas: int
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Template:
+        """As the API server shows it."""
+        status = raw.get("status") or {}
+        observed = int(status.get("observedGeneration") or 0) >= int(raw["metadata"].get("generation") or 0)
+        return cls(str(status.get("updateRevision") or "") if observed else "", int(raw["spec"].get("replicas", 1)))
+
+
+Templates = Mapping[str, Template | None]
+"""By name, those that the document names; None for one that is not there."""
+
+
+def driver_of(resource: KubeResource) -> str:
+    """Who restarts its nodes: "None" where nobody does."""
+    return str((resource.spec.get("workload") or {}).get("driver") or "None")
+
+
+def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
+    """Those that its document names; none for another driver."""
+    if driver_of(resource) != "StatefulSet":
+        return ()
+    named = resource.spec["workload"].get("statefulSet") or {}
+    return (*(named.get("controllers") or ()), *(named.get("brokers") or ()))
+
+
+def is_of_these(resource: KubeResource, templates: Templates) -> bool:
+    """Whether the status speaks of the templates as they are now."""
+    return all(
+        one is not None and one.revision and _told(resource, name).get("updateRevision") == one.revision
+        for name, one in templates.items()
+    )
+
+
+def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
+    """What is missing, in one line; empty: everything is rolled."""
+    for name, one in templates.items():
+        if one is None:
+            return f"StatefulSet {resource.metadata['namespace']}/{name} not found"
+        if not one.revision:
+            return f"Kubernetes has not processed the change of StatefulSet {name} yet"
+        told = _told(resource, name)
+        if told.get("updateRevision") != one.revision or told.get("total") != one.replicas:
+            return f"the operator has not seen revision {one.revision} of StatefulSet {name} yet"
+        if told.get("updated") != one.replicas:
+            return f"{told.get('updated', 0)} of {one.replicas} pods of {name} at revision {one.revision}"
+    condition = resource.condition(Condition.NODES_ROLLED)
+    if not condition:
+        return "not reconciled yet"
+    if not resource.is_current(condition):
+        return f"generation {resource.generation} is not reconciled yet"
+    return "" if condition.get("status") == "True" else f"{condition['reason']}: {condition['message']}"
+
+
+def rolled_text(templates: Templates) -> str:
+    """What every pod runs, for people."""
+    told = (
+        f"{one.replicas} pod{'s' if one.replicas != 1 else ''} of {name} at revision {one.revision}"
+        for name, one in templates.items()
+        if one
+    )
+    return ", ".join(told) or "no node needs a restart"
+
+
+def _told(resource: KubeResource, name: str) -> Mapping[str, Any]:
+    return next((one for one in resource.status.get("workloads") or () if one.get("name") == name), {})

@@ -1,0 +1,1 @@
+"""`kafkafeatures log`: what the files of a metadata log say."""

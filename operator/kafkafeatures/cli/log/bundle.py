@@ -1,0 +1,204 @@
+"""Metadata logs inside of a support bundle: a tar, a tar.gz or a zip that somebody else made.
+
+What it decides: which members are read, and what a bundle may claim. Nothing is unpacked under a name of its own: the
+files of metadata logs, and nothing else, are copied into one temporary file that has no name, so that no path in a
+bundle leads anywhere. Links and devices are none of these files. Members, bytes and what they inflate to are bounded.
+Called by `log_paths`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from kafkafeatures.cli.log.files import Opened, open_regular, refused
+from kafkafeatures.cli.log.folders import MAX_PROPERTIES, LogFolder, parse_properties
+from kafkafeatures.cli.shell.exit_codes import CommandFailed
+from kraftlog import files
+
+MAX_MEMBERS = 100_000
+MAX_KEPT = 4 * 1024**3
+"""Bytes of metadata logs; a node keeps about 100 MiB of its own by default."""
+MAX_INFLATED = 16 * 1024**3
+"""Bytes of a tar behind its gzip: all that is in it has to be gone over."""
+MAX_NAME = 4096
+_COPIED = 1024 * 1024
+_TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
+_GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
+
+
+class _TooMuch(Exception):
+    """A bundle claims more than any has; it says what."""
+
+
+def is_bundle(path: Path) -> bool:
+    """By its first bytes; of what cannot be read not."""
+    try:
+        with Opened(path) as data:
+            head = bytes(data[: _TAR_MAGIC_AT + len(_TAR_MAGIC)])
+    except CommandFailed:
+        return False
+    return head[:2] == _GZIP_MAGIC or head[:4] == _ZIP_MAGIC or head[_TAR_MAGIC_AT:] == _TAR_MAGIC
+
+
+def of_bundle(path: Path) -> list[LogFolder]:
+    """The logs in a bundle, by the paths that they have there. Raises CommandFailed for one that cannot be read."""
+    try:
+        kept = _Kept(path)
+        with open_regular(path) as file:
+            magic = file.read(4)
+            file.seek(0)
+            (_of_zip if magic == _ZIP_MAGIC else _of_tar)(kept, file, magic)
+    except _TooMuch as error:
+        raise refused(path, f"{error}; unpack it, and give the directory") from None
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise refused(path, f"the bundle is damaged or cut: {error}") from None
+    except OSError as error:
+        raise refused(path, error.strerror or f"the bundle is damaged or cut: {error}") from None
+    except (ValueError, RuntimeError, OverflowError, IndexError, struct.error) as error:  # of the library's readers
+        raise refused(path, f"the bundle cannot be read: {type(error).__name__}") from None
+    found = kept.folders()
+    if not found:
+        raise refused(
+            path, f"no file of a metadata log is in this bundle; expected files like {files.DIRECTORY}/{0:020}.log"
+        )
+    return found
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What was copied out of a bundle: one file without a name, and where in it each member is.
+
+    It is open for as long as one of its logs may be read.
+    """
+
+    path: Path
+    file: Any = field(default_factory=TemporaryFile)
+    size: int = 0
+    places: dict[PurePosixPath, tuple[int, int]] = field(default_factory=dict)
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):  # there may have been no room for it
+            self.file.close()
+
+    def wants(self, name: str) -> PurePosixPath | None:
+        """Where a member belongs in the bundle, if it is one that is read."""
+        if len(name) > MAX_NAME:
+            return None
+        path = PurePosixPath(name.lstrip("/"))
+        is_segment = files.parse(path.name) is not None and path.parent.name in (files.DIRECTORY, "")  # no topic's
+        known = is_segment or path.name == files.PROPERTIES
+        return path if known and ".." not in path.parts and path not in self.places else None
+
+    def copy(self, path: PurePosixPath, source: IO[bytes]) -> None:
+        """All of a member."""
+        begin = self.size
+        while part := source.read(_COPIED):
+            self.size += len(part)
+            if self.size > MAX_KEPT:
+                raise _TooMuch(f"more than {MAX_KEPT} bytes of metadata logs in it")
+            self.file.write(part)
+        self.places[path] = begin, self.size - begin
+
+    def folders(self) -> list[LogFolder]:
+        """A log for each directory in which there are files of one."""
+        self.file.flush()
+        logs: dict[PurePosixPath, list[str]] = {}
+        for path in sorted(self.places):
+            if path.name != files.PROPERTIES:
+                logs.setdefault(path.parent, []).append(path.name)
+        return [
+            LogFolder(f"{self.path}:{folder}", tuple(names), partial(self._opened, folder), self._properties(folder))
+            for folder, names in logs.items()
+        ]
+
+    def _opened(self, folder: PurePosixPath, name: str) -> Opened:
+        return _Copied(self, Path(f"{self.path}:{folder / name}"), *self.places[folder / name])
+
+    def _properties(self, folder: PurePosixPath) -> dict[str, str]:
+        for place in (folder.parent / files.PROPERTIES, folder / files.PROPERTIES):
+            if place in self.places:
+                return parse_properties(bytes(_Copied(self, self.path, *self.places[place])[0:MAX_PROPERTIES]))
+        return {}
+
+
+class _Copied(Opened):
+    """The bytes of one member."""
+
+    def __init__(self, kept: _Kept, shown: Path, begin: int, size: int) -> None:
+        self._kept = kept
+        self._path, self._file, self._begin, self._size = shown, kept.file, begin, size
+        self._start, self._piece = 0, b""
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _of_zip(kept: _Kept, file: IO[bytes], _: bytes) -> None:
+    with zipfile.ZipFile(file) as bundle:
+        members = bundle.infolist()
+        if len(members) > MAX_MEMBERS:
+            raise _TooMuch(f"more than {MAX_MEMBERS} members in it")
+        for member in members:
+            path = kept.wants(member.filename)
+            kind = stat.S_IFMT(member.external_attr >> 16)
+            if path is None or member.is_dir() or kind not in (0, stat.S_IFREG):
+                continue
+            if member.flag_bits & 1:
+                raise _TooMuch("its members are encrypted")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise _TooMuch("its members are compressed in another way than deflate")
+            with bundle.open(member) as source:
+                kept.copy(path, source)
+
+
+def _of_tar(kept: _Kept, file: IO[bytes], magic: bytes) -> None:
+    source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == _GZIP_MAGIC else file  # type: ignore[assignment]  # read, seek and tell are all that is used
+    with tarfile.open(fileobj=_Bounded(source), mode="r:") as bundle:  # type: ignore[call-overload]  # the same three
+        for member in _members(bundle):
+            path = kept.wants(member.name)
+            if path is None or not member.isreg():
+                continue
+            content = bundle.extractfile(member)
+            if content is not None:
+                kept.copy(path, content)
+
+
+def _members(bundle: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    for _ in range(MAX_MEMBERS):
+        member = bundle.next()
+        if member is None:
+            return
+        yield member
+        bundle.members = []  # type: ignore[attr-defined]  # it would keep them all, and the stubs do not show it
+    raise _TooMuch(f"more than {MAX_MEMBERS} members in it")
+
+
+class _Bounded:
+    """A tar that is read in its order. Long names and other headers are read at once: none of them may be large."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _COPIED:
+            raise _TooMuch(f"a header of {size} bytes in it")
+        return self._source.read(size)
+
+    def tell(self) -> int:
+        return self._source.tell()
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        if not 0 <= position <= MAX_INFLATED:
+            raise _TooMuch(f"more than {MAX_INFLATED} bytes in it")
+        return self._source.seek(position, whence)

@@ -1,0 +1,107 @@
+"""What `log state` says of clients and topics: names and counts. Secrets are not part of an image, so none is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.cli.log.words import format_time
+from kraftlog import Image
+
+if TYPE_CHECKING:
+    from kraftlog.clients import Entity, Right
+
+Json = dict[str, Any]
+
+_SHOWN = 5  # names in a line for people
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_RESOURCES = {1: "Any", 2: "Topic", 3: "Group", 4: "Cluster", 5: "TransactionalId", 6: "DelegationToken", 7: "User"}
+_PATTERNS = {3: "Literal", 4: "Prefixed"}
+_PERMISSIONS = {2: "Deny", 3: "Allow"}
+_OPERATIONS = {
+    2: "All", 3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: "Alter", 8: "Describe", 9: "ClusterAction",
+    10: "DescribeConfigs", 11: "AlterConfigs", 12: "IdempotentWrite", 13: "CreateTokens", 14: "DescribeTokens",
+    15: "TwoPhaseCommit",
+}  # fmt: skip
+
+
+def clients_shape(image: Image) -> Json:
+    """For the document: each with its names. topics: null where numpy, which counts them, is not installed."""
+    clients = image.clients
+    partitioned = image.partitioned
+    topics = None
+    if partitioned is not None:
+        topics = {"count": len(partitioned.topics), "partitions": sum(len(one.partition) for one in partitioned.chunks)}
+    return {
+        "topics": topics,
+        "rights": sorted((_right(one) for one in clients.rights.values()), key=lambda one: [*map(str, one.values())]),
+        "credentials": [
+            {"user": user, "mechanism": _MECHANISMS.get(code, str(code)), "iterations": iterations}
+            for (user, code), iterations in sorted(clients.credentials.items())
+        ],
+        "delegationTokens": [
+            {"id": id_, "owner": one.owner, "requester": one.requester, "expires": format_time(one.expires_ms)}
+            for id_, one in sorted(clients.tokens.items())
+        ],
+        "quotas": [
+            {"entity": dict(entity), "key": key, "value": _number(value)}
+            for (entity, key), value in sorted(clients.quotas.items(), key=lambda item: str(item[0]))
+        ],
+        "nextProducerId": clients.next_producer_id,
+    }
+
+
+def client_lines(image: Image) -> Iterator[str]:
+    """For people: a line for each kind that there is."""
+    clients, partitioned = image.clients, image.partitioned
+    if partitioned is None:
+        yield "Topics: not counted, numpy is not installed"
+    elif partitioned.topics:
+        partitions = sum(len(one.partition) for one in partitioned.chunks)
+        yield f"Topics: {len(partitioned.topics)}, with {_count(partitions, 'partition', 'partitions')}"
+    if clients.rights:
+        whose = sorted({one.principal for one in clients.rights.values()})
+        yield f"Rights: {_count(len(clients.rights), 'ACL entry', 'ACL entries')} of {_named(whose)}"
+    if clients.credentials:
+        users = [f"{user} ({_MECHANISMS.get(code, code)})" for user, code in sorted(clients.credentials)]
+        yield f"SCRAM credentials: {_named(users)}"
+    if clients.tokens:
+        owners = sorted({one.owner for one in clients.tokens.values()})
+        yield f"Delegation tokens: {len(clients.tokens)}, of {_named(owners)}"
+    if clients.quotas:
+        entities = sorted({_entity(entity) for entity, _ in clients.quotas})
+        yield f"Quotas: {len(clients.quotas)}, for {_named(entities)}"
+    if clients.next_producer_id is not None:
+        yield f"Next producer id: {clients.next_producer_id}"
+
+
+def _right(one: Right) -> Json:
+    return {
+        "principal": one.principal,
+        "permission": _PERMISSIONS.get(one.permission_type, str(one.permission_type)),
+        "operation": _OPERATIONS.get(one.operation, str(one.operation)),
+        "resource": {
+            "type": _RESOURCES.get(one.resource_type, str(one.resource_type)),
+            "name": one.resource_name,
+            "pattern": _PATTERNS.get(one.pattern_type, str(one.pattern_type)),
+        },
+        "host": one.host,
+    }
+
+
+def _entity(entity: Entity) -> str:
+    return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
+
+
+def _number(value: float) -> float | str:
+    """JSON has none for what is infinite."""
+    return value if value - value == 0 else str(value)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"

@@ -1,0 +1,224 @@
+"""`kafkafeatures log`: what the files of a metadata log hold, without a JVM and without a cluster.
+
+`decode` shows every record of a node's `__cluster_metadata-0`, or of single files; `verify` only says whether every
+byte of them is accounted for, and nothing is missing between them. Both name each damage and continue behind it.
+Secrets are redacted unless `--no-redact` asks for them. What a log says as a whole is in modules of its own. Never
+writes to the files, and never takes a lock: a node may run on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from kafkafeatures.cli.log.files import File, missing
+from kafkafeatures.cli.log.paths import found, unread
+from kafkafeatures.cli.log.words import format_time
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import clean_stdout, tell
+from kafkafeatures.core.words import printable
+from kraftlog import Damage, DamageReason, Decoded, Raw
+from kraftlog.as_json import body, bytes_of
+from kraftlog.lines import Form, lines
+from kraftlog.reading import Account, Entry, Reading, Share
+from kraftlog.schema import NAMES
+
+_END = (DamageReason.TRUNCATED, DamageReason.ZEROS)
+"""What the end of the newest segment of a running node looks like."""
+
+_WHOLE = {
+    "state": "kafkafeatures.cli.log.state",
+    "timeline": "kafkafeatures.cli.log.timeline",
+    "ghosts": "kafkafeatures.cli.log.ghosts",
+}
+"""What is said of a log as a whole, and by which module."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to do, with which files, and how to show it."""
+    parser.add_argument(
+        "action", choices=("decode", "verify", *_WHOLE),
+        help="decode: show every record; verify: only check every byte; state: show the state at an offset; "
+        "timeline: show every change; ghosts: show registrations that may be those of nodes that no longer exist",
+    )  # fmt: skip
+    parser.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH",
+        help="a log directory of a node, its __cluster_metadata-0, a segment (.log), a snapshot (.checkpoint), or a "
+        "support bundle with such files (tar, tar.gz, zip); BUNDLE:FOLDER for one of several nodes",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", choices=("text", "table", "json", "yaml"), default="text",
+        help="text, or table, for people (default); documents: of decode and verify an object per line, without yaml",
+    )  # fmt: skip
+    parser.add_argument("--at", type=_offset, metavar="OFFSET", help="of state: with every record below this offset")
+    parser.add_argument(
+        "--no-redact", action="store_true",
+        help="show secrets as well: SCRAM credentials, sensitive configs, bytes that could not be decoded",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read all of them. 0 when every byte was decoded or kept and none is missing, 1 where something is damaged."""
+    _check(arguments)
+    if arguments.action in _WHOLE:
+        command = importlib.import_module(_WHOLE[arguments.action])
+        return int(command.run(arguments))
+    verify = arguments.action == "verify"
+    every = found(arguments.paths, snapshots=verify)
+    out = clean_stdout()  # JSON escapes what does not print
+    sound = True
+    for one in every:
+        with one.opened() as data:
+            reading = Reading(data)
+            if verify:
+                problems = [_damage(item) for item in reading.damages() if not _is_end(item, one)]
+            else:
+                problems = _decode(reading, one, arguments, out.write)
+        lacks = missing(one, reading)
+        is_sound = not problems and not lacks and _is_whole(reading.account, one)
+        shown = problems if verify else []  # `decode` has shown them in their places
+        _report(arguments, one, reading.account, problems=shown, lacks=lacks, sound=is_sound)
+        sound = sound and is_sound
+    for line in unread(arguments.paths) if verify else ():
+        tell(line)
+    return Exit.DONE if sound else Exit.FAILED
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Flags that one of the actions alone understands."""
+    action = arguments.action
+    if arguments.at is not None and action != "state":
+        raise CommandFailed(f"log {action}: --at is a flag of log state", Exit.USAGE)
+    if action in _WHOLE:
+        if len(arguments.paths) > 1:
+            raise CommandFailed(f"log {action}: expected one PATH, which holds the log of a node", Exit.USAGE)
+        if arguments.no_redact:
+            raise CommandFailed(f"log {action} shows no secrets; --no-redact is a flag of log decode", Exit.USAGE)
+    elif arguments.output in ("table", "yaml"):
+        raise CommandFailed(
+            f"log {action}: invalid value {arguments.output!r} of -o; expected text or json", Exit.USAGE
+        )
+
+
+def _offset(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise argparse.ArgumentTypeError(f"invalid value {text[:60]!r}: expected an offset, 0 or more")
+    return int(text)
+
+
+def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: Callable[[str], object]) -> list[str]:
+    """Write every record, and every damage where it is; gives what is wrong."""
+    problems = []
+    for item in _lines(reading, arguments):
+        if isinstance(item, str):
+            write(item)
+            continue
+        if not _is_end(item, file):
+            problems.append(_damage(item))
+        if arguments.output == "json":
+            what = {"position": item.position, "size": item.size, "damage": item.reason.value, "detail": item.detail}
+            write(json.dumps({"file": str(file.path), **what}) + "\n")
+        else:
+            write(f"# {printable(str(file.path))}: {_damage(item)}\n")
+    return problems
+
+
+def _lines(reading: Reading, arguments: argparse.Namespace) -> Iterator[str | Damage]:
+    """A line for each record, or many of them; of a large file many at once, where what that needs is installed."""
+    show, around, width = (_object, _OBJECT, 0) if arguments.output == "json" else (_line, _LINE, _OFFSET)
+    form = Form(partial(show, no_redact=arguments.no_redact), format_time, around, width)
+    if reading.account.size >= _LARGE:
+        try:
+            from kraftlog.arrow.lines import lines as of_many
+        except ModuleNotFoundError:  # without the extra `pipeline`
+            pass
+        else:
+            return of_many(reading, form, redact=not arguments.no_redact)
+    return lines(reading, form)
+
+
+def _object(entry: Entry, no_redact: bool) -> str:
+    """One object: offset, timestamp, type, version and data, or why there is none."""
+    name, version, content = _shown(entry, no_redact)
+    when = format_time(entry.timestamp_ms)
+    return f'{{"offset":{entry.offset},"timestamp":"{when}","type":"{name}","version":{version},{content}}}'
+
+
+def _line(entry: Entry, no_redact: bool) -> str:
+    """The same for people."""
+    name, version, content = _shown(entry, no_redact)
+    when = format_time(entry.timestamp_ms)
+    return f"{entry.offset:>{_OFFSET}}  {when}  {name} v{version}  {content.removeprefix(_DATA)}"
+
+
+_DATA = '"data":'
+_OFFSET = 10  # characters
+_LINE = ("", "  ", "  ", " v", "  ", "")
+_OBJECT = ('{"offset":', ',"timestamp":"', '","type":"', '","version":', f",{_DATA}", "}")
+"""What the lines of `_line` and `_object` have around offset, time, type, version and data, in the layout of today."""
+
+_LARGE = 4 * 1024 * 1024
+"""Bytes of a file for which it is worth to start numpy and Arrow."""
+
+
+def _shown(entry: Entry, no_redact: bool) -> tuple[str, int, str]:
+    found = entry.content
+    if isinstance(found, Decoded):
+        text = body(found, redact=not no_redact)
+        more = f',"layout":"{found.layout}"' if found.layout else ""
+        return found.type.name, found.version, f"{_DATA}{text}{more}"
+    name = "" if entry.control else NAMES.get(found.key, "")
+    why = found.reason.value if isinstance(found, Raw) else found.why
+    kept = bytes_of(found.value, redact=not no_redact, data=None, key=found.key, why=why)
+    return name or "UNKNOWN", found.version, json.dumps(kept, separators=(",", ":"))[1:-1]
+
+
+def _is_end(damage: Damage, file: File) -> bool:
+    return file.is_open and damage.reason in _END
+
+
+def _is_whole(account: Account, file: File) -> bool:
+    """Nothing damaged, nothing missing; the newest segment may end within a batch."""
+    return account.is_balanced and account.is_sound and (file.is_open or not account.damaged)
+
+
+def _damage(damage: Damage) -> str:
+    what = f"{damage.size} bytes damaged at byte {damage.position}" if damage.size else f"at byte {damage.position}"
+    return printable(f"{what}: {damage.reason.value}" + (f" ({damage.detail})" if damage.detail else ""))
+
+
+def _report(
+    arguments: argparse.Namespace, file: File, account: Account, *, problems: list[str], lacks: list[str], sound: bool
+) -> None:
+    """What became of each byte: the result of `verify`, beside the records for `decode`."""
+    stream = sys.stdout if arguments.action == "verify" else sys.stderr
+    name = printable(str(file.path))
+    if arguments.action == "verify" and arguments.output == "json":
+        shares = {kind: _counts(getattr(account, kind)) for kind in ("decoded", "kept", "damaged")}
+        document = {"file": str(file.path), "bytes": account.size, "batches": account.batches, **shares}
+        ends = {"headerBytes": account.headers, "inflatedBytes": account.inflated, "breaks": account.breaks}
+        print(json.dumps({**document, **ends, "missing": lacks, "sound": sound}), file=stream)
+        return
+    for problem in [*problems, *lacks]:
+        print(f"{name}: {problem}", file=stream)
+    decoded, kept, damaged = (_sum(one) for one in (account.decoded, account.kept, account.damaged))
+    behind = sum(account.damaged[one.value].bytes for one in _END if file.is_open and one.value in account.damaged)
+    text = (
+        f"{name}: {account.size} bytes, {account.batches} batches, {account.claimed} records: "
+        f"{decoded.records} decoded, {kept.records} kept as bytes, {damaged.records} damaged"
+    )
+    text += f"; {damaged.bytes - behind} bytes damaged" if damaged.bytes > behind else ""
+    print(text + (f"; {behind} bytes behind the end" if behind else ""), file=stream)
+
+
+def _sum(shares: dict[str, Share]) -> Share:
+    return Share(sum(one.records for one in shares.values()), sum(one.bytes for one in shares.values()))
+
+
+def _counts(shares: dict[str, Share]) -> dict[str, dict[str, int]]:
+    return {name: {"records": one.records, "bytes": one.bytes} for name, one in sorted(shares.items())}

@@ -1,0 +1,155 @@
+"""The files of a metadata log: how they are read, and what their names say is missing.
+
+What it decides: which file a node may still be writing to, and whether files hold what their names and their neighbours
+promise. Called by `log` and `log_paths`. Files are read a piece at a time, never mapped: a node may cut its log at any
+moment. Only regular files are opened for reading: nothing here may wait for a writer.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.words import printable
+from kraftlog import files
+from kraftlog.reading import Reading
+from kraftlog.schema import table
+
+_PIECE = 256 * 1024
+
+
+class File(Struct, frozen=True):
+    """A file to read, and what names say of it.
+
+    is_open: a node may be writing to its end. begins: the offset of its first record. ends: where the next segment
+    begins. is_orphan: what came before it is in no snapshot.
+    """
+
+    path: Path
+    is_open: bool
+    begins: int | None = None
+    ends: int | None = None
+    is_orphan: bool = False
+    bundled: Callable[[], Opened] | None = None  # of a file that is inside of a bundle
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Rather than a segment."""
+        return self.path.suffix == ".checkpoint"
+
+    def opened(self) -> Opened:
+        """Its bytes."""
+        return Opened(self.path) if self.bundled is None else self.bundled()
+
+
+def files_of(folder: Path, beside: list[files.Segment | files.Snapshot], *, snapshots: bool) -> list[File]:
+    """The files of a log that lie beside each other: segments, oldest first, and behind them snapshots if asked for."""
+    segments = [file_of(folder / one.name, beside) for one in beside if isinstance(one, files.Segment)]
+    images = [one for one in beside if isinstance(one, files.Snapshot)]
+    first = segments[0].begins if segments else 0
+    if first and all(one.end_offset < first for one in images):
+        segments[0] = replace(segments[0], is_orphan=True)
+    return segments + [file_of(folder / one.name, beside) for one in images if snapshots]
+
+
+def parsed(names: Iterable[str]) -> list[files.Segment | files.Snapshot]:
+    """By name, which is by offset."""
+    parsed = (files.parse(name) for name in sorted(names))
+    return [one for one in parsed if one is not None]
+
+
+def file_of(path: Path, beside: list[files.Segment | files.Snapshot]) -> File:
+    """One of them, and what the others say of it."""
+    this = files.parse(path.name)
+    if not isinstance(this, files.Segment):
+        return File(path, is_open=path.suffix == ".log", begins=0 if path.suffix == ".checkpoint" else None)
+    bases = [one.base_offset for one in beside if isinstance(one, files.Segment)]
+    later = bases[bisect_right(bases, this.base_offset) :]
+    return File(path, is_open=not later, begins=this.base_offset, ends=later[0] if later else None)
+
+
+def missing(file: File, reading: Reading) -> list[str]:
+    """What a file that was read to its end does not hold, although it has to."""
+    says = []
+    if file.is_orphan:
+        says.append(f"the records before offset {file.begins} are missing, and no snapshot that ends there is here")
+    if file.begins is not None and reading.begin_offset not in (None, file.begins):
+        says.append(f"begins at offset {reading.begin_offset}, expected {file.begins}")
+    end = file.begins if reading.end_offset is None else reading.end_offset
+    if file.ends is not None and end != file.ends:
+        says.append(f"ends at offset {end}, but the next segment begins at {file.ends}")
+    if file.is_snapshot and reading.first != table.SNAPSHOT_HEADER.name:
+        says.append("the snapshot has no header")
+    if file.is_snapshot and reading.last != table.SNAPSHOT_FOOTER.name:
+        says.append("the snapshot has no footer: its end is missing")
+    return says
+
+
+class Opened:
+    """The bytes that a file has now, read when they are asked for, a piece at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = open_regular(path)
+        self._begin, self._size = 0, os.fstat(self._file.fileno()).st_size
+        self._start, self._piece = 0, b""
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, piece: slice) -> memoryview:
+        start, end, _ = piece.indices(self._size)
+        if not self._start <= start <= end <= self._start + len(self._piece):
+            self._start, self._piece = start, self._read(start, max(end, min(start + _PIECE, self._size)))
+        return memoryview(self._piece)[start - self._start : end - self._start]
+
+    def _read(self, start: int, end: int) -> bytes:
+        parts = []
+        while start < end:
+            try:
+                part = os.pread(self._file.fileno(), end - start, self._begin + start)
+            except OSError as error:
+                raise refused(self._path, error.strerror) from None
+            if not part:
+                why = f"changed while it was read: it had {self._size} bytes and now has {start} at most; run again"
+                raise refused(self._path, why)
+            parts.append(part)
+            start += len(part)
+        return b"".join(parts)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A file to read. Raises CommandFailed for anything else, and for what may not be read."""
+    try:
+        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - whoever called closes it
+    except OSError as error:
+        raise refused(path, error.strerror) from None
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise refused(path, "not a regular file; give a file or a directory")
+    return file
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    """For `open`: a pipe without a writer is opened as well."""
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
+def refused(path: Path, why: str | None) -> CommandFailed:
+    """A path that gives nothing to read."""
+    return CommandFailed(f"{printable(str(path))}: {why}", Exit.BLOCKED)

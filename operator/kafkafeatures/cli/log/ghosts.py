@@ -1,0 +1,247 @@
+"""`kafkafeatures log ghosts PATH`: registrations that may be ghosts, with the evidence that the files of a node have.
+
+A ghost registration is that of a node which does not exist any more (`core/facts/membership.py`): a broker that is
+fenced, a controller that is not a voter, and nothing that shows that it runs. Files do not show which processes run, so
+what is said here is a suspicion, with its reason and the record of the last registration; a live cluster confirms it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.cli.log.folders import LogFolder
+from kafkafeatures.cli.log.history import Happened, History, Missing, StateOf
+from kafkafeatures.cli.log.paths import log_folder
+from kafkafeatures.cli.log.state import problems_of, registrations, restored, source_shape, voters_of
+from kafkafeatures.cli.log.words import format_ranges, format_time, ranges_shape
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.output import console, print_document, tell
+from kafkafeatures.core.words import format_span
+from kraftlog import BrokerRegistration, ControllerRegistration, Image
+from kraftlog.ghosts import may_be_ghost
+from kraftlog.history import Change, FencingChange, LeaderElection, Registration, VotersChange
+from kraftlog.records import kafka_uuid
+from kraftlog.restored import Restored
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+CONFIRM = "kafkafeatures describe --bootstrap-server HOST:PORT"
+
+Json = dict[str, Any]
+Registered = BrokerRegistration | ControllerRegistration
+
+
+class Where(Struct, frozen=True):
+    """The record that says so; of a snapshot (`is_state`) the state that has it, whose time it was at the latest."""
+
+    file: str
+    offset: int
+    at_ms: int
+    is_state: bool = False
+
+    @property
+    def shape(self) -> Json:
+        """For documents."""
+        when = "notAfter" if self.is_state else "timestamp"
+        return {"file": self.file, "offset": self.offset, when: format_time(self.at_ms)}
+
+    def __str__(self) -> str:
+        if self.is_state:
+            return f"not after {format_time(self.at_ms)}, in the state at offset {self.offset} of {self.file}"
+        return f"{format_time(self.at_ms)}, at offset {self.offset} of {self.file}"
+
+
+class Candidate(Struct, frozen=True):
+    """A registration of which nothing shows that its node runs. suspected: None where that cannot be told."""
+
+    role: str
+    registration: Registered
+    suspected: bool | None
+    reason: str
+    registered: Where | None
+    fenced: Where | None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show them. 0 where all of the log could be read, 1 where something is missing, so that there may be others."""
+    (path,) = arguments.paths
+    folder = log_folder(path)
+    found = restored(folder, None)
+    evidence = Evidence(folder, found.image)
+    candidates = list(_candidates(folder, found.image, evidence))
+    problems = problems_of(found)
+    if arguments.output in ("text", "table"):
+        _draw(console(), folder, found.image, evidence, candidates)
+    else:
+        print_document(_document(folder, found, evidence, candidates), arguments.output)
+    for problem in problems:
+        tell(f"{folder.shown}: {problem}")
+    return Exit.FAILED if problems else Exit.DONE
+
+
+class Evidence:
+    """What the files say of each node, up to the offset of the image."""
+
+    def __init__(self, folder: LogFolder, image: Image) -> None:
+        self._registered: dict[tuple[str, int, str], Where] = {}
+        self._fenced: dict[int, Where] = {}
+        self.voters: tuple[int, ...] | None = None
+        self.voters_from: Where | None = None
+        for item in History(folder):
+            if isinstance(item, Happened) and item.event.effective_offset < image.offset:
+                event = item.event
+                self._happened(event.change, Where(item.file, event.offset, event.effective_ms))
+            elif isinstance(item, StateOf) and item.offset <= image.offset:
+                self._state(item.image, Where(item.file, item.offset, item.image.timestamp_ms, is_state=True))
+            elif isinstance(item, Missing):
+                self._fenced.clear()  # one of them may have been unfenced meanwhile
+        if (voters := voters_of(image)) is not None:
+            self.voters = tuple(voters)
+
+    def _happened(self, change: Change, where: Where) -> None:
+        match change:
+            case Registration(role=role, node_id=id_, incarnation=incarnation, fenced=fenced):
+                self._registered[role, id_, kafka_uuid(incarnation)] = where
+                if role == "broker":
+                    self._fence(id_, fenced, where)
+            case FencingChange(node_id=id_, fenced=bool(fenced)):
+                self._fence(id_, fenced, where)
+            case VotersChange(voters=voters) | LeaderElection(voters=voters):
+                self.voters, self.voters_from = voters, where
+            case _:
+                pass
+
+    def _state(self, image: Image, where: Where) -> None:
+        for role, one in registrations(image):
+            self._registered.setdefault((role.lower(), one.id, kafka_uuid(one.incarnation)), where)
+            if isinstance(one, BrokerRegistration):
+                self._fence(one.id, one.fenced, where)
+        if image.voters is not None:
+            self.voters_from = where
+
+    def _fence(self, broker: int, fenced: bool | None, where: Where) -> None:
+        if not fenced:
+            self._fenced.pop(broker, None)
+        else:
+            self._fenced.setdefault(broker, where)
+
+    def registered(self, role: str, one: Registered) -> Where | None:
+        """The record of the registration that counts; None where it is not in these files."""
+        return self._registered.get((role.lower(), one.id, kafka_uuid(one.incarnation)))
+
+    def fenced(self, broker: int) -> Where | None:
+        """Since when it is fenced, as far as these files know."""
+        return self._fenced.get(broker)
+
+
+def _candidates(folder: LogFolder, image: Image, evidence: Evidence) -> Iterator[Candidate]:
+    for role, one in registrations(image):
+        fenced = evidence.fenced(one.id) if isinstance(one, BrokerRegistration) else None
+        suspected = may_be_ghost(
+            one,
+            voters=evidence.voters,
+            fenced_since_ms=None if fenced is None else fenced.at_ms,
+            end_ms=image.timestamp_ms,
+        )
+        own = folder.node_id == one.id
+        if isinstance(one, ControllerRegistration):
+            judged = _controller(suspected, own)
+        else:
+            judged = _broker(suspected, fenced, image.timestamp_ms, own) if one.fenced else None
+        if judged is not None:
+            yield Candidate(role, one, *judged, evidence.registered(role, one), fenced)
+
+
+def _controller(suspected: bool | None, own: bool) -> tuple[bool | None, str] | None:
+    """What is said of it, and why; None for one that the cluster counts on."""
+    if suspected is None:
+        return None, "who votes is not known: no record of a leader or of voters is in these files"
+    if not suspected:
+        return None
+    return (False, "not a voter, but these files are its own") if own else (True, "registered, but not a voter")
+
+
+def _broker(suspected: bool | None, fenced: Where | None, end_ms: int, own: bool) -> tuple[bool | None, str]:
+    """Of one that is fenced. A state says since when at the latest: it may have been fenced for long as well."""
+    if own:
+        return False, "fenced, but these files are its own"
+    if suspected is None or fenced is None:
+        return None, "fenced; since when is not known"
+    least = "at least " if fenced.is_state else ""
+    reason = f"fenced for {least}{_span(end_ms - fenced.at_ms)} at the end of the log"
+    return (suspected or None) if fenced.is_state else suspected, reason
+
+
+def _span(milliseconds: int) -> str:
+    from datetime import timedelta
+
+    seconds = max(milliseconds, 0) // 1000
+    return format_span(timedelta(seconds=min(seconds - seconds % 60 if seconds > 60 else seconds, 10**9)))
+
+
+def _document(folder: LogFolder, found: Restored, evidence: Evidence, candidates: list[Candidate]) -> Json:
+    """The document of `log ghosts -o json`. ghosts: what is suspected. unclear: fenced or not a voter, but no more."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GhostRegistrations",
+        "clusterId": folder.cluster_id or None,
+        "source": source_shape(folder, found, folder.committed()),
+        "voters": None if evidence.voters is None else list(evidence.voters),
+        "votersFrom": None if evidence.voters_from is None else evidence.voters_from.shape,
+        "ghosts": [_shape(one) for one in candidates if one.suspected],
+        "unclear": [_shape(one) for one in candidates if not one.suspected],
+        "problems": problems_of(found),
+    }
+
+
+def _shape(one: Candidate) -> Json:
+    registration = one.registration
+    shape: Json = {
+        "id": registration.id,
+        "role": one.role,
+        "suspected": one.suspected,
+        "reason": one.reason,
+        "lastRegistration": None if one.registered is None else one.registered.shape,
+        "incarnation": kafka_uuid(registration.incarnation),
+    }
+    if isinstance(registration, BrokerRegistration):
+        shape |= {"epoch": registration.epoch, "fencedSince": None if one.fenced is None else one.fenced.shape}
+    return shape | {"features": ranges_shape(registration.features)}
+
+
+def _draw(screen: Console, folder: LogFolder, image: Image, evidence: Evidence, candidates: list[Candidate]) -> None:
+    from rich.text import Text
+
+    def say(text: str, style: str = "") -> None:
+        screen.print(Text(text, style), overflow="fold")
+
+    whose = "" if folder.node_id is None else f", files of node {folder.node_id}"
+    say(f"Cluster {folder.cluster_id or 'id unknown'}{whose}")
+    voters = "unknown" if evidence.voters is None else ", ".join(map(str, evidence.voters))
+    when = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
+    say(f"Registrations at offset {image.offset}{when}; voters {voters}")
+    ghosts = [one for one in candidates if one.suspected]
+    unclear = [one for one in candidates if not one.suspected]
+    for heading, ones in (("Suspected ghost registrations", ghosts), ("Not clear", unclear)):
+        if ones:
+            say("")
+            say(heading, "bold")
+        for one in ones:
+            say(f"  {one.role.lower()} {one.registration.id}: {one.reason}", "red" if one.suspected else "yellow")
+            say(f"    registered {one.registered or 'when is not in these files'}")
+            if one.fenced is not None:
+                say(f"    fenced {one.fenced}")
+            say(f"    supports metadata.version {format_ranges(one.registration.features)}")
+    say("")
+    if not ghosts:
+        say("No ghost registration is suspected." if not unclear else "No other registration may be that of a ghost.")
+        return
+    say("A ghost registration is that of a node that no longer exists. Files do not show which processes run.")
+    say("To confirm it:")
+    screen.print(Text(f"  {CONFIRM}"), soft_wrap=True)

@@ -1,0 +1,147 @@
+"""What happened in the log of a node, file by file, and what is missing between: for `timeline` and `ghosts`.
+
+What it decides: in which order segments and snapshots are read, and what is said where they do not meet. A snapshot is
+a state that was reached by its time, and no event: it is given out only where it tells what the log here does not, at
+the beginning and behind a gap. Nothing is stepped over without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from kafkafeatures.cli.log.folders import LogFolder
+from kafkafeatures.cli.log.state import MAX_IMAGE
+from kraftlog import Batch, Damage, DamageReason, Image, KraftLogError, files
+from kraftlog.batches import HEADER_SIZE, Pieces
+from kraftlog.history import Event, HistoryReader
+from kraftlog.replay import ONLY_NO_OP
+from kraftlog.restored import loaded
+from kraftlog.walks import Walk
+
+
+class Happened(Struct, frozen=True):
+    """A change, and the segment whose record says so."""
+
+    file: str
+    event: Event
+
+
+class StateOf(Struct, frozen=True):
+    """What a snapshot says was so at `offset`; what led to it is not known from here."""
+
+    file: str
+    offset: int
+    image: Image
+
+
+class Missing(Struct, frozen=True):
+    """Something that should be there. offset: behind the last record before it. until: the offset of the first one
+    behind it, where that is known.
+    """
+
+    file: str
+    offset: int
+    until: int | None
+    why: str
+
+
+Item = Happened | StateOf | Missing
+
+
+class History:
+    """One reading of a log. Iterate it once; `end` and `open_transaction` are right at its end."""
+
+    def __init__(self, folder: LogFolder) -> None:
+        self._folder = folder
+        self._segments = folder.segments
+        self._snapshots = folder.snapshots
+        self.end = self._segments[0].base_offset if self._segments else 0
+        self._read = -1  # the end of the log that was read: no snapshot moves it
+        # What a controller was formatted with (0-0.checkpoint) its log says once more, and says when.
+        self._reader = HistoryReader(begins_at=self.end if self._segments else -1)
+
+    @property
+    def open_transaction(self) -> int | None:
+        """Where the metadata transaction begins that had not ended when the log did."""
+        return self._reader.open_transaction
+
+    def __iter__(self) -> Iterator[Item]:
+        for index, segment in enumerate(self._segments):
+            yield from self._segment(segment, is_last=index + 1 == len(self._segments))
+        yield from self._states(until=None)
+
+    def _segment(self, segment: files.Segment, *, is_last: bool) -> Iterator[Item]:
+        with self._folder.opened(segment.name) as data:
+            for found in self._batches(data):
+                if isinstance(found, Damage):
+                    if found.reason is DamageReason.OFFSET_ORDER:
+                        continue  # said below, with the offsets
+                    if not (is_last and found.reason in (DamageReason.TRUNCATED, DamageReason.ZEROS)):
+                        detail = f" ({found.detail})" if found.detail else ""
+                        yield self._miss(segment.name, None, f"at byte {found.position}: {found.reason.value}{detail}")
+                    continue
+                if found.base_offset < self._read:
+                    last = min(found.last_offset, self._read - 1)
+                    yield self._miss(segment.name, None, f"offsets {found.base_offset} to {last} are there twice")
+                self._read = found.last_offset + 1
+                if found.last_offset < self.end:
+                    continue  # what a snapshot says already, or what was there twice
+                yield from self._states(until=found.base_offset)
+                if found.base_offset > self.end:
+                    last = found.base_offset - 1
+                    yield self._miss(segment.name, found.base_offset, f"offsets {self.end} to {last} are missing")
+                for event in self._reader.take(found):
+                    yield Happened(segment.name, event)
+                self.end = self._read
+
+    def _batches(self, data: Pieces) -> Iterator[Batch | Damage]:
+        """All but those of an idle controller, a NoOp each, where everything is known: they are most of a log."""
+        steps = Walk(data)
+        while steps.is_open:
+            run = steps.run()
+            if run is None:
+                yield from steps.next()
+                continue
+            for number, start in enumerate(run.starts[:-1]):
+                if number in run.breaks:
+                    yield from run.breaks[number]
+                elif (
+                    number
+                    and self._reader.is_complete
+                    and run.data[start + HEADER_SIZE : run.starts[number + 1]] == ONLY_NO_OP
+                ):
+                    self._read += 1
+                    self.end = max(self.end, self._read)
+                    continue
+                yield run.batch(number)
+
+    def _miss(self, file: str, until: int | None, why: str) -> Missing:
+        self._reader.miss()
+        missing, self.end = Missing(file, self.end, until, why), max(self.end, until or 0)
+        return missing
+
+    def _states(self, until: int | None) -> Iterator[Item]:
+        """Of the snapshots that end between what was read and what is read next, if they tell anything new."""
+        while self._snapshots and (until is None or self._snapshots[0].end_offset <= until):
+            snapshot = self._snapshots.pop(0)
+            if snapshot.end_offset < self.end or (self._reader.is_complete and snapshot.end_offset == self.end):
+                continue
+            if until is None and any(one.end_offset > snapshot.end_offset for one in self._snapshots):
+                continue  # behind the log the newest says most
+            try:
+                image = self._image(snapshot)
+            except KraftLogError as error:
+                yield Missing(snapshot.name, snapshot.end_offset, None, f"the snapshot was left out: {error}")
+                continue
+            if snapshot.end_offset > self.end and self._segments:
+                last = snapshot.end_offset - 1
+                yield self._miss(snapshot.name, snapshot.end_offset, f"offsets {self.end} to {last} are missing")
+            self._reader.pass_snapshot(image)
+            self.end = snapshot.end_offset
+            yield StateOf(snapshot.name, snapshot.end_offset, image)
+
+    def _image(self, snapshot: files.Snapshot) -> Image:
+        with self._folder.opened(snapshot.name) as data:
+            return loaded(data, snapshot, limit=MAX_IMAGE).image()

@@ -1,0 +1,210 @@
+"""`kafkafeatures log state [--at OFFSET] PATH`: what a metadata log says is so at an offset, from the files of a node.
+
+Exact, or refused with what is missing: a snapshot that is whole, the log behind it, nothing left out. Counts and names
+only: no secret of a log is part of a state.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.api.names import API_VERSION, KRAFT_VERSION
+from kafkafeatures.cli.log.clients import client_lines, clients_shape
+from kafkafeatures.cli.log.folders import LogFolder
+from kafkafeatures.cli.log.paths import log_folder
+from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape, show_table
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import console, print_document, tell
+from kafkafeatures.core.facts.releases import format_level, level_name
+from kafkafeatures.core.words import printable
+from kraftlog import BrokerRegistration, ControllerRegistration, Image, KraftLogError, Section
+from kraftlog.image import SMALL
+from kraftlog.records import kafka_uuid
+from kraftlog.restored import Restored, StateUnknown, image_at
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MAX_IMAGE = 512 * 1024 * 1024
+"""Bytes of memory for a state: hundreds of times what the largest cluster needs."""
+
+Json = dict[str, Any]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the state. 0 where it is exact and all of it was understood, 1 where something is missing or damaged."""
+    (path,) = arguments.paths
+    folder = log_folder(path)
+    found = restored(folder, arguments.at, _sections())
+    committed = folder.committed()
+    problems = problems_of(found)
+    if arguments.output in ("text", "table"):
+        _draw(console(), folder, found, committed)
+    else:
+        print_document(state_document(folder, found, committed), arguments.output)
+    for note in found.left_out:
+        tell(f"{folder.shown}: a snapshot that is not whole was left out: {note}")
+    for problem in problems:
+        tell(f"{folder.shown}: {problem}")
+    return Exit.FAILED if problems else Exit.DONE
+
+
+def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SMALL) -> Restored:
+    """The image at an offset, or at the end. Raises CommandFailed where it cannot be known."""
+    shown = printable(folder.shown)
+    try:
+        return image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
+    except StateUnknown as error:
+        until = f"; the state is known up to --at {error.exact_until}" if error.exact_until is not None else ""
+        where = "" if at is None else f"the state at offset {at} is not known: "
+        raise CommandFailed(f"{shown}: {where}{error}{until}", Exit.FAILED) from None
+    except KraftLogError as error:
+        raise CommandFailed(f"{shown}: {error}", Exit.FAILED) from None
+
+
+def problems_of(found: Restored) -> list[str]:
+    """Why there may be more to it than the image says."""
+    image, says = found.image, []
+    if found.stopped:
+        says.append(f"the state behind offset {image.offset} is not known: {found.stopped}")
+    if image.unreadable:
+        many = f"{image.unreadable} records" if image.unreadable > 1 else "1 record"
+        says.append(f"{many} could not be understood: what they changed is not known; see log decode")
+    return says
+
+
+def _sections() -> frozenset[Section]:
+    """All; without topics and partitions where the library that holds them is not installed."""
+    from importlib.util import find_spec
+
+    return frozenset(Section) if find_spec("numpy") else frozenset(Section) - {Section.PARTITIONS}
+
+
+def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
+    """The document of `log state -o json`."""
+    image = found.image
+    code = image.zk_migration_state
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "MetadataState",
+        "clusterId": folder.cluster_id or None,
+        "source": source_shape(folder, found, committed),
+        "features": [_level(name, level) for name, level in levels_of(image).items()],
+        "quorum": {"voters": voters_of(image), "leader": image.leader_id},
+        "migration": None if code is None else {"state": migration_state(code), "code": code},
+        "registrations": [_registration(role, one) for role, one in registrations(image)],
+        **clients_shape(image),
+        "unreadable": image.unreadable,
+        "problems": problems_of(found),
+    }
+
+
+def source_shape(folder: LogFolder, found: Restored, committed: int) -> Json:
+    """What a document rests on. committed: null where it is not known whether all of it is."""
+    image = found.image
+    return {
+        "kind": "Files",
+        "path": folder.shown,
+        "node": folder.node_id,
+        "files": list(found.made_of),
+        "leftOut": list(found.left_out),
+        "offset": image.offset,
+        "epoch": image.epoch,
+        "timestamp": None if image.timestamp_ms < 0 else format_time(image.timestamp_ms),
+        "committed": True if image.offset <= committed else None,
+        "committedOffset": committed,
+        "inTransaction": image.in_transaction,
+    }
+
+
+def levels_of(image: Image) -> Mapping[str, int]:
+    """Finalized levels, metadata.version first."""
+    levels = dict(image.features)
+    if image.kraft_version:
+        levels[KRAFT_VERSION] = image.kraft_version
+    return dict(sorted(levels.items(), key=lambda item: (item[0] != "metadata.version", item[0])))
+
+
+def voters_of(image: Image) -> list[int] | None:
+    """Their ids; None of a static quorum, of which an image does not say it."""
+    return None if image.voters is None else sorted(one.id for one in image.voters)
+
+
+def registrations(image: Image) -> Iterator[tuple[str, BrokerRegistration | ControllerRegistration]]:
+    """Controllers, then brokers, by id."""
+    yield from (("Controller", image.controllers[id_]) for id_ in sorted(image.controllers))
+    yield from (("Broker", image.brokers[id_]) for id_ in sorted(image.brokers))
+
+
+def _level(name: str, level: int) -> Json:
+    named = level_name(name, level)
+    return {"name": name, "finalized": level} | ({"finalizedName": named} if named else {})
+
+
+def _registration(role: str, one: BrokerRegistration | ControllerRegistration) -> Json:
+    shape: Json = {"id": one.id, "role": role, "incarnation": kafka_uuid(one.incarnation)}
+    if isinstance(one, BrokerRegistration):
+        shape |= {"epoch": one.epoch, "fenced": one.fenced, "inControlledShutdown": one.in_controlled_shutdown}
+        shape |= {"rack": one.rack}
+    shape["listeners"] = [{"name": e.name, "host": e.host, "port": e.port} for e in one.endpoints]
+    return shape | {"features": ranges_shape(one.features)}
+
+
+def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str]:
+    """Whose log it is, which offset, of what it was made, and how sure it is."""
+    image = found.image
+    whose = "" if folder.node_id is None else f"  files of node {folder.node_id}"
+    yield f"Cluster {folder.cluster_id or 'id unknown'}{whose}"
+    when = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
+    yield f"State at offset {image.offset}, epoch {image.epoch}{when}"
+    yield f"Made of {', '.join(found.made_of) or 'an empty log'}"
+    if image.offset > committed:
+        since = f"from offset {committed} on" if committed else "for all of it"
+        yield f"Committed: unknown {since}; what is behind the last snapshot may yet be removed by a new leader"
+    if image.in_transaction:
+        yield "Inside of a metadata transaction: its changes are not part of the state yet"
+
+
+def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -> None:
+    from rich.text import Text
+
+    image = found.image
+    for line in headline(folder, found, committed):
+        screen.print(Text(line), overflow="fold")
+    screen.print(Text(_quorum(image)), overflow="fold")
+    code = image.zk_migration_state
+    if code:
+        screen.print(Text(f"Migration from ZooKeeper: {migration_state(code)} ({code})"), overflow="fold")
+    screen.print()
+    levels = [(name, format_level(name, level)) for name, level in levels_of(image).items()]
+    show_table(screen, ("FEATURE", "FINALIZED"), levels or [("metadata.version", "0")])
+    rows = [
+        (f"{role.lower()} {one.id}", _standing(one), format_ranges(one.features), _address(one))
+        for role, one in registrations(image)
+    ]
+    if rows:
+        screen.print()
+        show_table(screen, ("REGISTERED", "STATE", "METADATA.VERSION", "ADDRESS"), rows)
+    if lines := list(client_lines(image)):
+        screen.print()
+        for line in lines:
+            screen.print(Text(line), overflow="fold")
+
+
+def _quorum(image: Image) -> str:
+    leader = f"leader {image.leader_id}" if image.leader_id is not None else "leader not known from here"
+    if (voters := voters_of(image)) is None:
+        return f"Quorum: static, {leader}"
+    return f"Quorum: voters {', '.join(map(str, voters))}, {leader}"
+
+
+def _standing(one: BrokerRegistration | ControllerRegistration) -> str:
+    if isinstance(one, ControllerRegistration):
+        return "-"
+    return "fenced" if one.fenced else "stopping" if one.in_controlled_shutdown else "unfenced"
+
+
+def _address(one: BrokerRegistration | ControllerRegistration) -> str:
+    return f"{one.endpoints[0].host}:{one.endpoints[0].port}" if one.endpoints else "-"

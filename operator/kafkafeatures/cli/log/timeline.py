@@ -1,0 +1,244 @@
+"""`kafkafeatures log timeline PATH`: every change that a metadata log tells of, in order, from the files of a node.
+
+Finalized levels in both layouts and kraft.version, registrations and their end, fencing, voters, leaders, the migration
+from ZooKeeper. What changed in a metadata transaction is shown when it took effect. What lies behind the newest whole
+snapshot may not be committed, and is marked so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kafkafeatures.cli.log.folders import LogFolder
+from kafkafeatures.cli.log.history import Happened, History, Item, Missing, StateOf
+from kafkafeatures.cli.log.paths import log_folder
+from kafkafeatures.cli.log.state import levels_of, registrations, voters_of
+from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.output import clean_stdout, console, print_document
+from kafkafeatures.core.facts.releases import format_level, level_name
+from kafkafeatures.core.words import printable
+from kraftlog import BrokerRegistration
+from kraftlog.history import (
+    AbortedTransaction,
+    Change,
+    FencingChange,
+    LeaderElection,
+    LevelChange,
+    MigrationChange,
+    NotUnderstood,
+    Registration,
+    Unregistration,
+    VotersChange,
+)
+from kraftlog.records import kafka_uuid
+
+Json = dict[str, Any]
+
+_WIDE = 72
+_INDENT = 40  # what stands before the words of a change
+UNSURE = "behind this it is not known what was committed: these records are behind the last whole snapshot"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show all of it. 0 where nothing is missing and all was understood, 1 otherwise."""
+    (path,) = arguments.paths
+    folder = log_folder(path)
+    history, committed = History(folder), folder.committed()
+    if arguments.output in ("text", "table"):
+        return _text(folder, history, committed)
+    whole = True
+    for document in _documents(history, committed):
+        whole = whole and document["event"] not in ("Missing", "NotUnderstood")
+        if arguments.output == "json":
+            clean_stdout().write(json.dumps(document) + "\n")
+        else:
+            print_document([document], "yaml")
+    return Exit.DONE if whole else Exit.FAILED
+
+
+# --- documents
+
+
+def _documents(history: History, committed: int) -> Iterator[Json]:
+    for item in history:
+        yield document_of(item, committed)
+    yield {
+        "event": "End",
+        "offset": history.end,
+        "committedOffset": committed,
+        "openTransaction": history.open_transaction,
+    }
+
+
+def document_of(item: Item, committed: int) -> Json:
+    """One object of `log timeline -o json`."""
+    match item:
+        case Happened(file, event):
+            shape: Json = {"offset": event.offset, "timestamp": format_time(event.effective_ms)}
+            shape |= _SHAPES[type(event.change)](event.change)
+            shape |= {"file": file, "committed": True if event.effective_offset < committed else None}
+            if event.effective_offset != event.offset:
+                shape["effectiveOffset"] = event.effective_offset
+            return shape | ({"afterGap": True} if event.after_gap else {})
+        case StateOf(file, offset, image):
+            return {
+                "offset": offset,
+                "notAfter": format_time(image.timestamp_ms),
+                "event": "State",
+                "features": dict(levels_of(image)),
+                "registrations": [
+                    {"id": one.id, "role": role}
+                    | ({"fenced": one.fenced} if isinstance(one, BrokerRegistration) else {})
+                    for role, one in registrations(image)
+                ],
+                "voters": voters_of(image),
+                "migration": None if image.zk_migration_state is None else migration_state(image.zk_migration_state),
+                "file": file,
+            }
+        case Missing(file, offset, until, why):
+            return {"offset": offset, "event": "Missing", "until": until, "why": why, "file": file}
+
+
+def _level(change: LevelChange) -> Json:
+    shape: Json = {"event": "FeatureLevel", "feature": change.feature, "level": change.level}
+    shape["previous"] = change.previous
+    if named := level_name(change.feature, change.level):
+        shape["levelName"] = named
+    if change.layout:
+        shape["layout"] = change.layout
+    return shape | ({} if change.takes_effect else {"takesEffect": False})
+
+
+def _registration(change: Registration) -> Json:
+    shape: Json = {"event": "Registration", "id": change.node_id, "role": change.role.capitalize()}
+    shape["incarnation"] = kafka_uuid(change.incarnation)
+    if change.fenced is not None:
+        shape |= {"epoch": change.epoch, "fenced": change.fenced}
+    return shape | {"features": ranges_shape(change.features)}
+
+
+def _migration(change: MigrationChange) -> Json:
+    shape = {"event": "Migration", "state": migration_state(change.state), "code": change.state}
+    before = None if change.previous is None else migration_state(change.previous)
+    return {**shape, "previous": before, **({"perhapsWrittenBy34": True} if change.by_3_4 else {})}
+
+
+_SHAPES: dict[type, Callable[[Any], Json]] = {
+    LevelChange: _level,
+    Registration: _registration,
+    FencingChange: lambda one: {
+        "event": "Fencing", "id": one.node_id, "fenced": one.fenced, "inControlledShutdown": one.stopping,
+    },
+    Unregistration: lambda one: {"event": "Unregistration", "id": one.node_id, "role": one.role.capitalize()},
+    MigrationChange: _migration,
+    VotersChange: lambda one: {
+        "event": "Voters", "voters": list(one.voters), "previous": None if one.previous is None else list(one.previous),
+    },
+    LeaderElection: lambda one: {
+        "event": "Leader", "leader": one.leader_id, "epoch": one.epoch, "voters": list(one.voters),
+    },
+    NotUnderstood: lambda one: {"event": "NotUnderstood", "what": one.what, "why": one.why},
+    AbortedTransaction: lambda one: {
+        "event": "AbortedTransaction", "beginsAt": one.begins_at, "changes": one.changes,
+    },
+}  # fmt: skip
+
+
+# --- text
+
+
+def _text(folder: LogFolder, history: History, committed: int) -> int:
+    width = console().width
+    whose = "" if folder.node_id is None else f", files of node {folder.node_id}"
+    sys.stdout.write(f"Cluster {folder.cluster_id or 'id unknown'}{whose}\n")
+    file, sure, whole = "", True, True
+    for item in history:
+        if isinstance(item, Happened) and sure and item.event.effective_offset >= committed:
+            sure = False
+            _write([f"-- {UNSURE}"], width)
+        if item.file != file:
+            file = item.file
+            _write([f"# {file}"], width)
+        whole = whole and not isinstance(item, Missing) and not _is_unread(item)
+        _write(_line(item), width)
+    if history.open_transaction is not None:
+        _write([f"-- the transaction that begins at {history.open_transaction} is open: it changed nothing yet"], width)
+    _write([f"-- the log ends at offset {history.end}"], width)
+    return Exit.DONE if whole else Exit.FAILED
+
+
+def _is_unread(item: Item) -> bool:
+    return isinstance(item, Happened) and isinstance(item.event.change, NotUnderstood)
+
+
+def _line(item: Item) -> list[str]:
+    """Offset, time and words; or words alone."""
+    match item:
+        case Happened(_, event):
+            more = f" (in effect from {event.effective_offset} on, the end of its transaction)"
+            words = words_of(event.change) + (more if event.effective_offset != event.offset else "")
+            return [str(event.offset), format_time(event.effective_ms), words]
+        case StateOf(_, offset, image):
+            levels = ", ".join(f"{name} {format_level(name, level)}" for name, level in levels_of(image).items())
+            nodes = ", ".join(f"{role.lower()} {one.id}" for role, one in registrations(image))
+            words = f"by this time, as the snapshot says: {levels or 'no levels'}; registered: {nodes or 'none'}"
+            return [str(offset), format_time(image.timestamp_ms), words]
+        case Missing(_, _, _, why):
+            return [f"-- {why}"]
+
+
+def _write(parts: list[str], width: int) -> None:
+    """One line; in a narrow terminal as many as it takes, none of them wider."""
+    *place, words = map(printable, parts)
+    if not place:
+        sys.stdout.write("\n".join(textwrap.wrap(words, width, subsequent_indent="   ")) + "\n")
+        return
+    head = f"{place[0]:>10}  {place[1]:<26}  "
+    if width < _WIDE:
+        lines = textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="  ")
+        sys.stdout.write("\n".join([f"{place[0]}  {place[1]}", *lines]) + "\n")
+        return
+    first, *more = textwrap.wrap(words, width - _INDENT) or [""]
+    sys.stdout.write("\n".join([head + first, *(" " * _INDENT + one for one in more)]) + "\n")
+
+
+def words_of(change: Change) -> str:
+    """What people read of it."""
+    match change:
+        case LevelChange(feature=name, level=level, previous=before, takes_effect=effect, layout=layout):
+            was = "unknown" if before is None else format_level(name, before)
+            notes = [f"record of Kafka {layout}"] if layout else []
+            notes += [] if effect else ["a record without effect: the quorum follows its own (KAFKA-18979)"]
+            return f"{name} {was} -> {format_level(name, level)}" + (f" ({'; '.join(notes)})" if notes else "")
+        case Registration():
+            state = {True: ", fenced", False: ", unfenced", None: ""}[change.fenced]
+            who = f"{change.role} {change.node_id} registered{state}"
+            return f"{who}: metadata.version {format_ranges(change.features)}, {kafka_uuid(change.incarnation)}"
+        case FencingChange(node_id=id_, fenced=fenced, stopping=stopping):
+            said = [{True: "fenced", False: "unfenced"}[fenced]] if fenced is not None else []
+            return f"broker {id_} {' and '.join(said + (['in controlled shutdown'] if stopping else []))}"
+        case Unregistration(role=role, node_id=id_):
+            return f"{role} {id_} unregistered"
+        case MigrationChange(state=state, previous=before, by_3_4=unsure):
+            was = "unknown" if before is None else migration_state(before)
+            note = " (by Kafka 3.4 the other one of Migration and PreMigration)" if unsure else ""
+            return f"migration from ZooKeeper {was} -> {migration_state(state)} ({state}){note}"
+        case VotersChange(voters=voters, previous=earlier):
+            was = "unknown" if earlier is None else _ids(earlier)
+            return f"voters {was} -> {_ids(voters)}"
+        case LeaderElection(leader_id=id_, epoch=epoch):
+            return f"controller {id_} is the leader of epoch {epoch}"
+        case NotUnderstood(what=what, why=why):
+            return f"{what} was not understood, and may have changed anything: {why}"
+        case AbortedTransaction(begins_at=begins, changes=count):
+            return f"the transaction that began at {begins} was aborted: {count} changes never took effect"
+
+
+def _ids(voters: Iterable[int]) -> str:
+    return ", ".join(map(str, voters)) or "static"

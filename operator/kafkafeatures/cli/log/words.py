@@ -1,0 +1,69 @@
+"""How the commands of `log` word what a metadata log says: times, ranges, the states of a migration; and their tables.
+
+Used by `log_state`, `log_timeline` and `log_ghosts`. Nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from kafkafeatures.cli.shell.output import natural_width
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MIGRATION_STATES = {0: "None", 1: "Migration", 2: "PreMigration", 3: "PostMigration"}
+"""ZkMigrationState.java as of Kafka 3.5; in Kafka 3.4 codes 1 and 2 were the other way round."""
+
+
+@lru_cache(maxsize=1000)
+def _second(seconds: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):  # a time that no calendar has
+        return ""
+
+
+def format_time(milliseconds: int) -> str:
+    """As in 2026-11-21T00:24:59.728Z; the number itself where no calendar has it."""
+    seconds, rest = divmod(milliseconds, 1000)
+    text = _second(seconds)
+    return f"{text}.{rest:03}Z" if text else str(milliseconds)
+
+
+def migration_state(code: int) -> str:
+    """The name of a state; "Unknown" for a code that no release has."""
+    return MIGRATION_STATES.get(code, "Unknown")
+
+
+def format_ranges(features: Mapping[str, tuple[int, int]]) -> str:
+    """Of metadata.version what a node supports: the range that decides most."""
+    found = features.get("metadata.version")
+    return f"{found[0]}-{found[1]}" if found else "-"
+
+
+def ranges_shape(features: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
+    """Of all features what a node supports, for documents."""
+    return {name: {"min": low, "max": high} for name, (low, high) in sorted(features.items())}
+
+
+def show_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table; where it does not fit the terminal each row has lines of its own, with the heads in front."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head in heads:
+        table.add_column(head, no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    if natural_width(console, table) <= console.width:
+        console.print(table)
+        return
+    for first, *others in rows:
+        console.print(Text(first, "bold"), overflow="fold")
+        for head, cell in zip(heads[1:], others, strict=True):
+            console.print(Text(f"  {head.lower()} {cell}"), overflow="fold")

@@ -1,0 +1,1 @@
+"""HTML pages: a resource and its roll, a cluster, a fleet."""

@@ -1,0 +1,349 @@
+"""The roll on the page of a report: each node's phases on one time axis, and what every partition had of them.
+
+Pure. Called by `report_page.py`. A number stands beside whatever is drawn, and the record of the metadata log that says
+so; what is not known is said to be unknown, and why. Colours are never alone: each phase has a pattern of its own.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from html import escape
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.pages.html_parts import day_and_time, lasting, table, text, time_in_log
+from kafkafeatures.cli.pages.roll_rows import Point, Row, restarts_of, rows_of, window_begins
+from kafkafeatures.cli.shell.values import duration
+from kraftlog.rolls import RollHistory
+from kraftlog.strips import Stretch, Strip
+
+Shape = Mapping[str, Any]
+Piece = tuple[str, datetime, datetime]
+"""Of a track: its style, begin and end."""
+
+MAX_STRIPS = 50
+MAX_ROWS = 2000
+"""The latest; nobody looks at more."""
+MAX_PIECES = 500
+"""Of a strip, the latest: no screen has more of them side by side."""
+
+STYLE_OF_ROLLS = """
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .6rem; padding: 0;
+  list-style: none; }
+.facts li { background: var(--box); border-radius: .4rem; padding: .5rem .9rem; }
+.facts strong { display: block; font-size: 1.25rem; line-height: 1.3; }
+.drawn th, .drawn td { padding-bottom: .35rem; vertical-align: middle; white-space: nowrap; }
+.drawn td:nth-child(2) { width: 100%; min-width: 16rem; }
+.track { background: var(--box); height: 1.1rem; position: relative; overflow: hidden; }
+.track span, .key span { position: absolute; bottom: 0; height: 100%; min-width: 2px; box-sizing: border-box; }
+.axis { position: relative; height: 1.3rem; font-weight: normal; color: var(--muted); font-size: .85rem; }
+.axis span { position: absolute; transform: translateX(-50%); }
+.axis span:first-child { transform: none; } .axis span:last-child { transform: translateX(-100%); }
+.keys { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; margin: .6rem 0; list-style: none;
+  font-size: .9rem; } .key { display: flex; align-items: center; gap: .4rem; }
+.key i { position: relative; width: 1.8rem; height: 1.1rem; background: var(--box); display: inline-block; }
+.key i span { left: 0; width: 100%; }
+.stopping { background: repeating-linear-gradient(135deg, var(--bar) 0 3px, transparent 3px 6px); }
+.down { background: var(--bar); }
+.fenced { background: repeating-linear-gradient(90deg, var(--bar) 0 2px, transparent 2px 5px); }
+.track .catching, .key .catching { background: var(--wait); height: 60%; }
+.track .watched, .key .watched { background: var(--good); height: 25%; }
+.unclear { border: 2px dashed var(--muted); }
+.track .fewer, .key .fewer { background: var(--wait); height: 50%; }
+.below { background: repeating-linear-gradient(135deg, var(--bad) 0 5px, var(--box) 5px 7px); }
+.leaderless { background: var(--bad); }
+.at { display: block; color: var(--muted); font-size: .8rem; font-weight: normal; }
+summary { cursor: pointer; margin: .6rem 0; }
+@media (max-width: 44rem) {
+  .drawn thead { position: static; width: auto; height: auto; overflow: visible; clip-path: none; }
+  .drawn thead th:not(:nth-child(2)), .axis span:nth-child(2) { display: none; }
+  .drawn td:nth-child(2) { width: auto; min-width: 0; } .drawn td:nth-child(2)::before { content: none; }
+  .drawn th, .drawn td { white-space: normal; }
+}
+@media print { * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+"""
+
+_PHASES = (
+    ("stopping", "stopping: leaders move away"),
+    ("down", "stopped, and started again"),
+    ("fenced", "runs, and is fenced: recovers its log, loads the metadata"),
+    ("catching", "unfenced, replicas catch up"),
+    ("watched", "in sync, to stay so"),
+    ("unclear", "phases not known"),
+)
+_STATES = (
+    ("fewer", "a replica is not in sync"),
+    ("below", "below min.insync.replicas: acks=all is refused"),
+    ("leaderless", "without a leader: unavailable"),
+)
+
+
+class Axis(Struct, frozen=True):
+    """The time that is drawn."""
+
+    begin: datetime
+    end: datetime
+
+    def at(self, moment: datetime) -> float:
+        """Percent from the left."""
+        whole = max((self.end - self.begin).total_seconds(), 0.001)
+        return min(max(100 * (moment - self.begin).total_seconds() / whole, 0.0), 100.0)
+
+    def track(self, pieces: Iterable[Piece]) -> str:
+        """All of it, with these on it."""
+        return f'<div class="track">{"".join(map(self._span, pieces))}</div>'
+
+    def _span(self, piece: Piece) -> str:
+        style, begin, end = piece
+        left = self.at(begin)
+        return f'<span class="{style}" style="left:{left:.2f}%;width:{self.at(end) - left:.2f}%"></span>'
+
+    @property
+    def ticks(self) -> str:
+        """Begin, middle and end."""
+        middle = self.begin + (self.end - self.begin) / 2
+        shown = ((one, self.at(one)) for one in (self.begin, middle, self.end))
+        return "".join(f'<span style="left:{left:.0f}%">{_clock(one)}</span>' for one, left in shown)
+
+
+def roll(resource: KubeResource, events: Sequence[Shape], now: datetime, log: RollHistory | str) -> str:
+    """The section; empty where there is nothing to tell. `log`: what was read, or why it was not."""
+    status = resource.status
+    rollout, workloads = status.get("rollout") or {}, status.get("workloads") or ()
+    known = log if isinstance(log, RollHistory) else None
+    since, stable_for = window_begins(status, now), _stable_for(resource)
+    rows = rows_of(restarts_of(status, events), known, stable_for, since, now)
+    if not (rollout or workloads or rows or (known and known.affected)):
+        return ""
+    parts = ["<h2>Roll</h2>"]
+    if rollout:
+        done, total = rollout.get("done", 0), rollout.get("total", 0)
+        waits = f"; {rollout['waitingFor']}" if rollout.get("waitingFor") else ""
+        parts.append(f"<p>{text(f'{done} of {total} nodes are current{waits}')}</p>")
+    if known is not None:
+        parts.append(_facts(rows, known, now))
+    if workloads:
+        names = ("name", "updateRevision", "updated", "total")
+        told = [tuple(text(one.get(name, "?")) for name in names) for one in workloads]
+        parts.append(table("StatefulSets", ("Name", "Update revision", "Pods at it", "All pods"), told))
+    axis = _axis(rows, known, now)
+    if rows:
+        parts += _timeline(rows, axis, known, now)
+    parts.append(_source(known, since) if known is not None else _not_read(str(log)))
+    if known is not None:
+        parts.append(_partitions(known, axis))
+    return "\n".join(parts)
+
+
+def _stable_for(resource: KubeResource) -> timedelta:
+    written = str((resource.spec.get("rollout") or {}).get("stableFor", "30s"))
+    try:
+        return timedelta(seconds=duration(written))
+    except (ValueError, ArgumentTypeError):
+        return timedelta(seconds=30)
+
+
+def _axis(rows: Iterable[Row], log: RollHistory | None, now: datetime) -> Axis:
+    moments = [point.at for row in rows for point in row.points if point is not None]
+    if not all(row.is_over for row in rows):
+        moments.append(now)
+    for strip in log.strips if log is not None else ():
+        moments += [time_in_log(ms) for one in strip.stretches for ms in (one.begin_ms, one.end_ms)]
+    return Axis(min(moments, default=now), max(moments, default=now))
+
+
+def _facts(rows: Sequence[Row], log: RollHistory, now: datetime) -> str:
+    """What people ask first."""
+    restarts = sum(row.is_restart for row in rows)
+    ends = [row.last if row.is_over else now for row in rows]
+    took = lasting((max(ends) - min(row.begin for row in rows)).total_seconds()) if rows else "-"
+    below = str(log.below_minimum) if log.minimum_known else f"at least {log.below_minimum}"
+    longest = max((strip.under_replicated_ms for strip in log.strips), default=0)
+    facts = (
+        (str(restarts), f"restart{'' if restarts == 1 else 's'}"),
+        (took, "from the first to the last"),
+        (str(_most_at_once(rows, now)), "most nodes away at once"),
+        (f"{log.without_leader} of {log.partitions}", "partitions without a leader"),
+        (f"{below} of {log.partitions}", "partitions below min.insync.replicas"),
+        (lasting(longest / 1000), "most time that a partition lacked a replica"),
+    )
+    return (
+        '<ul class="facts">'
+        + "".join(f"<li><strong>{escape(one)}</strong>{escape(what)}</li>" for one, what in facts)
+        + "</ul>"
+    )
+
+
+def _most_at_once(rows: Iterable[Row], now: datetime) -> int:
+    """From when a node was told to stop until it was in sync."""
+    changes = []
+    for row in rows:
+        back = row.in_sync.at if row.in_sync is not None else row.last if row.is_over else now
+        changes += [(row.begin, 1), (back, -1)]
+    away = most = 0
+    for _, change in sorted(changes):
+        away += change
+        most = max(most, away)
+    return most
+
+
+# --- nodes ---
+
+
+def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: datetime) -> list[str]:
+    drawn = rows[-MAX_ROWS:]
+    more = f"; the {len(rows) - len(drawn)} earlier ones are not shown" if len(drawn) < len(rows) else ""
+    words = "as the metadata log and the operator tell it" if log is not None else "as far as Events tell of it"
+    window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
+    caption = f"Timeline of {_many(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{more}"
+    phases = [_pieces(row, now) for row in drawn]
+    pictures = [(_name(row), axis.track(one), text(_took(row, now))) for row, one in zip(drawn, phases, strict=True)]
+    used = {style for one in phases for style, _, _ in one}
+    times = [(text(row.node), *map(_cell, row.points), text(_took(row, now))) for row in drawn]
+    head = ("Node", "Stop", "Down", "Start", "Unfenced", "In sync", "Stable", "Took")
+    details = table("When, and the offset of the record that says so; without one the operator says so", head, times)
+    return [
+        _with_axis(table(caption, ("Node", "When", "Took"), pictures, "drawn"), axis),
+        _keys((style, words) for style, words in _PHASES if style in used),
+        f"<details><summary>Times of each phase</summary>\n{details}\n</details>",
+    ]
+
+
+def _name(row: Row) -> str:
+    who = row.pod or ("by hand" if row.pod == "" else "")
+    what = who if row.is_restart else "not restarted"
+    return f'{text(row.node)}<span class="at">{text(what)}</span>'
+
+
+def _pieces(row: Row, now: datetime) -> list[Piece]:
+    """What is drawn, in order: from each moment that is known to the next one."""
+    gone = ("stopping" if row.down is not None else "down", "down", "fenced")
+    if row.start is None and row.unfenced is not None:
+        gone = ("fenced",) * 3  # it may have run all the time
+    elif row.start is None and (row.down is None or row.in_sync is not None):
+        gone = ("unclear",) * 3
+    styles = (*gone, "catching", "watched")
+    known = [(at, one) for at, one in enumerate(row.points) if one is not None]
+    found = []
+    for (at, one), (_, after) in pairwise(known):
+        found.append((styles[at], one.at, max(after.at, one.at)))
+    last, point = known[-1]
+    if not row.is_over:
+        found.append((styles[last], point.at, max(now, point.at)))
+    return found or [("unclear", point.at, point.at)]
+
+
+def _took(row: Row, now: datetime) -> str:
+    if not row.is_over:
+        return f"{lasting((now - row.begin).total_seconds())} so far"
+    return lasting((row.last - row.begin).total_seconds()) if row.stop is not None and row.stable is not None else "?"
+
+
+def _cell(point: Point | None) -> str:
+    if point is None:
+        return "-"
+    at = f"{'by ' * point.is_latest}{_clock(point.at)}"
+    return f'{at}<span class="at">{text(point.by if point.offset is None else f"offset {point.offset}")}</span>'
+
+
+# --- partitions ---
+
+
+def _partitions(log: RollHistory, axis: Axis) -> str:
+    if not log.affected:
+        return f"<p>All {_many(log.partitions, 'partition')} had all replicas in sync all the time.</p>"
+    strips = [_drawn(strip) for strip in log.strips]
+    rows = [
+        (
+            f'{text(strip.topic)}-{strip.partition}<span class="at">{strip.fewest} of {strip.replicas} in sync</span>',
+            axis.track((_look(one), time_in_log(one.begin_ms), time_in_log(one.end_ms)) for one in strip.stretches),
+            _for(strip.without_leader_ms),
+            _for(strip.below_minimum_ms) if log.minimum_known or strip.below_minimum_ms else "?",
+            _for(strip.under_replicated_ms) + ('<span class="at">still</span>' if strip.lasts else ""),
+        )
+        for strip in strips
+    ]
+    head = ("Partition, at its worst", "When", "Without leader", "Below minimum", "Lacked a replica")
+    well = log.partitions - log.affected
+    caption = f"Availability of {_many(log.affected, 'partition')} that lacked a replica, the worst first"
+    rest = log.affected - len(log.strips)
+    said = [f"{rest} more of them had it no worse than the last one here."] if rest else []
+    if well > 0:
+        said.append(f"The other {_many(well, 'partition')} had all replicas in sync all the time.")
+    if not log.minimum_known:
+        said.append("min.insync.replicas is not known of every topic: the brokers that have it did not tell.")
+    if any(strip.is_cut for strip in strips):
+        said.append("Where there was too much to draw, the earlier part of a strip is left out; the times are whole.")
+    used = {_look(one) for strip in strips for one in strip.stretches}
+    return "\n".join(
+        (
+            _with_axis(table(caption, head, rows, "drawn"), axis),
+            _keys((style, words) for style, words in _STATES if style in used),
+            f"<p>{escape(' '.join(said))}</p>" if said else "",
+        )
+    )
+
+
+def _drawn(strip: Strip) -> Strip:
+    if len(strip.stretches) <= MAX_PIECES:
+        return strip
+    return replace(strip, stretches=strip.stretches[-MAX_PIECES:], is_cut=True)
+
+
+def _look(one: Stretch) -> str:
+    if not one.has_leader:
+        return "leaderless"
+    return "below" if one.below_minimum else "fewer"
+
+
+def _for(ms: int) -> str:
+    return lasting(ms / 1000) if ms else "-"
+
+
+# --- where it is from ---
+
+
+def _source(log: RollHistory, since: datetime) -> str:
+    known = log.known_from
+    begins = f"from {day_and_time(time_in_log(known.at_ms))} on (a snapshot at offset {known.offset})" if known else ""
+    late = known is not None and time_in_log(known.at_ms) > since
+    gap = " What happened before that is no longer in the log and is missing here." if late else ""
+    ends = f"up to offset {log.end.offset} ({day_and_time(time_in_log(log.end.at_ms))})"
+    words = f"Source: the metadata log {begins or 'from its beginning'} {ends}; the times are the controllers'.{gap}"
+    return f'<p class="muted">{text(words)}</p>'
+
+
+def _not_read(why: str) -> str:
+    return (
+        '<p class="box"><strong class="wait">The phases of each restart and the availability of partitions are not '
+        f"shown</strong><br>They come from the metadata log of the cluster. {text(why)}</p>"
+    )
+
+
+# --- parts ---
+
+
+def _keys(keys: Iterable[tuple[str, str]]) -> str:
+    shown = "".join(
+        f'<li class="key"><i><span class="{style}"></span></i>{escape(words)}</li>' for style, words in keys
+    )
+    return f'<ul class="keys">{shown}</ul>'
+
+
+def _with_axis(drawn: str, axis: Axis) -> str:
+    """The second head of a table becomes its time axis; its word stays for those who hear the page."""
+    return drawn.replace('<th scope="col">When</th>', f'<th scope="col">When<div class="axis">{axis.ticks}</div></th>')
+
+
+def _clock(moment: datetime) -> str:
+    return moment.strftime("%H:%M:%S")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

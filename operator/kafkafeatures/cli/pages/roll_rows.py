@@ -1,0 +1,246 @@
+"""Restarts of nodes, each with its phases: what the metadata log says of it, and what the operator did and saw.
+
+Pure. The log has the times of controllers, to the record; of controllers' own restarts it has only that a new process
+registered. The status and the Events have when the operator evicted a pod, and when it had seen the node stable. Called
+by `roll_page.py`. What neither says is None.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.pages.html_parts import time_in_log, time_of
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kraftlog.rolls import Absence, RollHistory
+from kraftlog.strips import Moment
+
+Shape = Mapping[str, Any]
+
+CLOCKS = timedelta(seconds=60)
+"""So far the clocks of the operator and of the controllers may be apart, and an eviction and what follows it."""
+
+DAY, BEFORE = timedelta(days=1), timedelta(seconds=10)
+
+_BEGUN = re.compile(r"^(?:restarting )(?P<title>.+): pod (?P<pod>\S+) is evicted$|^restart (?P<by_hand>.+)$")
+_ENDED = re.compile(r"^(?P<title>.+?)(?: \((?P<pod>\S+)\))?(?::.*)?$")
+
+
+class Restart(Struct, frozen=True):
+    """One restart by the operator. `back`: when it was seen to be in sync again; `ended`: when it had stayed so."""
+
+    node: str
+    pod: str
+    began: datetime | None
+    back: datetime | None = None
+    ended: datetime | None = None
+    is_in_flight: bool = False
+
+
+class Point(Struct, frozen=True):
+    """When something was so. `offset`: of the record that says it; None: no record says it alone, but `by` does."""
+
+    at: datetime
+    offset: int | None = None
+    by: str = "operator"
+    is_latest: bool = False  # at that time or before it: a snapshot does not say
+
+
+class Row(Struct, frozen=True):
+    """One time that a node was away. `pod` None: nobody evicted one, as far as is known.
+
+    stop: it was told to, or was fenced. down: it was fenced, or its process registered next. start: a new process
+    registered. stable: in sync for `rollout.stableFor`. is_restart: else the same process came back, or none yet.
+    is_over: nobody waits for it, also where not all is known of how it came back.
+    """
+
+    node: str
+    pod: str | None
+    stop: Point | None = None
+    down: Point | None = None
+    start: Point | None = None
+    unfenced: Point | None = None
+    in_sync: Point | None = None
+    stable: Point | None = None
+    is_restart: bool = True
+    is_over: bool = True
+
+    @property
+    def points(self) -> tuple[Point | None, ...]:
+        """In the order in which they happen."""
+        return self.stop, self.down, self.start, self.unfenced, self.in_sync, self.stable
+
+    @property
+    def begin(self) -> datetime:
+        """The first that is known."""
+        return min(one.at for one in self.points if one is not None)
+
+    @property
+    def last(self) -> datetime:
+        """The last that is known."""
+        return max(one.at for one in self.points if one is not None)
+
+
+# --- what the operator says ---
+
+
+def restarts_of(status: Shape, events: Iterable[Shape]) -> tuple[Restart, ...]:
+    """Of the rolls that Events still tell of, in the order in which they began; those in flight from the status."""
+    found: list[Restart] = []
+    for event in events:
+        note, at = str(event.get("note", "")), time_of(event.get("at"))
+        if event.get("reason") in ("RestartingNode", "RestartRequested"):
+            begun = _BEGUN.match(note)
+            if begun:
+                found.append(Restart(begun["title"] or begun["by_hand"], begun["pod"] or "", at))
+        elif event.get("reason") == "NodeRestarted":
+            _end(found, note, at)
+    for intent in status.get("intents") or ():
+        if intent.get("kind") == RestartNode.kind:
+            _in_flight(found, intent)
+    return tuple(found)
+
+
+def _end(found: list[Restart], note: str, at: datetime | None) -> None:
+    ended = _ENDED.match(note)
+    node, pod = (ended["title"], ended["pod"] or "") if ended else (note, "")
+    index = _without_end(found, node)
+    if index is None:
+        found.append(Restart(node, pod, None, ended=at))  # how it began is forgotten by now
+    else:
+        found[index] = replace(found[index], ended=at)
+
+
+def _in_flight(found: list[Restart], intent: Shape) -> None:
+    """The status has its moments to the point; of an Event it is known when it was told."""
+    node, pod = str(intent.get("title", "?")), str(intent.get("target", ""))
+    at, back = time_of(intent.get("at")), time_of(intent.get("stableSince"))
+    now = Restart(node, "" if pod == node else pod, at, back, is_in_flight=True)
+    index = _without_end(found, node)
+    if index is None:
+        found.append(now)
+    else:
+        found[index] = now
+
+
+def _without_end(found: Sequence[Restart], node: str) -> int | None:
+    """Where the last restart of this node is that has no end yet."""
+    return next((at for at in reversed(range(len(found))) if found[at].node == node and found[at].ended is None), None)
+
+
+# --- together with the log ---
+
+
+def window_begins(status: Shape, now: datetime) -> datetime:
+    """From when on it is told of: a little before the last roll began; without one the last day."""
+    began = time_of((status.get("rollout") or {}).get("startedAt"))
+    return now - DAY if began is None else began - BEFORE
+
+
+def rows_of(
+    restarts: Sequence[Restart], log: RollHistory | None, stable_for: timedelta, since: datetime, now: datetime
+) -> list[Row]:
+    """Every restart once, in the order in which they began. `log` None: it was not read. What ended before `since`,
+    the log does not tell of any more.
+    """
+    absences = log.absences if log is not None else ()
+    of_absences: dict[Absence, list[Restart]] = {one: [] for one in absences}
+    rows = []
+    for one in restarts:
+        near = {absence: apart for absence in absences if (apart := _apart(one, absence, now)) is not None}
+        found = min(near, key=lambda absence: near[absence], default=None)
+        if found is not None:
+            of_absences[found].append(one)
+        elif log is None or one.ended is None or one.ended >= since:
+            rows.append(_row_of_operator(one, now))
+    if log is not None:
+        begins = _begins(absences)
+        rows += [_row(absence, several, log, stable_for, begins) for absence, several in of_absences.items()]
+    return sorted(rows, key=lambda one: (one.begin, one.node))
+
+
+def _apart(restart: Restart, absence: Absence, now: datetime) -> timedelta | None:
+    """How far a restart and a time that the node was away are apart: what follows an eviction, follows it at once.
+
+    None: they cannot be the same. A pod may be evicted again before its node is back: then it is in the midst of it.
+    """
+    role, _, number = restart.node.rpartition(" ")
+    if number != str(absence.node_id) or (role != absence.role and "node" not in (role, absence.role)):
+        return None
+    back = absence.in_sync or (absence.registered if absence.role == "controller" else None)
+    first, last = time_in_log(absence.first.at_ms), time_in_log(back.at_ms) if back is not None else now
+    began = restart.began or restart.back or restart.ended or now
+    if began > last:
+        return 2 * (began - last) if began - last <= CLOCKS else None
+    return max(first - began, timedelta(0)) if first <= (restart.ended or now) + CLOCKS else None
+
+
+def _begins(absences: Iterable[Absence]) -> dict[int, list[datetime]]:
+    """When each node was away, in order."""
+    found: defaultdict[int, list[datetime]] = defaultdict(list)
+    for one in absences:
+        found[one.node_id].append(time_in_log(one.first.at_ms))
+    return {node: sorted(moments) for node, moments in found.items()}
+
+
+def _row(
+    absence: Absence,
+    restarts: Sequence[Restart],
+    log: RollHistory,
+    stable_for: timedelta,
+    begins: Mapping[int, Sequence[datetime]],
+) -> Row:
+    stopping, fenced, registered, unfenced, in_sync = (_point(one, log) for one in absence.moments)
+    is_controller, stop = absence.role == "controller", stopping or fenced
+    last = restarts[-1] if restarts else None
+    in_flight = any(one.is_in_flight for one in restarts)
+    began = min((one.began for one in restarts if one.began is not None), default=None)
+    if began is not None and stop is None:
+        stop = Point(began)
+    if is_controller and last is not None and registered is not None:
+        caught_up = last.back or (last.ended - stable_for if last.ended is not None else None)
+        in_sync = Point(max(caught_up, registered.at)) if caught_up is not None else None
+    stable = None
+    if in_sync is not None and last is not None and last.ended is not None:
+        stable = Point(max(last.ended, in_sync.at))
+    elif in_sync is not None and not in_flight:
+        stable = _stable(absence, in_sync.at + stable_for, log, begins[absence.node_id])
+    return Row(
+        f"{absence.role} {absence.node_id}",
+        None if last is None else last.pod,
+        stop,
+        fenced if stopping is not None else None,
+        registered,
+        unfenced,
+        in_sync,
+        stable,
+        is_restart=absence.registered is not None or last is not None,
+        is_over=not in_flight and (is_controller or in_sync is not None or absence.unregistered),
+    )
+
+
+def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequence[datetime]) -> Point | None:
+    """By the log, where that shows no other absence of the node for so long."""
+    later = bisect_right(begins, time_in_log(absence.first.at_ms))
+    went_again = later < len(begins) and begins[later] < until
+    return None if went_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")
+
+
+def _row_of_operator(one: Restart, now: datetime) -> Row:
+    """Of a restart that the log does not tell of."""
+    points = [Point(at) if at is not None else None for at in (one.began, one.back, one.ended)]
+    stop = points[0] if any(points) else Point(now, is_latest=True)
+    return Row(one.node, one.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not one.is_in_flight)
+
+
+def _point(moment: Moment | None, log: RollHistory) -> Point | None:
+    if moment is None:
+        return None
+    return Point(time_in_log(moment.at_ms), moment.offset, is_latest=moment == log.known_from)

@@ -1,0 +1,1 @@
+"""`kafkafeatures pipeline`: tables over the metadata logs of many clusters."""

@@ -1,0 +1,209 @@
+"""`kafkafeatures pipeline`: metadata logs of many clusters to tables, as a configuration file says, and what they say.
+
+It reads copies of what nodes keep and changes nothing there. What is new is read, on Spark or on one core, and the
+tables change all at once; a run that was interrupted leaves them as they were. What it decides: how a run is told to
+people, to scripts (the exit code) and to a monitoring system (a file of metrics).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.cli.pipeline import export as pipeline_export
+from kafkafeatures.cli.pipeline import gate as pipeline_gate
+from kafkafeatures.cli.pipeline.export import missing
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import tell
+
+if TYPE_CHECKING:
+    from featurelog.config import Config
+    from featurelog.run import Engine, Summary
+
+_TOLD = 5  # seconds between lines of progress
+_SHOWN = 5  # problems of one kind
+_ANSWERS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {
+    "gate": pipeline_gate.gate,
+    "report": pipeline_gate.report,
+    "export": pipeline_export.export,
+}
+"""What is done with the tables of the last run."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to do, and the file that says with what."""
+    parser.add_argument(
+        "action",
+        choices=("run", *_ANSWERS),
+        help="run: read what is new in the inputs, and make the tables; gate: may clusters be taken to a release or a "
+        "level; report: the same as pages for people; export: the tables as Delta tables",
+    )
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the configuration (YAML)")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), help="lines for people, or an object (default: of gate json)"
+    )
+    pipeline_gate.add_arguments(parser)
+    pipeline_export.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """One run, or a question to its tables. Of a run: 0 when all of the inputs was read, 1 when some could not be."""
+    try:
+        from featurelog.config import ConfigError, read
+        from featurelog.disk import LockedError
+        from featurelog.java import JavaError
+        from featurelog.layout import InputsError
+        from featurelog.manifest import OutputError
+        from featurelog.parts import DamagedInputError, EngineError
+    except ModuleNotFoundError as error:
+        raise missing(error, "pipeline") from None
+    began = time.monotonic()
+    try:
+        config = read(arguments.config)
+        if arguments.action != "run":
+            return _ANSWERS[arguments.action](arguments, config)
+        summary, engine = _run(config)
+    except (ConfigError, InputsError, OutputError, LockedError, JavaError) as error:
+        raise CommandFailed(str(error), Exit.BLOCKED) from None
+    except (DamagedInputError, EngineError) as error:
+        raise CommandFailed(str(error), Exit.FAILED) from None
+    document = _document(config, summary, engine, time.monotonic() - began)
+    if config.metrics is not None:
+        _write_metrics(config.metrics, document)
+    print(json.dumps(document) if arguments.output == "json" else _line(document))
+    for kind in ("problems", "doubts"):
+        for text in document[kind][:_SHOWN]:
+            tell(f"pipeline: {text}")
+        if len(document[kind]) > _SHOWN:
+            tell(f"pipeline: and {len(document[kind]) - _SHOWN} more {kind}; -o json has all of them")
+    return Exit.FAILED if summary.problems else Exit.DONE
+
+
+def _run(config: Config) -> tuple[Summary, str]:
+    """The run, and who read."""
+    from featurelog.config import documents
+    from featurelog.run import OneCore, Run
+    from featurelog.tables import NO_DOCUMENTS, Documents, Judging, tables_of
+
+    given = list(documents(config.documents)) if config.documents else []
+    known = Documents.of(given) if config.documents else NO_DOCUMENTS
+    beside = hashlib.sha256(repr(given).encode()).hexdigest() if config.documents else ""
+    judging = Judging(at_ms=int(time.time() * 1000))
+    used = ["nothing new"]
+    with ExitStack() as stack:
+
+        def start() -> Engine:
+            used[0] = f"Spark on {config.spark.master}" if config.spark.enabled else "one core"
+            return _on_spark(config, stack) if config.spark.enabled else OneCore()
+
+        derive = partial(tables_of, documents=known, judging=judging)
+        return Run(config.settings, derive, start, progress=_progress(), beside=beside)(), used[0]
+
+
+def _on_spark(config: Config, stack: ExitStack) -> Engine:
+    from featurelog import java
+
+    java.check()  # before PySpark is imported, which takes longer and may be missing as well
+    try:
+        from featurelog.spark.engine import OnSpark
+        from featurelog.spark.session import session
+    except ModuleNotFoundError as error:
+        raise missing(error, "pipeline,spark", ", or set `spark.enabled: false` to read on one core") from None
+    if sys.stderr.isatty():
+        tell(f"pipeline: starting Spark on {config.spark.master}")
+    return OnSpark(stack.enter_context(session(config.spark.master, config.spark.conf)))
+
+
+def _progress() -> Callable[[int, int], None]:
+    """On a terminal a line now and then."""
+    told = [time.monotonic()]
+
+    def progress(done: int, total: int) -> None:
+        if sys.stderr.isatty() and time.monotonic() - told[0] > _TOLD:
+            told[0] = time.monotonic()
+            tell(f"pipeline: read {_size(done)} of {_size(total)}")
+
+    return progress
+
+
+def _document(config: Config, summary: Summary, engine: str, seconds: float) -> dict[str, Any]:
+    account = summary.account
+    return {
+        "output": str(config.settings.output),
+        "sequence": summary.sequence,
+        "engine": engine,
+        "seconds": round(seconds, 3),
+        "clusters": summary.clusters,
+        "files": summary.files,
+        "bytes": account.get("size", 0),
+        "records": {kind: _sum(account, kind, "records") for kind in ("decoded", "kept", "damaged")},
+        "damagedBytes": _sum(account, "damaged", "bytes"),
+        "problems": summary.problems,
+        "doubts": summary.doubts,
+    }
+
+
+def _sum(account: Mapping[str, Any], kind: str, what: str) -> int:
+    return sum(share[what] for share in account.get(kind, {}).values())
+
+
+def _line(document: Mapping[str, Any]) -> str:
+    clusters = f"{document['clusters']} cluster{'' if document['clusters'] == 1 else 's'}"
+    if not document["files"]:
+        return f"pipeline: nothing new in {clusters}; tables in {document['output']}"
+    records = document["records"]
+    damaged = f", {document['damagedBytes']} bytes damaged" if document["damagedBytes"] else ""
+    return (
+        f"pipeline: {clusters}, {document['files']} files with new records, {_size(document['bytes'])}: "
+        f"{records['decoded']} decoded, {records['kept']} kept as bytes, {records['damaged']} damaged{damaged}; "
+        f"{document['seconds']:.1f} s, {document['engine']}; tables in {document['output']}"
+    )
+
+
+def _size(size: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _write_metrics(path: Path, document: Mapping[str, Any]) -> None:
+    from featurelog.disk import Disk
+
+    try:
+        Disk().write(path, "".join(_metrics(document)).encode())
+    except OSError as error:
+        raise CommandFailed(
+            f"{path}: {error.strerror}; the tables are written, the metrics are not", Exit.FAILED
+        ) from None
+
+
+def _metrics(document: Mapping[str, Any]) -> Iterator[str]:
+    """In the text format that a node exporter's textfile collector reads."""
+    values: dict[str, tuple[str, Mapping[str, float]]] = {
+        "last_run_timestamp_seconds": ("when the last run ended", {"": int(time.time())}),
+        "last_run_duration_seconds": ("how long it took", {"": document["seconds"]}),
+        "clusters": ("clusters in the tables", {"": document["clusters"]}),
+        "files_read": ("files with something new in the last run", {"": document["files"]}),
+        "bytes_read": ("bytes of them that were read", {"": document["bytes"]}),
+        "records_read": (
+            "records of them, by what became of them",
+            {f'{{status="{kind}"}}': count for kind, count in document["records"].items()},
+        ),
+        "damaged_bytes": ("bytes of them that are no record", {"": document["damagedBytes"]}),
+        "unread_files": ("files that could not be read", {"": len(document["problems"])}),
+        "doubtful_clusters": ("doubts about which cluster a folder holds", {"": len(document["doubts"])}),
+    }
+    for name, (text, samples) in values.items():
+        yield f"# HELP kafkafeatures_pipeline_{name} {text}\n# TYPE kafkafeatures_pipeline_{name} gauge\n"
+        for labels, value in samples.items():
+            yield f"kafkafeatures_pipeline_{name}{labels} {value}\n"

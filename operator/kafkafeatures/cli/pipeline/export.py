@@ -1,0 +1,60 @@
+"""`kafkafeatures pipeline export`: the tables that the last run left as Delta tables, in a folder or an object store.
+
+Called by `cli/pipeline/command.py`. No run may change the tables meanwhile: both hold the same lock. What is written
+again, and what is never overwritten, is decided by `featurelog.export`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kafkafeatures.cli.pipeline.gate import tables_of
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import print_document
+
+if TYPE_CHECKING:
+    from featurelog.config import Config
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to."""
+    parser.add_argument("--to", metavar="PLACE", help="of export: a folder, or s3://bucket/prefix")
+
+
+def export(arguments: argparse.Namespace, config: Config) -> int:
+    """Exit code 0: every table is there as the last run left it."""
+    try:
+        from featurelog import export as delta
+    except ModuleNotFoundError as error:
+        raise missing(error, "pipeline,export") from None
+    from featurelog.disk import Disk
+
+    if not arguments.to:
+        raise CommandFailed("export: --to PLACE is required: a folder, or s3://bucket/prefix", Exit.USAGE)
+    output = config.settings.output
+    tables_of(config)  # before a lock is left where nothing is
+    try:
+        with Disk().locked(output / ".lock"):
+            tables, _ = tables_of(config)
+            done = list(delta.export(tables, arguments.to))
+    except delta.ExportError as error:
+        raise CommandFailed(str(error), Exit.FAILED) from None
+    except OSError as error:
+        raise CommandFailed(f"{error.filename or output}: {error.strerror}; check the rights", Exit.FAILED) from None
+    if arguments.output == "json":
+        shown = [{"table": one.table, "rows": one.rows, "version": one.version, "written": one.is_new} for one in done]
+        print_document({"to": arguments.to, "sequence": tables.sequence, "tables": shown}, "json")
+    else:
+        new = sum(one.is_new for one in done)
+        print(
+            f"pipeline: {len(done)} Delta tables in {arguments.to}, as run {tables.sequence} left them: "
+            f"{new} written, {len(done) - new} were the same"
+        )
+    return Exit.DONE
+
+
+def missing(error: ModuleNotFoundError, extras: str, more: str = "") -> CommandFailed:
+    """What is not installed, and how to install it."""
+    what = f"{error.name} is not installed: pip install 'kafka-features-operator[{extras}]'{more}"
+    return CommandFailed(what, Exit.BLOCKED)

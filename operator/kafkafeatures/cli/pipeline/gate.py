@@ -1,0 +1,189 @@
+"""`kafkafeatures pipeline gate` and `pipeline report`: what the tables say of a release or a level, for CI and people.
+
+Called by `cli/pipeline/command.py`. Both read the tables that the last run left and nothing else; neither changes
+anything. The gate's verdicts are `featurelog.gate`'s. An answer is given also where the fleet is not ready: the exit
+code says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import print_document, tell
+
+if TYPE_CHECKING:
+    from featurelog.config import Config
+    from featurelog.gate import ClusterName, Gate, Target
+    from featurelog.ledger import Ledger
+    from featurelog.manifest import Manifest
+
+Row = dict[str, Any]
+
+_READINESS = "upgrade_readiness"
+_PAGES = ("node_registrations", "feature_timeline", "migration_timeline", "rolls", "drift", "data_quality")
+"""What pages show beside it."""
+_NOT_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
+FLEET_PAGE = "fleet.html"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `gate` and `report` are asked about."""
+    wanted = parser.add_mutually_exclusive_group()
+    wanted.add_argument("--release", metavar="X", help="of gate and report: a release of Kafka, such as 4.2")
+    wanted.add_argument(
+        "--feature", metavar="NAME=LEVEL", help="of gate and report: a level, such as metadata.version=4.2-IV1"
+    )
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="of gate and report: one cluster only, by its folder or its id"
+    )
+    parser.add_argument("--html", type=Path, metavar="DIR", help="of report: the folder for its pages")
+
+
+def gate(arguments: argparse.Namespace, config: Config) -> int:
+    """Exit code 0: ready, 4: blocked, 5: unknown."""
+    tables, names = _fleet(config)
+    target = _target(arguments)
+    found = _judged(target, _rows(tables, _READINESS), names, arguments.cluster)
+    if arguments.output == "text":
+        print("\n".join(_lines(found)))
+    else:
+        print_document(found.as_json(), "json")
+    return _exit(found)
+
+
+def report(arguments: argparse.Namespace, config: Config) -> int:
+    """Writes a page for the fleet and one for each cluster. Exit code 0 whatever they say."""
+    from kafkafeatures.cli.pages.cluster import cluster_page
+    from kafkafeatures.cli.pages.fleet import ClusterTables, fleet_page
+
+    if arguments.html is None:
+        raise CommandFailed("report: --html DIR is required: the folder for its pages", Exit.USAGE)
+    tables, names = _fleet(config)
+    target, readiness = _target(arguments), _rows(tables, _READINESS)
+    found = _judged(target, readiness, names, arguments.cluster).as_json()
+    rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGES}})
+    clusters = [
+        (_file_of(number, one["cluster"]), ClusterTables(one, rows.get((one["cluster"], one["clusterId"]), {})))
+        for number, one in enumerate(found["clusters"], 1)
+    ]
+    folder: Path = arguments.html
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, cluster in clusters:
+            (folder / name).write_text(cluster_page(found, cluster), encoding="utf-8")
+        (folder / FLEET_PAGE).write_text(fleet_page(found, clusters), encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(
+            f"{error.filename or folder}: {error.strerror}; choose another folder", Exit.BLOCKED
+        ) from None
+    tell(f"wrote {folder / FLEET_PAGE} and pages of {len(clusters)} clusters beside it")
+    return Exit.DONE
+
+
+def _file_of(number: int, cluster: str) -> str:
+    """A name that is harmless on any system: whoever copied the logs chose that of the cluster."""
+    return f"cluster-{number:04}-{_NOT_SAFE.sub('-', cluster)[:60].strip('.-')}.html"
+
+
+def _target(arguments: argparse.Namespace) -> Target:
+    """What is asked about. Raises CommandFailed."""
+    from featurelog.gate import Target
+    from kafkafeatures.api.names import METADATA_VERSION
+    from kafkafeatures.core.facts.releases import metadata_version_named, releases
+
+    if arguments.release is not None:
+        if arguments.release not in releases():
+            known = f"{releases()[0]} to {releases()[-1]}"
+            raise CommandFailed(f"unknown release {arguments.release[:60]!r}; expected one of {known}", Exit.USAGE)
+        return Target("release", arguments.release)
+    if arguments.feature is None:
+        raise CommandFailed(f"{arguments.action}: --release X or --feature NAME=LEVEL is required", Exit.USAGE)
+    feature, _, level = arguments.feature.rpartition("=")
+    named = metadata_version_named(level) if feature == METADATA_VERSION else None
+    if named is None and not (feature and level.isascii() and level.isdecimal()):
+        text = f"invalid value {arguments.feature[:60]!r}; expected NAME=LEVEL, such as group.version=1"
+        raise CommandFailed(text, Exit.USAGE)
+    return Target("feature", f"{feature}={int(level) if named is None else named.level}")
+
+
+def tables_of(config: Config) -> tuple[Manifest, Ledger]:
+    """What the last run left. Raises CommandFailed where there is nothing, or nothing that can be read."""
+    from featurelog import manifest
+
+    try:
+        found = manifest.load(config.settings.output)
+    except manifest.OutputError as error:
+        raise CommandFailed(str(error), Exit.UNREACHABLE) from None
+    if not found[0].tables:
+        text = f"{config.settings.output}: there are no tables; `kafkafeatures pipeline run` makes them"
+        raise CommandFailed(text, Exit.UNREACHABLE)
+    return found
+
+
+def _fleet(config: Config) -> tuple[Manifest, set[ClusterName]]:
+    """The tables, and all clusters that the last run saw, also one of which nothing could be read."""
+    from featurelog.gate import ClusterName
+
+    found, ledger = tables_of(config)
+    folders: dict[str, set[str | None]] = {}
+    for node in ledger.nodes:
+        folders.setdefault(node.cluster, set()).add(node.cluster_id)
+    # A node that does not say its cluster's id is of the one that the others of its folder name, if it is one.
+    return found, {
+        ClusterName(folder, id_)
+        for folder, ids in folders.items()
+        for id_ in (ids - {None} if len(ids) == 2 and None in ids else ids)
+    }
+
+
+def _judged(target: Target, readiness: Sequence[Row], names: set[ClusterName], only: str | None) -> Gate:
+    from featurelog.gate import judge
+
+    gate = judge(target, readiness, names, at_ms=int(time.time() * 1000))
+    if only is None:
+        return gate
+    chosen = [one for one in gate.clusters if only in (one.name.cluster, one.name.cluster_id)]
+    if not chosen:
+        raise CommandFailed(
+            f"the tables have no cluster {only[:100]!r}; it may not have been read yet", Exit.UNREACHABLE
+        )
+    return replace(gate, clusters=tuple(chosen))
+
+
+def _rows(tables: Manifest, name: str) -> list[Row]:
+    from featurelog.tables import TABLES
+
+    rows: list[Row] = tables.read(name, TABLES[name].schema).to_pylist()
+    return rows
+
+
+def _by_cluster(tables: Mapping[str, Sequence[Row]]) -> Mapping[tuple[str, str | None], Mapping[str, list[Row]]]:
+    found: dict[tuple[str, str | None], dict[str, list[Row]]] = {}
+    for name, rows in tables.items():
+        for row in rows:
+            found.setdefault((row["cluster"], row["cluster_id"]), {}).setdefault(name, []).append(row)
+    return found
+
+
+def _lines(gate: Gate) -> Iterable[str]:
+    """For people: a line for each cluster, and what it is for."""
+    from kafkafeatures.cli.pages.fleet import summary
+    from kafkafeatures.core.words import printable
+
+    document = gate.as_json()
+    for one in document["clusters"]:
+        why = "; ".join(summary(one))
+        yield printable(f"{one['cluster']}: {one['verdict']}{f': {why}' if why else ''}")
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in document["counts"].items())
+    yield f"{gate.target.kind} {gate.target.name}: {document['verdict']} ({counts})"
+
+
+def _exit(gate: Gate) -> Exit:
+    return {"ready": Exit.DONE, "blocked": Exit.BLOCKED, "unknown": Exit.UNREACHABLE}[gate.verdict.value]

@@ -1,0 +1,129 @@
+"""The command line: finds the command, imports what it needs and nothing more, and words what went wrong.
+
+`describe` promises to start faster than a JVM, so modules of a command are imported when the command runs. Errors are
+one line on stderr; a traceback only with `--debug`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import NoReturn
+
+from kafkafeatures import __version__, interrupts
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import Patient, tell
+
+# command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
+COMMANDS = {
+    "describe": ("kafkafeatures.cli.cluster.describe", "show every feature on every node of a cluster"),
+    "plan": ("kafkafeatures.cli.document.plan", "show what apply would do, and its blockers; changes nothing"),
+    "apply": ("kafkafeatures.cli.document.apply", "bring a cluster to the levels of a document, and verify them"),
+    "init": ("kafkafeatures.cli.cluster.init", "print a document that matches a cluster, to adopt it"),
+    "unregister": ("kafkafeatures.cli.cluster.unregister", "unregister a broker or a controller that no longer exists"),
+    "log": (
+        "kafkafeatures.cli.log.command",
+        "show what the files of a metadata log say, record by record or as a whole, or check them; no cluster, no JVM",
+    ),
+    "pipeline": (
+        "kafkafeatures.cli.pipeline.command",
+        "make tables of the metadata logs of many clusters, on Spark if wanted",
+    ),
+    "status": ("kafkafeatures.cli.kube.status", "show a resource on Kubernetes: its condition, plan and blockers"),
+    "wait": (
+        "kafkafeatures.cli.kube.wait",
+        "wait until a resource on Kubernetes is ready, or a feature reaches a level",
+    ),
+    "approve": ("kafkafeatures.cli.kube.approve", "approve the waiting plan, and no other"),
+    "suspend": (
+        "kafkafeatures.cli.kube.suspend",
+        "suspend a resource: what was sent is finished, nothing else is started",
+    ),
+    "resume": ("kafkafeatures.cli.kube.resume", "resume a suspended resource"),
+    "report": ("kafkafeatures.cli.kube.report", "collect what an issue report needs about a resource; no secrets"),
+    "run": ("kafkafeatures.cli.kube.run", "run the operator on Kubernetes"),
+    "demo": ("kafkafeatures.cli.demo.command", "see a walkthrough on a simulated cluster; no Kafka, no network"),
+    "completion": ("kafkafeatures.cli.shell.completion", "print completions for bash, zsh or fish"),
+    "version": ("kafkafeatures.cli.shell.version", "show the version and the known Kafka releases"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    command = ""
+    """The one that was named: its help has the flags, also where this parser is that of all commands."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(Exit.USAGE, f"{self.prog}: {message}; see {f'{self.prog} {self.command}'.strip()} --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code; never raises for what a user can do wrong."""
+    sys.stdout, sys.stderr = Patient.wrapping(sys.stdout), Patient.wrapping(sys.stderr)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    parser = _parser(words)
+    try:
+        _check_command(parser, words)
+        parsed = parser.parse_args(words)
+    except SystemExit as done:  # argparse ends by itself for --help and for wrong flags
+        return int(done.code or 0)
+    if "run" not in parsed:
+        parser.print_help()
+        return Exit.USAGE
+    try:
+        code = interrupts.raising(lambda: int(parsed.run(parsed)))
+        sys.stdout.flush()
+    except CommandFailed as failed:
+        _say(str(failed))
+        return failed.code
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except Exception as error:
+        if parsed.debug:
+            raise
+        tell(f"kafkafeatures: internal error: {type(error).__name__}: {error}; run again with --debug and report it")
+        return Exit.FAILED
+    return code
+
+
+def _say(text: str) -> None:
+    print(f"kafkafeatures: {text}", file=sys.stderr)
+
+
+def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        from difflib import get_close_matches
+
+        similar = get_close_matches(words[0], COMMANDS, n=1)
+        meant = f" (did you mean {similar[0]!r}?)" if similar else ""
+        parser.error(f"unknown command {words[0][:60]!r}{meant}")
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    # argparse makes a formatter for each flag, just to check it; that imports `shutil` to ask for the terminal's width.
+    needs_width = not words or not {"-h", "--help"}.isdisjoint(words)
+    form = argparse.HelpFormatter if needs_width else partial(argparse.HelpFormatter, width=80)
+    parser = _Parser(
+        prog="kafkafeatures",
+        description="Finalized feature levels of Apache Kafka clusters: see them, plan them, raise them safely.",
+        allow_abbrev=False,
+        formatter_class=form,
+    )
+    parser.command = words[0] if words and words[0] in COMMANDS else ""
+    parser.add_argument("--version", action="version", version=f"kafkafeatures {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser, prog=parser.prog)
+    for name in words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS:
+        module, help_line = COMMANDS[name]
+        sub = subparsers.add_parser(
+            name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False, formatter_class=form
+        )
+        sub.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
+        if name in words:  # only the command in question is imported
+            command = importlib.import_module(module)
+            command.add_arguments(sub)
+            sub.set_defaults(run=command.run)
+    return parser

@@ -1,0 +1,166 @@
+"""Printing documents and opening a console: the same for every command, and the last place before a terminal.
+
+Whatever Kafka, the API server or a file said is only shown, never obeyed: `Patient` lets no character through to stdout
+and stderr that does not print, and `console` gives what it draws the same treatment before it adds colours of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.words import printable, printable_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.table import Table
+
+FORMATS = ("table", "json", "yaml")
+NEVER_WRAPPED = 100_000
+
+
+class Patient:
+    """A stream whose reader may leave (`| head`): what a command does, and how it ends, does not depend on that.
+
+    A stdout that takes no more (a full disk) ends the command in one line.
+    Of what is written only what prints goes through, unless it is `clean` already.
+    """
+
+    def __init__(self, stream: Any, *, clean: bool = False) -> None:
+        self._stream = stream
+        self._clean = clean
+
+    @classmethod
+    def wrapping(cls, stream: Any) -> Any:
+        """The stream, wrapped once; for a closed one (`>&-`) a sink."""
+        if isinstance(stream, cls):
+            return stream
+        return cls(stream if stream is not None else open(os.devnull, "w", encoding="utf-8"))
+
+    @property
+    def for_clean_text(self) -> Patient:
+        """The same stream, with everything going through."""
+        return Patient(self._stream, clean=True)
+
+    def write(self, text: str) -> int:
+        """As the stream's; silently discarded once the reader has left."""
+        try:
+            return int(self._stream.write(text if self._clean else printable_lines(text)))
+        except BrokenPipeError:
+            self._into_nothing()
+            return len(text)
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._into_nothing()
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: OSError) -> Exception:
+        if self._stream is not sys.__stdout__:
+            return error
+        self._into_nothing()
+        return CommandFailed(f"stdout: {error.strerror}; what was written is not complete", Exit.FAILED)
+
+    def _into_nothing(self) -> None:
+        # The file itself is replaced, so that what Python flushes at exit finds no broken pipe either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def add_output_flag(parser: argparse.ArgumentParser) -> None:
+    """`-o table|json|yaml`."""
+    parser.add_argument(
+        "-o", "--output", choices=FORMATS, default="table", help="table for people (default), or a document"
+    )
+
+
+def print_document(document: dict[str, Any] | list[Any], form: str, stream: TextIO | None = None) -> None:
+    """JSON or YAML on stdout, or where it is said, keys in the order of the document.
+
+    What does not print is escaped as the format has it: whoever reads the document gets it as it was.
+    """
+    stream = stream or sys.stdout
+    if form == "json":
+        lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
+        stream.write("\n".join(line if line.isprintable() else _escaped(line) for line in lines) + "\n")
+    else:
+        import yaml
+
+        plain = json.loads(json.dumps(document))  # names of enums as texts: the same document in both forms
+        fast = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # of libyaml, where PyYAML was built with it
+        text = yaml.dump(plain, Dumper=fast, sort_keys=False, allow_unicode=True)
+        if text != printable_lines(text):
+            text = yaml.dump(plain, Dumper=fast, sort_keys=False)
+        stream.write(text)
+
+
+def _escaped(line: str) -> str:
+    """JSON has such characters within texts only, where its own escapes may stand for them."""
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line)
+
+
+def tell(text: str) -> None:
+    """A line on stderr, and no more than one: how it goes on, or why it does not."""
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def paragraph(text: str, *, errors: bool = False) -> None:
+    """A sentence for people, with no word broken at the edge of the terminal."""
+    from rich.text import Text
+
+    console(errors=errors).print(Text(text), overflow="fold")
+
+
+def clean_stdout() -> Any:
+    """Stdout for a writer that has escape sequences of its own, and lets none of others through."""
+    return _clean(sys.stdout)
+
+
+def _clean(stream: Any) -> Any:
+    return stream.for_clean_text if isinstance(stream, Patient) else stream
+
+
+def console(*, errors: bool = False, width: int | None = None, plain: bool = False) -> Console:
+    """A console on stdout, or for `errors`: as wide as the terminal, without an end into a pipe.
+
+    `width`: as wide as this instead. `plain`: not even bold.
+    No colour where NO_COLOR or a pipe is. COLUMNS says how wide a pipe's reader is, for those who set it on purpose.
+    """
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class CleanConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else printable_lines(text), style, control)
+
+    stream = sys.stderr if errors else sys.stdout
+    if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
+        width = NEVER_WRAPPED
+    return CleanConsole(
+        file=_clean(stream), width=width, color_system=None if plain else "auto",
+        highlight=False, markup=False, emoji=False, soft_wrap=False,
+    )  # fmt: skip
+
+
+def least_width(console: Console, table: Table) -> int:
+    """Of the table with no word broken."""
+    return console.measure(table, options=console.options.update(max_width=100_000)).minimum
+
+
+def natural_width(console: Console, table: Table) -> int:
+    """Of the table with nothing cut off: asked about a terminal of its own width, rich answers what it would cut to."""
+    return console.measure(table, options=console.options.update(max_width=100_000)).maximum

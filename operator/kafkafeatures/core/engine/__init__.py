@@ -1,0 +1,1 @@
+"""What every kind of change shares: the plan and its stages, the gates, intents, and the one decision."""

@@ -1,0 +1,133 @@
+"""How far a status accounts for the metadata log, and what the log shows that it does not.
+
+Pure. Called by `reconcile/evaluate.py`. A status may be older than what happened: its operator was away, or it came out
+of a backup. So it keeps the end of the log up to which each move of a level is in it, `logPosition`; a move behind that
+which is none of its own steps voids what was approved or allowed before. And a log that ends before that position, or
+before what this process has read, is not the log that was read: it came out of a backup itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafkafeatures.api.names import ACCEPT_RESTORED_LOG
+from kafkafeatures.api.status import LogPosition, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.stages import LEVELS
+from kafkafeatures.core.engine.steps import InFlight, UpdateFeature, in_flight
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
+from kafkafeatures.core.facts.readings import Moves
+
+
+def position_of(seen: Observation) -> LogPosition | None:
+    """The end of the log that was read; None where it was not."""
+    source = seen.source
+    return None if source.kind is not SourceKind.METADATA_LOG else LogPosition(offset=source.offset, epoch=source.epoch)
+
+
+def sent_by(status: Status) -> tuple[InFlight, ...]:
+    """Changes of levels whose end is open."""
+    found = (one for intent in status.intents if isinstance(one := in_flight(intent), InFlight))
+    return tuple(one for one in found if isinstance(one.step, UpdateFeature))
+
+
+# --- a log that ends too soon ---
+
+
+def missing_in(seen: Observation, status: Status, read: LogPosition | None) -> LogPosition | None:
+    """What was read of this log, and is not in it; None where all is. `read`: by this process."""
+    now = position_of(seen)
+    if now is None:
+        return None
+    intended = (LogPosition(offset=one.offset, epoch=-1) for one in sent_by(status))
+    for one in (status.log_position, read, *intended):
+        if one is not None and (now.offset < one.offset or now.epoch < one.epoch):
+            return one
+    return None
+
+
+def acceptance_of(seen: Observation) -> str:
+    """What a person says who accepts the log as it is now."""
+    cluster = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else ""
+    return f"{cluster}@{seen.source.epoch}"
+
+
+def why_restored(seen: Observation, missing: LogPosition) -> str:
+    """Without what moves on: a status that says the same is not written again."""
+    accepted = acceptance_of(seen)
+    return (
+        f"the metadata log of this cluster no longer holds what was read of it up to offset {missing.offset}: Kafka "
+        "was restored from a backup, or formatted again, so the outcome of earlier changes is unknown, and nothing is "
+        "sent; "
+        f"check the finalized levels, then accept this log with the annotation {ACCEPT_RESTORED_LOG}: "
+        f'"{accepted}" (on the command line: --accept-restored-log {accepted})'
+    )
+
+
+# --- moves that are not remembered ---
+
+
+def moved_unremembered(
+    before: Status, after: Status, seen: Observation, earlier: Mapping[str, Moves]
+) -> Mapping[str, Moves]:
+    """By feature, the moves behind the position of the status that are not one step of its own.
+
+    `before`: as it was kept; `after`: with what was settled by now. `earlier`: moves from before this reading of the
+    log. What is still open is judged once it is settled.
+    """
+    past, position = seen.past_levels, before.log_position
+    if past is None or position is None:
+        return {}
+    sent, still_open = sent_by(before), {one.step.target for one in sent_by(after)}
+    found = {}
+    for feature in {*past.moves, *earlier} - still_open:
+        moves = sorted({*past.moves.get(feature, ()), *earlier.get(feature, ())})
+        since = tuple(one for one in moves if one[0] > position.offset)
+        own = [one.step.after for one in sent if isinstance(one.step, UpdateFeature) and one.step.feature == feature]
+        if since and [level for _, level in since] != own:
+            found[feature] = since
+    return found
+
+
+def void_after(before: Status, status: Status, consents: Iterable[str], moved: Mapping[str, Moves]) -> Status:
+    """The status once levels were moved by something that it does not remember.
+
+    The plan that has one of them is over, and so is its approval. Consents for them are used up: all while such a plan
+    stands; else one whose very change the log shows to have been made. `before`: as it was kept, `status`:
+    as of now.
+    """
+    plan = status.plan
+    planned = {name for stage in plan.stages if stage.kind == LEVELS for name in stage.target} if plan else set()
+    spent = {*status.spent_consents}
+    for consent in consents:
+        feature, _, levels = consent.partition(":")
+        if feature in planned & moved.keys() or _was_made(levels, moved.get(feature, ())):
+            spent.add(consent)
+    if planned & moved.keys():
+        counted = status.change_count > before.change_count
+        status = replace(status, plan=None, change_count=status.change_count + (0 if counted else 1))
+    return replace(status, spent_consents=tuple(sorted(spent)))
+
+
+def void_all(status: Status, consents: Iterable[str]) -> Status:
+    """The same where nobody knows what was moved."""
+    spent = {*status.spent_consents, *(one for one in consents if is_downgrade(one))}
+    return replace(
+        status,
+        plan=None,
+        change_count=status.change_count + 1,
+        spent_consents=tuple(sorted(spent)),
+        log_position=None,
+    )
+
+
+def is_downgrade(consent: str) -> bool:
+    """Whether a consent is to a downgrade: it names feature and levels."""
+    return ":" in consent
+
+
+def _was_made(levels: str, moves: Moves) -> bool:
+    """Whether a move of the log is from the one level to the other. From which the first one was, it does not say."""
+    start, _, target = levels.partition("->")
+    before = [start, *(str(level) for _, level in moves)]
+    return any(one == start and str(level) == target for one, (_, level) in zip(before, moves, strict=False))

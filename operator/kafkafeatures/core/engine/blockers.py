@@ -1,0 +1,130 @@
+"""What prevents a change, worded for one node and for three hundred alike.
+
+Pure. The checks of `core/levels/checks.py` yield one blocker per node, which is what programs read; people get
+`grouped`: one line for all nodes of which the same is true. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import Node
+from kafkafeatures.core.facts.readings import FailureKind
+
+Nodes = tuple[Node, ...]
+Wording = Callable[[Nodes], tuple[str, str]]
+"""Message and remedy for the nodes, of which there is at least one and which are all alike."""
+
+RUNS_SHOWN = 5
+"""Of ids in a line: "1, 3, 5, ... 299" where there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One thing that prevents a change, and what a person can do about it. `reason` where its kind has several.
+
+    `nodes`: those it is about, all alike; empty where it is about the cluster. `wanted`: the level that is required,
+    -1 for none. `why`: of what could not be read. `alike` and `wording` are for `grouped`: what a blocker must have in
+    common with another one, and how to speak of several nodes.
+    """
+
+    kind: BlockerKind
+    message: str
+    remedy: str = ""
+    feature: str = ""
+    wanted: int = -1
+    nodes: Nodes = ()
+    supported: VersionRange | None = None
+    reason: Reason | None = None
+    why: FailureKind | None = None
+    alike: Hashable = None
+    wording: Wording | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def node(self) -> Node | None:
+        """The one node it is about, if there is exactly one."""
+        return self.nodes[0] if len(self.nodes) == 1 else None
+
+
+def about_nodes(
+    kind: BlockerKind,
+    nodes: Nodes,
+    wording: Wording,
+    *,
+    feature: str = "",
+    wanted: int = -1,
+    supported: VersionRange | None = None,
+    why: FailureKind | None = None,
+    alike: Hashable = None,
+) -> Blocker:
+    """A blocker about nodes of the same roles and state. `alike`: what else tells it from others of its kind."""
+    message, remedy = wording(nodes)
+    key = (kind, nodes[0].roles, nodes[0].state, feature, wanted, supported, alike)
+    return Blocker(kind, message, remedy, feature, wanted, nodes, supported, why=why, alike=key, wording=wording)
+
+
+def grouped(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
+    """The same blockers, those that differ only in their node as one; each where the first of them stood."""
+    groups: dict[Hashable, list[Blocker]] = {}
+    for position, blocker in enumerate(blockers):
+        groups.setdefault(position if blocker.alike is None else blocker.alike, []).append(blocker)
+    return tuple(_as_one(group) for group in groups.values())
+
+
+def _as_one(group: list[Blocker]) -> Blocker:
+    first = group[0]
+    if len(group) == 1 or first.wording is None:
+        return first
+    nodes = tuple(node for blocker in group for node in blocker.nodes)
+    message, remedy = first.wording(nodes)
+    return replace(first, message=message, remedy=remedy, nodes=nodes)
+
+
+# --- words for nodes ---
+
+
+def title_of(nodes: Nodes) -> str:
+    """For one "broker 3", for many "150 brokers (1, 3, 5, ... 299)"; a combined node is a "node"."""
+    if len(nodes) == 1:
+        return nodes[0].title
+    return f"{len(nodes)} {_noun(nodes[0])}s ({shortened(node.id for node in nodes)})"
+
+
+def title_and_address(nodes: Nodes) -> str:
+    """The same, with host and port of a single node."""
+    address = f" ({nodes[0].host}:{nodes[0].port})" if len(nodes) == 1 and nodes[0].host else ""
+    return title_of(nodes) + address
+
+
+def these(nodes: Nodes) -> str:
+    """For a sentence after the one that named them: "broker 3", "these brokers"."""
+    return nodes[0].title if len(nodes) == 1 else f"these {_noun(nodes[0])}s"
+
+
+def verb(nodes: Nodes, one: str, many: str) -> str:
+    """The form that fits the number of nodes."""
+    return one if len(nodes) == 1 else many
+
+
+def shortened(ids: Iterable[int]) -> str:
+    """Ids as people write them, on one line however many there are: "1-3, 7", "1, 3, 5, ... 299"."""
+    runs = _runs(ids)
+    return ", ".join(runs) if len(runs) <= RUNS_SHOWN else f"{', '.join(runs[:3])}, ... {runs[-1]}"
+
+
+def _noun(node: Node) -> str:
+    return node.roles[0].value.lower() if len(node.roles) == 1 else "node"
+
+
+def _runs(ids: Iterable[int]) -> list[str]:
+    runs: list[list[int]] = []
+    for id_ in sorted(ids):
+        if runs and id_ == runs[-1][1] + 1:
+            runs[-1][1] = id_
+        else:
+            runs.append([id_, id_])
+    return [text for a, b in runs for text in ([f"{a}-{b}"] if b > a + 1 else map(str, dict.fromkeys((a, b))))]

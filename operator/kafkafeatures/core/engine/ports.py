@@ -1,0 +1,83 @@
+"""What a reconciliation needs of a Kafka cluster, as a protocol: raw readings, and two requests.
+
+The real side is `kafka/cluster.py`, the simulated one `kafkasim/ports.py`. A port judges nothing:
+`core/facts/observe.py` makes the observation of what it read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kafkafeatures.api.status import Via
+    from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome, UpdateFeature
+    from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Readings
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.roll.restart_node import RestartNode
+
+
+Withheld = Callable[[], str | None]
+"""Asked right before the first byte of a request leaves: why it must not; None where it may."""
+
+
+class PreparedUpdate(Protocol):
+    """One change, and the connection it goes over: authenticated, and nothing of the change was sent."""
+
+    @property
+    def via(self) -> Via:
+        """Whether that is the active controller, or a broker that passes it on."""
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        """Send one UpdateFeatures for one feature, at most once, on this connection.
+
+        NotSent also where the node says by now that the feature is not at the level that the change starts from.
+        """
+
+
+class KafkaPort(Protocol):
+    """A cluster, to read and to change."""
+
+    async def read(self, *, partitions: bool = False) -> Readings:
+        """Ask every node and follow the metadata log, both at once. What could not be read is a `Failure` in it.
+
+        `partitions`: every partition too, after everything else; it takes memory, and without, what was kept of them is
+        given up.
+        """
+
+    async def look_again(self) -> Readings:
+        """What a restart is decided on, as it is now: the quorum, the end of the metadata log, and partitions, last.
+
+        Nodes are not asked again: what they said is that of the last `read`, which was with partitions.
+        """
+
+    async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
+        """Of levels, from this position of the metadata log up to where the last reading of it knows them; and whether
+        the log ever had it.
+        """
+
+    async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
+        """One validateOnly of all the changes together; nothing is changed. Never with kraft.version.
+
+        `directly`: of the active controller itself, where it is known, and of nobody else.
+        """
+
+    def prepared(self, change: UpdateFeature) -> AbstractAsyncContextManager[PreparedUpdate | NotSent]:
+        """Connect to where the change is to be sent, so that what takes long is over before its intent is written.
+
+        NotSent, and why, where there is no such connection, or the node says that the level is another one.
+        """
+
+
+class WorkloadPort(Protocol):
+    """The pods that a cluster runs in."""
+
+    async def read(self) -> WorkloadsReading | Failure:
+        """Every StatefulSet of the document with its pods, and the budgets that cover them, as they are now."""
+
+    async def evict(self, restart: RestartNode) -> Outcome:
+        """Ask once for the eviction of exactly this pod, by name and uid.
+
+        Applied also where that pod is gone. Rejected with code 429: a PodDisruptionBudget does not allow it now.
+        """

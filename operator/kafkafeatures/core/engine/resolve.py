@@ -1,0 +1,132 @@
+"""From a document to what the core decides on: names and bundles become numbers, references stay where they are.
+
+Called by both stores of a resource.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from kafkafeatures.api.document import InvalidDocument, UnknownRelease
+from kafkafeatures.api.spec import ClusterSpec, KafkaFeatures, RolloutSpec, WorkloadSpec
+from kafkafeatures.core.engine.wanted import (
+    ApprovalPolicy,
+    Availability,
+    Driver,
+    MaxParallel,
+    Mode,
+    OnDrift,
+    Rollout,
+    Wanted,
+    Window,
+)
+from kafkafeatures.core.facts.releases import bundle, metadata_version_named
+from kafkafeatures.core.levels.remedies import cluster_flags
+
+
+def wanted_of(
+    resource: KafkaFeatures,
+    *,
+    uid: str = "",
+    approvals: frozenset[str] = frozenset(),
+    annotated: str = "",
+    paused: bool = False,
+    accepted_log: str = "",
+) -> Wanted:
+    """Resolve it. `approvals`, `annotated` (one more), `paused`, `accepted_log`: given beside the document.
+
+    Raises InvalidDocument: UnknownRelease, and for a window that no schedule or no time zone is.
+    """
+    spec = resource.spec
+    given = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})
+    return Wanted(
+        levels=_levels(resource),
+        bundle=_bundle(spec.features.release_version),
+        consents=frozenset(spec.consents),
+        mode=Mode(spec.mode),
+        suspend=spec.suspend or paused,
+        policy=ApprovalPolicy(spec.approval.policy),
+        approvals=given,
+        annotated=annotated,
+        accepted_log=accepted_log,
+        on_drift=OnDrift(spec.drift.on_drift),
+        cluster_id=spec.cluster.cluster_id or "",
+        cluster_flags=_flags(spec.cluster),
+        uid=uid or f"{resource.metadata.namespace}/{resource.metadata.name}",
+        rollout=_rollout(spec.workload, spec.rollout),
+        finalize_after=timedelta(seconds=spec.features.finalize_after_seconds),
+    )
+
+
+def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
+    driver = Driver(workload.driver)
+    sets = workload.stateful_set if driver is Driver.STATEFUL_SET else None
+    brokers = sets.brokers if sets else ()
+    return Rollout(
+        driver=driver,
+        brokers=brokers,
+        # Combined nodes may be listed as both: as brokers they are controllers too, where the cluster says so.
+        controllers=tuple(one for one in sets.controllers if one not in brokers) if sets else (),
+        container=sets.container if sets else Rollout().container,
+        max_parallel=_max_parallel(rollout.max_parallel),
+        availability=Availability(rollout.availability),
+        stable_for=timedelta(seconds=rollout.stable_for_seconds),
+        node_timeout=timedelta(seconds=rollout.node_timeout_seconds),
+        windows=_windows(rollout),
+    )
+
+
+def _windows(rollout: RolloutSpec) -> tuple[Window, ...]:
+    if not rollout.windows:
+        return ()
+    from kafkafeatures.core.engine.windows import problems
+
+    windows = tuple(
+        Window(one.schedule, timedelta(seconds=one.duration_seconds), one.time_zone) for one in rollout.windows
+    )
+    found = [
+        f"spec.rollout.windows[{index}].{field}: {problem}"
+        for index, window in enumerate(windows)
+        for field, problem in problems(window)
+    ]
+    if found:
+        raise InvalidDocument(tuple(found))
+    return windows
+
+
+def _max_parallel(value: int | str) -> MaxParallel:
+    if isinstance(value, int):
+        return MaxParallel(value)
+    return MaxParallel(int(value.removesuffix("%")), percent=True)
+
+
+def _flags(cluster: ClusterSpec) -> str:
+    """A document with TLS or SASL keeps them in Secrets; a command wants them in a properties file of its user."""
+    secured = cluster.tls is not None or cluster.sasl is not None
+    return cluster_flags(
+        cluster.bootstrap_servers or "", cluster.bootstrap_controllers or "", "client.properties" if secured else ""
+    )
+
+
+def _levels(resource: KafkaFeatures) -> dict[str, int]:
+    levels = {}
+    for index, one in enumerate(resource.spec.features.levels):
+        if isinstance(one.level, int):
+            levels[one.name] = one.level
+            continue
+        version = metadata_version_named(one.level)
+        if version is None:
+            message = f"unknown metadata.version {one.level!r}; use its number, or a newer version of this tool"
+            raise UnknownRelease((f"spec.features.levels[{index}].level: {message}",))
+        levels[one.name] = version.level
+    return levels
+
+
+def _bundle(release: str | None) -> dict[str, int]:
+    if release is None:
+        return {}
+    found = bundle(release)
+    if found is None:
+        message = f"unknown Kafka release {release!r}; name levels instead, or use a newer version of this tool"
+        raise UnknownRelease((f"spec.features.releaseVersion: {message}",))
+    return found

@@ -1,0 +1,57 @@
+"""The way a change takes to the active controller, judged from what the nodes answered.
+
+Called by both sides of the Kafka port before they send something. It sends nothing, and never takes a node that did not
+answer for a way.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.readings import (
+    ClusterProbe,
+    ControllerList,
+    Failure,
+    NodeAnswer,
+    ProbedNode,
+    QuorumAnswer,
+    Role,
+)
+
+BROKERS_TRIED = 3
+"""For one request: without a leader each of them takes its time not to answer."""
+
+
+class Route(Struct, frozen=True):
+    """Where a change can be sent. `closed`: why nothing may be sent now."""
+
+    controller: ProbedNode | None
+    brokers: tuple[ProbedNode, ...] = ()
+    closed: Failure | None = None
+
+    @property
+    def stops(self) -> tuple[ProbedNode, ...]:
+        """In the order they are tried."""
+        direct = (self.controller,) if self.controller else ()
+        return (*direct, *self.brokers[:BROKERS_TRIED])
+
+
+def route_to_controller(probe: ClusterProbe) -> Route:
+    """The active controller itself, and the brokers that would forward a request to it.
+
+    Without a believed DescribeQuorum only a named leader that answered is left: a surviving controller may go on
+    naming a dead one (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate),
+    and a broker would keep the request until there is a quorum again.
+    """
+    answering = [node for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
+    listed = probe.controllers if isinstance(probe.controllers, ControllerList) else None
+    if isinstance(probe.quorum, QuorumAnswer):
+        leader: int | None = probe.quorum.leader_id
+        brokers = tuple(node for node in answering if node.role is Role.BROKER)
+    else:
+        leader, brokers = listed.active if listed else None, ()
+    controller = next(
+        (node for node in answering if node.role is Role.CONTROLLER and node.id is not None and node.id == leader), None
+    )
+    closed = probe.quorum if isinstance(probe.quorum, Failure) and controller is None else None
+    return Route(controller, brokers, closed)

@@ -1,0 +1,121 @@
+"""What a resource asks for, resolved: levels as numbers, and under which conditions they may be moved.
+
+Made of a document by `reconcile`; read by `decide`. Names and bundles are resolved already, so that the core decides
+on numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from kafkafeatures.core.levels.remedies import ANY_CLUSTER
+
+
+class Mode(StrEnum):
+    """`spec.mode`."""
+
+    APPLY = "Apply"
+    OBSERVE = "Observe"
+
+
+class ApprovalPolicy(StrEnum):
+    """`spec.approval.policy`: which plans need approval."""
+
+    NEVER = "Never"
+    IRREVERSIBLE_ONLY = "IrreversibleOnly"
+    ALWAYS = "Always"
+
+
+class OnDrift(StrEnum):
+    """`spec.drift.onDrift`: what to do about a level that was changed outside KafkaFeatures."""
+
+    REPORT = "Report"
+    CORRECT = "Correct"
+
+
+class Driver(StrEnum):
+    """`spec.workload.driver`: who restarts nodes."""
+
+    NONE = "None"
+    MANUAL = "Manual"
+    STATEFUL_SET = "StatefulSet"
+
+
+class Availability(StrEnum):
+    """`spec.rollout.availability`: what every partition keeps while a node is away."""
+
+    NO_UNDER_REPLICATED = "NoUnderReplicated"
+    RESPECT_MIN_ISR = "RespectMinISR"
+
+
+class MaxParallel(Struct, frozen=True):
+    """So many nodes at once, or so many percent of the brokers."""
+
+    number: int
+    percent: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.number}%" if self.percent else str(self.number)
+
+
+class Window(Struct, frozen=True):
+    """When nodes may be restarted: from each moment of the cron schedule on, for so long."""
+
+    schedule: str
+    duration: timedelta
+    time_zone: str = "Etc/UTC"
+
+
+class Rollout(Struct, frozen=True):
+    """Who restarts nodes, and within which bounds. `brokers`, `controllers`: StatefulSets of the same namespace."""
+
+    driver: Driver = Driver.NONE
+    brokers: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+    container: str = "kafka"
+    max_parallel: MaxParallel = MaxParallel(1)
+    availability: Availability = Availability.NO_UNDER_REPLICATED
+    stable_for: timedelta = timedelta(seconds=30)
+    node_timeout: timedelta = timedelta(minutes=15)
+    windows: tuple[Window, ...] = ()
+
+
+class Wanted(Struct, frozen=True):
+    """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
+
+    `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given; `annotated`:
+    the one of them that is an annotation. `uid` and `name`
+    tell this resource from any other. `cluster_id`: the only cluster it is for; empty for any. `only`: the hash of the
+    only plan that may be carried out, whatever the policy; empty for any. `may_approve_unseen`: a plan may be approved
+    that no status has shown yet; so on the command line, where `plan` shows it and writes nothing.
+    `accepted_log`: of which restored metadata log a person says that it may be acted upon.
+    `cluster_flags`: how our own commands reach the cluster, for remedies. `finalize_after`: how long every node must
+    have been healthy on a binary that supports it before an irreversible change.
+    """
+
+    levels: Mapping[str, int]
+    bundle: Mapping[str, int] = field(default_factory=dict)
+    consents: frozenset[str] = frozenset()
+    mode: Mode = Mode.APPLY
+    suspend: bool = False
+    policy: ApprovalPolicy = ApprovalPolicy.IRREVERSIBLE_ONLY
+    approvals: frozenset[str] = frozenset()
+    annotated: str = ""
+    on_drift: OnDrift = OnDrift.REPORT
+    cluster_id: str = ""
+    uid: str = ""
+    only: str = ""
+    may_approve_unseen: bool = False
+    accepted_log: str = ""
+    cluster_flags: str = ANY_CLUSTER
+    rollout: Rollout = Rollout()
+    finalize_after: timedelta = timedelta(0)
+
+    def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
+        """Feature to the level it should have, given what is finalized now."""
+        of_bundle = {feature: max(level, finalized.get(feature, 0)) for feature, level in self.bundle.items()}
+        return {**of_bundle, **self.levels}

@@ -1,0 +1,87 @@
+"""Maintenance windows: whether one is open, and when the next one opens.
+
+A window opens at each moment of a cron schedule in its time zone, and stays open for its duration in real time, also
+where a clock change lies in it. At clock changes schedules are Debian cron's: a time that is skipped opens when the
+clock has moved on, one that comes twice opens once. Called by `core/engine/decide.py` and `core/roll/stage.py` with the
+time; by `core/engine/resolve.py` for what is wrong with a schedule or a zone. It never reads a clock: of the machine
+only the time zone database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kafkafeatures.core.engine.wanted import Window
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+FIELDS = 5
+"""Of a schedule. The library would take seconds as a sixth."""
+_ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def closed_until(windows: tuple[Window, ...], now: datetime) -> datetime | None:
+    """When the first of them opens again, in its own time zone; None while one is open, and where there are none."""
+    following = []
+    for window in windows:
+        opens = _first_opening(window, now - window.duration)
+        if _in_utc(opens) <= _in_utc(now):
+            return None
+        following.append(opens)
+    return min(following, key=_in_utc, default=None)
+
+
+def problems(window: Window) -> Iterator[tuple[str, str]]:
+    """What is wrong with it: the field, and the line for people."""
+    try:
+        _zone(window.time_zone)
+    except (KeyError, ValueError, OSError):  # unknown; no name at all; a folder of the database
+        yield (
+            "timeZone",
+            f"unknown time zone {window.time_zone!r}; expected a name of the IANA time zone database, "
+            "such as Europe/Berlin",
+        )
+    why = _why_not(window.schedule)
+    if why:
+        yield (
+            "schedule",
+            f"invalid value {window.schedule!r}; expected five fields of cron, such as '0 22 * * 1-5' ({why})",
+        )
+
+
+def _first_opening(window: Window, after: datetime) -> datetime:
+    """While an hour comes for the second time the library goes on from the first."""
+    from cronsim import CronSim
+
+    openings = CronSim(window.schedule, after.astimezone(_zone(window.time_zone)))
+    found: datetime = next(one for one in openings if _in_utc(one) > _in_utc(after))
+    return found
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Two moments of one zone compare by what its clocks show, and those go back once a year."""
+    return moment.astimezone(UTC)
+
+
+def _why_not(schedule: str) -> str:
+    """In the library's words; empty where it is a schedule that comes to pass."""
+    from cronsim import CronSim, CronSimError
+
+    if len(schedule.split()) != FIELDS:
+        return f"found {len(schedule.split())}"
+    try:
+        next(CronSim(schedule, _ANY_MOMENT))
+    except CronSimError as error:
+        return str(error).lower()
+    except StopIteration:
+        return "no such day"
+    return ""
+
+
+def _zone(name: str) -> ZoneInfo:
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)

@@ -1,0 +1,100 @@
+"""Which Kafka a pod template runs, and which levels that Kafka supports: before any node of it was started.
+
+Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/stage.py`: a node that is
+restarted into a binary that cannot hold a finalized level is never registered again. A release that cannot be told is
+unknown; no release is ever guessed from another one.
+
+Source of the ranges: `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches. Those of
+3.9, 4.1, 4.3 and 4.4 are held against what real nodes said (`tests/golden/conformance`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kafkafeatures.api.names import KAFKA_VERSION, KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import NOT_SUPPORTED
+
+VERSION_LABEL = "app.kubernetes.io/version"
+
+Ranges = Mapping[str, VersionRange]
+
+_3_9 = {KRAFT_VERSION: 1}
+_4_0 = {**_3_9, "transaction.version": 2, "group.version": 1, "eligible.leader.replicas.version": 1}
+_4_1 = {**_4_0, "share.version": 1}
+_4_2 = {**_4_1, "streams.version": 1}
+_4_4 = {**_4_2, "share.version": 2}
+
+# Release, lowest and highest metadata.version, and the highest level of each other feature; their lowest is 0.
+_ROWS: tuple[tuple[str, int, int, Mapping[str, int]], ...] = (
+    ("3.3", 1, 7, {}),
+    ("3.4", 1, 8, {}),
+    ("3.5", 1, 11, {}),
+    ("3.6", 1, 14, {}),
+    ("3.7", 1, 19, {}),
+    ("3.8", 1, 20, {}),
+    ("3.9", 1, 21, _3_9),
+    ("4.0", 7, 25, _4_0),
+    ("4.1", 7, 27, _4_1),
+    ("4.2", 7, 29, _4_2),
+    ("4.3", 7, 30, _4_2),
+    ("4.4", 7, 33, _4_4),
+)
+
+_RANGES: Mapping[str, Ranges] = {
+    release: MappingProxyType(
+        {METADATA_VERSION: VersionRange(low, high)} | {name: VersionRange(0, top) for name, top in others.items()}
+    )
+    for release, low, high, others in _ROWS
+}
+
+_VERSION = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.\d+(?![\d.])")
+_KAFKA_VERSION = re.compile(r"kafka[-_](\d+)\.(\d+)\.\d+(?![\d.])")
+_WRITTEN = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?")
+
+
+def supported_by(release: str) -> Ranges | None:
+    """The range of every feature that nodes of "4.1" report; None for a release that is not in the table."""
+    return _RANGES.get(release)
+
+
+def unsupported(release: str, finalized: Mapping[str, int]) -> Mapping[str, VersionRange] | None:
+    """Features whose finalized level this release does not support, with its range; None where that cannot be told."""
+    ranges = supported_by(release)
+    if ranges is None:
+        return None
+    found = {feature: ranges.get(feature, NOT_SUPPORTED) for feature, level in finalized.items() if level}
+    return {feature: held for feature, held in found.items() if not held.min <= finalized[feature] <= held.max}
+
+
+def release_of(labels: Mapping[str, str], annotations: Mapping[str, str], image: str) -> str:
+    """The Kafka release of a pod template, as "4.1"; empty where it cannot be told.
+
+    Our annotation is written for this and wins. The common label and the tag of the image are written for other ends:
+    each is enough alone, and where both speak of a known release and differ, neither is believed.
+    """
+    if KAFKA_VERSION in annotations:
+        return _written(annotations[KAFKA_VERSION])
+    said = {one for one in (_written(labels.get(VERSION_LABEL, "")), _of_image(image)) if one}
+    return said.pop() if len(said) == 1 else ""
+
+
+def _written(text: str) -> str:
+    match = _WRITTEN.fullmatch(text.strip())
+    return _known(match[1], match[2]) if match else ""
+
+
+def _of_image(image: str) -> str:
+    """By its tag: "apache/kafka:4.1.0" and "strimzi/kafka:0.45.0-kafka-3.9.0" alike."""
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    found = set(_KAFKA_VERSION.findall(tag) or _VERSION.findall(tag))
+    return _known(*found.pop()) if len(found) == 1 else ""
+
+
+def _known(major: str, minor: str) -> str:
+    """A version of something else (a platform, a build of one's own) is no release of Kafka."""
+    release = f"{int(major)}.{int(minor)}"
+    return release if release in _RANGES else ""

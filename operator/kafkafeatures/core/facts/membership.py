@@ -1,0 +1,237 @@
+"""Who is in the cluster, and what each node is to it.
+
+Called by `core/facts/observe.py` with what was read. It never asks anybody, and where it cannot be told it promises
+least.
+
+What a node is to the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
+
+    registered   answers us   the cluster counts on it            state
+    broker       yes          not fenced                          Live
+    broker       yes          fenced                              Fenced
+    broker       no           not fenced (heartbeats arrive)      Unreachable
+    broker       no           fenced, but it fetches the log      Fenced (starting, or refused)
+    broker       no           fenced                              Ghost
+    controller   yes          -                                   Live
+    controller   no           a voter, or it fetches the log      Unreachable
+    controller   no           neither                             Ghost
+    no           no           it fetches the log                  Refused
+    not known    no           it fetches the log                  Unreachable, without a role
+    no           yes          -                                   Refused; Live if registrations are not known
+
+What fetches and is registered as nothing is taken for a broker: a controller registers itself, at once and again, from
+metadata.version 15 on. But a last fetch from before the node was unregistered is that of a node that was stopped.
+
+Where a broker's fencing cannot be known, a broker that does not answer is Unreachable: the word that promises least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import (
+    BrokerList,
+    ClusterProbe,
+    ControllerList,
+    Failure,
+    FailureKind,
+    LogReading,
+    NodeAnswer,
+    ProbedNode,
+    QuorumAnswer,
+    Role,
+)
+
+if TYPE_CHECKING:  # the types alone: core runs without the library that reads logs
+    from kraftlog.image import BrokerRegistration, ControllerRegistration
+
+T = TypeVar("T")
+
+FETCHING_WITHIN_MS = 10_000
+"""An observer that fetched within this time of the leader's own clock runs now. Observers linger in DescribeQuorum
+for about five minutes after they are gone, so their mere presence says nothing."""
+
+PENDING_FETCH_MS = 1_000
+"""A fetch that waited when its node died is answered, and counted as new, within 500 ms (KafkaRaftClient.java)."""
+
+FENCED_UNSEEN = Failure(
+    FailureKind.UNSUPPORTED,
+    "DescribeCluster",
+    "these brokers do not list fenced brokers, so a stopped but registered one cannot be seen",
+    "grant access to the metadata log (CLUSTER_ACTION, bootstrapControllers), or use Kafka 4.0+",
+)
+
+_range = lru_cache(maxsize=4096)(VersionRange)  # the nodes of a cluster share a few
+
+
+class Membership:
+    """What was read, indexed by node. `log` None: it was not read."""
+
+    def __init__(self, probe: ClusterProbe, log: LogReading | None) -> None:
+        self.probe = probe
+        self.image = log.image if log else None
+        self._log_at = log.at if log else probe.at
+        self._log_where = f"metadata log at offset {log.image.offset}" if log else ""
+        self.probed: dict[int, list[ProbedNode]] = {}
+        for node in probe.nodes:
+            if node.id is not None:
+                self.probed.setdefault(node.id, []).append(node)
+        quorum = probe.quorum if isinstance(probe.quorum, QuorumAnswer) else None
+        self._voters = {voter.id for voter in quorum.voters} if quorum else set()
+        if self.image and self.image.voters:
+            self._voters |= {voter.id for voter in self.image.voters}
+        self._fetching = _fetching(quorum) if quorum else {}
+        brokers, controllers = probe.brokers, probe.controllers
+        self._brokers = {host.id: host for host in (brokers.brokers if isinstance(brokers, BrokerList) else ())}
+        listed = controllers.controllers if isinstance(controllers, ControllerList) else ()
+        self._controllers = {host.id: host for host in listed}
+
+    def from_log(self, value: T) -> Known[T]:
+        """A fact of the image."""
+        return Known(value, SourceKind.METADATA_LOG, self._log_where, self._log_at)
+
+    def registered_brokers(self) -> Known[frozenset[int]] | Unknown:
+        """Fenced ones too, or Unknown."""
+        if self.image is not None:
+            return self.from_log(frozenset(self.image.brokers))
+        if isinstance(self.probe.brokers, Failure):
+            return Unknown(self.probe.brokers)
+        if not self.probe.brokers.lists_fenced:
+            return Unknown(FENCED_UNSEEN)
+        return Known(frozenset(self._brokers), SourceKind.API_REQUESTS, "DescribeCluster", self.probe.at)
+
+    def registered_controllers(self) -> Known[frozenset[int]] | Unknown:
+        """KIP-919: DescribeCluster with endpoint type 2 lists the registered controllers, live or not."""
+        if self.image is not None:
+            return self.from_log(frozenset(self.image.controllers))
+        if isinstance(self.probe.controllers, Failure):
+            return Unknown(self.probe.controllers)
+        return Known(frozenset(self._controllers), SourceKind.API_REQUESTS, "DescribeCluster", self.probe.at)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Everybody who is listed, registered, a voter, probed, or seen to fetch: controllers, then brokers, by id."""
+        brokers, controllers = set(self._brokers), set(self._controllers) | self._voters
+        if self.image is not None:
+            brokers |= set(self.image.brokers)
+            controllers |= set(self.image.controllers)
+        for id_, probed in self.probed.items():
+            for one in probed:
+                (brokers if one.role is Role.BROKER else controllers).add(id_)
+        unregistered = self._unregistered_observers() - brokers - controllers
+        if self.image is not None or isinstance(self.probe.controllers, ControllerList):
+            brokers |= unregistered
+        everybody = sorted(brokers | controllers | unregistered, key=lambda id_: (id_ not in controllers, id_))
+        return tuple(self._node(id_, is_broker=id_ in brokers, is_controller=id_ in controllers) for id_ in everybody)
+
+    def _unregistered_observers(self) -> set[int]:
+        """Who fetches, and was not stopped before it was unregistered. Both are times of the leader."""
+        if self.image is None and not isinstance(self.probe.brokers, BrokerList):
+            return set()  # without any list of brokers an observer may well be a registered one
+        gone = self.image.unregistered if self.image else {}
+        return {
+            id_ for id_, last in self._fetching.items() if last > gone.get(id_, -PENDING_FETCH_MS) + PENDING_FETCH_MS
+        }
+
+    def _node(self, id_: int, *, is_broker: bool, is_controller: bool) -> Node:
+        probed = self.probed.get(id_, ())
+        best = next((one for one in probed if isinstance(one.answer, NodeAnswer)), probed[0] if probed else None)
+        broker = self.image.brokers.get(id_) if self.image else None
+        controller = self.image.controllers.get(id_) if self.image else None
+        registered: dict[Role, Known[Mapping[str, VersionRange]]] = {}
+        for role, registration in ((Role.BROKER, broker), (Role.CONTROLLER, controller)):
+            if registration is not None:
+                ranges = {name: _range(*pair) for name, pair in registration.features.items()}
+                registered[role] = self.from_log(MappingProxyType(ranges))
+        host, port = self._address(id_, best, broker if broker and broker.endpoints else controller)
+        answers = best is not None and isinstance(best.answer, NodeAnswer)
+        return Node(
+            id=id_,
+            roles=((Role.CONTROLLER,) if is_controller else ()) + ((Role.BROKER,) if is_broker else ()),
+            state=self._state(id_, answers, is_broker=is_broker, is_controller=is_controller),
+            host=host,
+            port=port,
+            answer=_answer(id_, best),
+            registered=registered,
+            is_voter=id_ in self._voters,
+            migrating_from_zookeeper=bool(broker and broker.is_migrating_zk_broker),
+            broker_epoch=broker.epoch if broker else -1,
+            incarnation=str(current.incarnation) if (current := broker or controller) else "",
+            listeners=tuple((one.host, one.port) for found in (broker, controller) if found for one in found.endpoints),
+            proved_at=next((one.proved_at for one in probed if one.proved_at), ""),
+            snapshot_interval=next((one.snapshot_interval for one in probed if one.proved_at), None),
+        )
+
+    def _address(
+        self, id_: int, probed: ProbedNode | None, registration: BrokerRegistration | ControllerRegistration | None
+    ) -> tuple[str, int]:
+        known = probed or self._controllers.get(id_) or self._brokers.get(id_)
+        if known is None and registration is not None and registration.endpoints:
+            return registration.endpoints[0].host, registration.endpoints[0].port
+        return (known.host, known.port) if known else ("", -1)
+
+    def _state(self, id_: int, answers: bool, *, is_broker: bool, is_controller: bool) -> NodeState:
+        registered_broker, fenced = self._broker_registration(id_)
+        if is_broker and not is_controller:
+            if registered_broker is False:
+                return NodeState.REFUSED
+            if fenced is None or registered_broker is None:
+                return NodeState.LIVE if answers else NodeState.UNREACHABLE
+            if answers or not fenced:
+                return _BROKER_STATES[answers, fenced]
+            # Without DescribeQuorum it is unknown whether it still fetches, as one that recovers its log does.
+            unsure = id_ in self._fetching or isinstance(self.probe.quorum, Failure)
+            return NodeState.FENCED if unsure else NodeState.GHOST
+        if answers:
+            return NodeState.FENCED if is_broker and fenced else NodeState.LIVE
+        counted_on = id_ in self._voters or id_ in self._fetching or isinstance(self.probe.quorum, Failure)
+        return NodeState.UNREACHABLE if counted_on else NodeState.GHOST
+
+    def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
+        """(is it registered, is it fenced), each None where that cannot be known."""
+        if self.image is not None:
+            registration = self.image.brokers.get(id_)
+            return registration is not None, registration.fenced if registration else None
+        if isinstance(self.probe.brokers, BrokerList):
+            listed = self._brokers.get(id_)
+            if self.probe.brokers.lists_fenced:
+                return listed is not None, listed.is_fenced if listed else None
+            # Up to Kafka 3.9 only unfenced brokers are listed: absence may mean fenced or not registered.
+            return (True, False) if listed else (None, None)
+        return None, None
+
+
+_BROKER_STATES = {
+    (True, False): NodeState.LIVE,
+    (True, True): NodeState.FENCED,
+    (False, False): NodeState.UNREACHABLE,
+}
+
+
+def _answer(id_: int, probed: ProbedNode | None) -> Known[NodeAnswer] | Unknown:
+    if probed is None:
+        return Unknown(
+            Failure(
+                FailureKind.NOT_ASKED,
+                f"node {id_}",
+                "its address is not known",
+                "add it to bootstrapControllers or bootstrapServers",
+            )
+        )
+    if isinstance(probed.answer, Failure):
+        return Unknown(probed.answer)
+    return Known(probed.answer, SourceKind.API_REQUESTS, f"{probed.host}:{probed.port}", probed.at)
+
+
+def _fetching(quorum: QuorumAnswer) -> dict[int, int]:
+    """Nodes whose last fetch is recent by the clock of the leader, and when it was."""
+    replicas = sorted(quorum.voters + quorum.observers, key=lambda r: r.last_fetch_timestamp)
+    now = replicas[-1].last_fetch_timestamp if replicas else -1
+    return {
+        r.id: r.last_fetch_timestamp
+        for r in replicas
+        if now >= 0 <= r.id and now - r.last_fetch_timestamp <= FETCHING_WITHIN_MS
+    }

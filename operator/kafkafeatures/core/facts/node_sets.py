@@ -1,0 +1,32 @@
+"""Sets of node ids as a status keeps them: "1-3, 7". A thousand brokers are one run, and are never written one by one.
+
+Pure. Called by `core/engine/memory.py` and `core/roll/checks.py`. What a status says may have been edited: whatever is
+no run of ids is passed over, and no run is ever expanded.
+"""
+
+from __future__ import annotations
+
+import re
+
+_RUN = re.compile(r"(?<![\d-])(\d{1,10})(?:-(\d{1,10}))?(?![\d-])")
+
+
+def holds(text: str, id_: int) -> bool:
+    """Whether it is in the set."""
+    return any(first <= id_ <= last for first, last in _runs(text))
+
+
+def with_node(text: str, id_: int) -> str:
+    """The set with one more."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted([*_runs(text), (id_, id_)]):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
+        else:
+            merged.append((first, last))
+    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in merged)
+
+
+def _runs(text: str) -> list[tuple[int, int]]:
+    found = ((int(run[1]), int(run[2] or run[1])) for run in _RUN.finditer(text))
+    return [(first, last) for first, last in found if first <= last]

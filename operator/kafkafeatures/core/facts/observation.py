@@ -1,0 +1,277 @@
+"""One picture of the cluster: every fact is Known, with its source and time, or Unknown, with its reason.
+
+Made by `core/facts/observe.py` from the probe and the metadata log; read by every decision and every report.
+Nothing in here reads the world, and nothing turns an Unknown into a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec import Struct, field
+
+from kafkafeatures.core.facts.levels import VersionRange, common
+from kafkafeatures.core.facts.readings import (
+    NOT_ASKED,
+    Failure,
+    FailureKind,
+    Moves,
+    NodeAnswer,
+    PartitionsReading,
+    QuorumAnswer,
+    Role,
+)
+
+if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
+
+T = TypeVar("T")
+
+NOT_SUPPORTED = VersionRange(0, 0)  # a node that does not list a feature has it at level 0, and only there
+
+
+class SourceKind(StrEnum):
+    """Where a fact comes from."""
+
+    METADATA_LOG = "MetadataLog"
+    API_REQUESTS = "ApiRequests"
+    KUBERNETES = "Kubernetes"
+
+
+class Known(Struct, Generic[T], frozen=True):
+    """A fact that was read. `where` names the node or the log offset."""
+
+    value: T
+    source: SourceKind
+    where: str
+    at: datetime
+
+
+class Unknown(Struct, frozen=True):
+    """A fact that could not be read, and why."""
+
+    why: Failure
+
+
+class MetadataMode(StrEnum):
+    """Where the cluster keeps its metadata."""
+
+    ZOOKEEPER = "ZooKeeper"
+    MIGRATING = "Migrating"
+    KRAFT = "KRaft"
+
+
+class NodeState(StrEnum):
+    """What a node is to the cluster. The prologue of `core/facts/membership.py` has the table."""
+
+    LIVE = "Live"  # answers, and a broker is not fenced
+    FENCED = "Fenced"  # fenced by the controller, but something shows that it runs
+    UNREACHABLE = "Unreachable"  # the cluster counts on it, but it does not answer us
+    GHOST = "Ghost"  # registered, and nothing shows that it runs: stopped or removed
+    REFUSED = "Refused"  # keeps trying to join; the controller does not register it
+
+
+def plain_host(host: str) -> str:
+    """As names are compared: what follows `.svc` is the domain of the cluster, which is in no object of Kubernetes."""
+    host = host.rstrip(".").lower()
+    head, service, _ = host.partition(".svc.")
+    return f"{head}.svc" if service else host
+
+
+class Node(Struct, frozen=True):
+    """A broker, a controller or both. Without roles: something unknown that fetches the metadata log.
+
+    `answer` is what the live process says of itself; `registered` what its current registration in the metadata
+    log says, per role (empty where the log was not read or knows no such node).
+    """
+
+    id: int
+    roles: tuple[Role, ...]
+    state: NodeState
+    host: str
+    port: int  # -1: no address is known
+    answer: Known[NodeAnswer] | Unknown
+    registered: Mapping[Role, Known[Mapping[str, VersionRange]]] = field(default_factory=dict)
+    is_voter: bool = False
+    migrating_from_zookeeper: bool = False
+    broker_epoch: int = -1  # of its registration as a broker; -1 where it has none, or none is known
+    incarnation: str = ""  # of the process that registered last; empty where it is not known
+    listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
+    proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did
+    snapshot_interval: timedelta | None = None  # as of ProbedNode
+
+    @property
+    def title(self) -> str:
+        """How people are told of it: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
+        return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"
+
+    def range_of(self, feature: str) -> Known[VersionRange] | Unknown:
+        """The supported range from the node itself, else from its registration, else Unknown.
+
+        A node that speaks and a registration that says otherwise is Unknown: one of the two is of another life of
+        the process, and the next reconciliation will tell. `NOT_SUPPORTED` for a feature the node does not have.
+        """
+        said, written = self._said(feature), self._written(feature)
+        if said is not None and written is not None and written != said:
+            return Unknown(
+                Failure(
+                    FailureKind.STALE,
+                    f"{self.host}:{self.port}",
+                    f"{self.title} reports {feature} {said}, its registration has {written}",
+                    "it is probably restarting; look again in a moment",
+                )
+            )
+        if said is not None and isinstance(self.answer, Known):
+            return Known(said, self.answer.source, self.answer.where, self.answer.at)
+        if written is not None:
+            registered = next(iter(self.registered.values()))
+            return Known(written, registered.source, registered.where, registered.at)
+        return Unknown(self._why(feature))
+
+    def known_range_of(self, feature: str) -> VersionRange | None:
+        """The same without its words; None where it is Unknown."""
+        said, written = self._said(feature), self._written(feature)
+        if said is None or written is None:
+            return written if said is None else said
+        return said if said == written else None
+
+    def surely_holds(self, feature: str, level: int) -> bool:
+        """Whether process and registrations name the same range with the level in it.
+
+        The usual case of every check on every node; False says nothing, `range_of` does.
+        """
+        if not isinstance(self.answer, Known):
+            return False
+        said = self.answer.value.supported.get(feature)
+        if said is None or not said.min <= level <= said.max:
+            return False
+        return all(written.value.get(feature) == said for written in self.registered.values())
+
+    def _said(self, feature: str) -> VersionRange | None:
+        if isinstance(self.answer, Unknown):
+            return None
+        answer = self.answer.value
+        # ApiVersions below v4 leaves out features with minimum 0 (KAFKA-17492).
+        return answer.supported.get(feature, NOT_SUPPORTED if answer.complete else None)
+
+    def _written(self, feature: str) -> VersionRange | None:
+        """A combined node has two registrations; the narrower one is what the controller will check."""
+        if not self.registered:
+            return None
+        found = [one.value.get(feature, NOT_SUPPORTED) for one in self.registered.values()]
+        return found[0] if len(found) == 1 else common(found)
+
+    def _why(self, feature: str) -> Failure:
+        if isinstance(self.answer, Unknown):
+            return self.answer.why
+        return Failure(
+            FailureKind.UNSUPPORTED,
+            self.answer.where,
+            f"{self.title} supports only old versions of ApiVersions and may hide {feature}",
+        )
+
+
+class Source(Struct, frozen=True):
+    """What most of the picture rests on. `offset` and `epoch` are -1 where it was asked.
+
+    `features_offset`: no level was moved at or above it; -1 where that is not known. `files`: where the log lies, if it
+    was read from disk, and no node was asked anything; empty for a live cluster.
+    """
+
+    kind: SourceKind
+    offset: int = -1
+    epoch: int = -1
+    at: datetime | None = None
+    features_offset: int = -1
+    files: str = ""
+
+
+class PastLevels(Struct, frozen=True):
+    """Of the metadata log, as it was at `at`, by its own time: of a feature and a level above 0, when it was given up
+    last. Complete from `since` on; None: from the beginning of the cluster. `moves`: of each feature, where it was
+    moved, from `since_offset` on.
+    """
+
+    left: Mapping[tuple[str, int], datetime]
+    since: datetime | None
+    at: datetime
+    since_offset: int = 0
+    moves: Mapping[str, Moves] = field(default_factory=dict)
+
+
+class Observation(Struct, frozen=True):
+    """The picture. `gaps`: what could not be read, each with the address, the ACL or the setting that is missing."""
+
+    at: datetime
+    cluster_id: Known[str] | Unknown
+    mode: Known[MetadataMode] | Unknown
+    source: Source
+    nodes: tuple[Node, ...]  # controllers, then brokers, by id
+    finalized: Known[Mapping[str, int]] | Unknown  # absent = level 0
+    active_controller: Known[int] | Unknown
+    quorum: Known[QuorumAnswer] | Unknown
+    registered_controllers: Known[frozenset[int]] | Unknown
+    registered_brokers: Known[frozenset[int]] | Unknown  # fenced ones too
+    zk_migration_state: Known[int] | Unknown
+    gaps: tuple[Failure, ...] = ()
+    partitions: Known[PartitionsReading] | Unknown = Unknown(NOT_ASKED)
+    workloads: Known[WorkloadsReading] | Unknown = Unknown(NOT_ASKED)
+    past_levels: PastLevels | None = None  # where the metadata log was read
+
+    def level_of(self, feature: str) -> int | None:
+        """The finalized level, 0 where there is none; None where the levels could not be read."""
+        return self.finalized.value.get(feature, 0) if isinstance(self.finalized, Known) else None
+
+    def node(self, id_: int) -> Node | None:
+        """The node of that id."""
+        return next((node for node in self.nodes if node.id == id_), None)
+
+    @property
+    def in_zookeeper_mode(self) -> bool:
+        """For certain."""
+        return isinstance(self.mode, Known) and self.mode.value is MetadataMode.ZOOKEEPER
+
+    @property
+    def no_quorum(self) -> Failure | None:
+        """Why no active controller with a majority is known; None where one is."""
+        if isinstance(self.active_controller, Unknown):
+            return self.active_controller.why
+        if self.source.kind is SourceKind.METADATA_LOG:
+            return None  # a reading of it counts only with evidence of a majority
+        if isinstance(self.quorum, Unknown):
+            return self.quorum.why
+        if self.quorum.value.has_majority:
+            return None
+        message = (
+            f"controller {self.active_controller.value} claims to be the leader, "
+            "but is not followed by a majority of voters"
+        )
+        return Failure(FailureKind.STALE, "DescribeQuorum", message)
+
+    @property
+    def nothing_is_led(self) -> bool:
+        """Whether every broker is fenced by the metadata log, which is read only with evidence of a majority: no
+        partition has a leader then. The state of a combined node does not tell whether it is, where it does not answer.
+        """
+        fenced = (NodeState.FENCED, NodeState.GHOST, NodeState.REFUSED)
+        is_told = self.source.kind is SourceKind.METADATA_LOG and isinstance(self.finalized, Known)
+        brokers = (node for node in self.nodes if Role.BROKER in node.roles)
+        return is_told and all(node.state in fenced and Role.CONTROLLER not in node.roles for node in brokers)
+
+    @property
+    def shows_levels(self) -> bool:
+        """Whether the finalized levels are known for certain: a broker that is cut off shows those of before."""
+        return isinstance(self.finalized, Known) and (self.in_zookeeper_mode or self.no_quorum is None)
+
+    def feature_names(self) -> tuple[str, ...]:
+        """Every feature some node supports or that is finalized; metadata.version first."""
+        names = set(self.finalized.value) if isinstance(self.finalized, Known) else set()
+        for node in self.nodes:
+            if isinstance(node.answer, Known):
+                names.update(node.answer.value.supported)
+            for ranges in node.registered.values():
+                names.update(ranges.value)
+        return tuple(sorted(names, key=lambda name: (name != "metadata.version", name)))

@@ -1,0 +1,254 @@
+"""From what was read to one `Observation`.
+
+Called with the readings of a port (`core/engine/ports.py`), real or simulated, by reconciliations and by `describe`.
+Pure: it never asks anybody.
+
+The metadata log, where it could be read, is the source of registrations, finalized levels and the migration state;
+what live processes say of themselves stands beside it. Where both speak of the same thing and differ, the fact is
+Unknown. Who is in the cluster, and what each node is to it, is judged by `core/facts/membership.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.facts.membership import FENCED_UNSEEN, Membership
+from kafkafeatures.core.facts.observation import (
+    Known,
+    MetadataMode,
+    Node,
+    Observation,
+    PastLevels,
+    Source,
+    SourceKind,
+    Unknown,
+)
+from kafkafeatures.core.facts.readings import (
+    NOT_ASKED,
+    BrokerList,
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    LogReading,
+    NodeAnswer,
+    PartitionsReading,
+    ProbedNode,
+    QuorumAnswer,
+    Role,
+)
+
+if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
+
+T = TypeVar("T")
+
+DESCRIBE_QUORUM = 55
+_LATEST_MS = 4_102_444_800_000  # the year 2100
+_OPEN_MIGRATION = {1, 2}  # ZkMigrationState as of Kafka 3.5: MIGRATION, PRE_MIGRATION
+
+
+class ClusterUnreachable(Exception):
+    """Not a single node of the cluster answered."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+def observe(
+    probe: ClusterProbe,
+    log: LogReading | Failure,
+    partitions: PartitionsReading | Failure = NOT_ASKED,
+    workloads: WorkloadsReading | Failure = NOT_ASKED,
+) -> Observation:
+    """Make the picture of what a port read. Raises `ClusterUnreachable` where there is nothing to make one of."""
+    if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
+        raise ClusterUnreachable(_why_unreachable(probe, log))
+    reading = log if isinstance(log, LogReading) else None
+    members = Membership(probe, reading)
+    mode = _mode(probe, members)
+    active = _active(probe, reading)
+    nodes = members.nodes()
+    gaps = list(probe.bootstrap_failures)
+    if isinstance(log, Failure):
+        if not (isinstance(mode, Known) and mode.value is MetadataMode.ZOOKEEPER):
+            gaps.append(log)
+        gaps += _gaps_of_asking(probe)
+    gaps += _contradictions(nodes)
+    return Observation(
+        at=probe.at,
+        cluster_id=_known(probe.cluster_id, probe),
+        mode=mode,
+        source=_source(probe, reading),
+        nodes=nodes,
+        finalized=_finalized(members, active),
+        active_controller=active,
+        quorum=_known(probe.quorum, probe),
+        registered_controllers=members.registered_controllers(),
+        registered_brokers=members.registered_brokers(),
+        zk_migration_state=Unknown(log)
+        if isinstance(log, Failure)
+        else members.from_log(log.image.zk_migration_state or 0),
+        gaps=tuple(dict.fromkeys(gaps)),
+        partitions=_partitions(probe, partitions),
+        workloads=Unknown(workloads)
+        if isinstance(workloads, Failure)
+        else Known(workloads, SourceKind.KUBERNETES, "", workloads.at),
+        past_levels=None if reading is None else _past_levels(reading),
+    )
+
+
+def _partitions(probe: ClusterProbe, read: PartitionsReading | Failure) -> Known[PartitionsReading] | Unknown:
+    if isinstance(read, Failure):
+        return Unknown(read)
+    from_log = read.offset >= 0
+    return Known(
+        read,
+        SourceKind.METADATA_LOG if from_log else SourceKind.API_REQUESTS,
+        f"offset {read.offset}" if from_log else "",
+        probe.at,
+    )
+
+
+def _known(part: T | Failure, probe: ClusterProbe) -> Known[T] | Unknown:
+    return Unknown(part) if isinstance(part, Failure) else Known(part, SourceKind.API_REQUESTS, "", probe.at)
+
+
+def _source(probe: ClusterProbe, log: LogReading | None) -> Source:
+    if log is None:
+        return Source(SourceKind.API_REQUESTS, at=probe.at)
+    image = log.image
+    return Source(SourceKind.METADATA_LOG, image.offset, image.epoch, log.at, image.features_offset)
+
+
+def _past_levels(log: LogReading) -> PastLevels:
+    former = log.image.former_levels
+    since = None if former.since_ms < 0 else _moment(former.since_ms)
+    left = {key: _moment(ms) for key, ms in former.left.items()}
+    return PastLevels(left, since, _moment(log.image.timestamp_ms), former.since_offset, former.moves)
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(min(max(ms, 0), _LATEST_MS) / 1000, UTC)  # whoever wrote it
+
+
+def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown:
+    if isinstance(probe.quorum, QuorumAnswer):
+        leader = probe.quorum.leader_id
+        if log is not None and log.leader_id != leader:
+            message = f"the metadata log comes from {log.leader_id}, DescribeQuorum names {leader}"
+            return Unknown(Failure(FailureKind.STALE, "", message, "an election is under way; look again in a moment"))
+        return Known(leader, SourceKind.API_REQUESTS, "DescribeQuorum", probe.at)
+    if log is not None:
+        return Known(log.leader_id, SourceKind.METADATA_LOG, "Fetch", log.at)
+    return Unknown(probe.quorum)
+
+
+def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unknown:
+    """KRaft where a quorum exists; ZooKeeper where brokers answer without DescribeQuorum (key 55)."""
+    if members.image is not None:
+        open_ = members.image.zk_migration_state in _OPEN_MIGRATION
+        return members.from_log(MetadataMode.MIGRATING if open_ else MetadataMode.KRAFT)
+    answers = [(node.role, node.answer) for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
+    brokers = [answer for role, answer in answers if role is Role.BROKER]
+    without_quorum = [DESCRIBE_QUORUM not in answer.apis for answer in brokers]
+    if any(without_quorum) and any(role is Role.CONTROLLER for role, _ in answers):
+        found, where = MetadataMode.MIGRATING, "ApiVersions of brokers"
+    elif brokers and all(without_quorum):
+        found, where = MetadataMode.ZOOKEEPER, "ApiVersions of brokers"
+    elif any(answer.zk_migration_ready for _, answer in answers):
+        found, where = MetadataMode.MIGRATING, "ZkMigrationReady"
+    elif answers:
+        found, where = MetadataMode.KRAFT, "ApiVersions"
+    else:
+        return Unknown(Failure(FailureKind.UNREACHABLE, "", "no node answered"))
+    return Known(found, SourceKind.API_REQUESTS, where, probe.at)
+
+
+def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mapping[str, int]] | Unknown:
+    """The finalized levels: from the log, held against the active controller; else the active controller's own.
+
+    kraft.version is the one feature that is not a FeatureLevelRecord: the active controller's answer wins, because
+    Kafka 3.9 reports a record that its Raft layer never followed (KAFKA-18979), and people compare us with Kafka.
+    """
+    said = None
+    for node in members.probed.get(active.value, ()) if isinstance(active, Known) else ():
+        if isinstance(node.answer, NodeAnswer) and node.answer.finalized_epoch >= 0:
+            said = Known(node.answer.finalized, SourceKind.API_REQUESTS, f"{node.host}:{node.port}", node.at)
+    if members.image is None:
+        return said or _finalized_by_all(members)
+    levels = dict(members.image.features)
+    kraft = members.image.kraft_version
+    if said is not None:
+        kraft = said.value.get(KRAFT_VERSION, 0)
+        if differing := [
+            f"{name} {levels.get(name, 0)} in the log, {said.value.get(name, 0)} on the controller"
+            for name in sorted((levels.keys() | said.value.keys()) - {KRAFT_VERSION})
+            if levels.get(name, 0) != said.value.get(name, 0)
+        ]:
+            remedy = "a change is probably under way; look again in a moment"
+            return Unknown(Failure(FailureKind.STALE, said.where, ", ".join(differing), remedy))
+    if kraft:
+        levels[KRAFT_VERSION] = kraft
+    return members.from_log(MappingProxyType(levels))
+
+
+def _finalized_by_all(members: Membership) -> Known[Mapping[str, int]] | Unknown:
+    """Without the active controller: what the live nodes say, if all of them say the same."""
+    answers = [node.answer for nodes in members.probed.values() for node in nodes]
+    levels = [one.finalized for one in answers if isinstance(one, NodeAnswer) and one.finalized_epoch >= 0]
+    if not levels:
+        return Unknown(Failure(FailureKind.NO_LEADER, "", "no node reported finalized levels"))
+    if any(one != levels[0] for one in levels):
+        return Unknown(Failure(FailureKind.STALE, "", "the nodes disagree, and the active controller was not asked"))
+    return Known(levels[0], SourceKind.API_REQUESTS, f"{len(levels)} nodes, all the same", members.probe.at)
+
+
+def _gaps_of_asking(probe: ClusterProbe) -> list[Failure]:
+    """What asking alone cannot show. With the log read there is no such gap."""
+    gaps = [part for part in (probe.brokers, probe.controllers, probe.quorum) if isinstance(part, Failure)]
+    gaps += [_unidentified(node) for node in probe.nodes if node.id is None]
+    if isinstance(probe.brokers, BrokerList) and not probe.brokers.lists_fenced:
+        gaps.append(FENCED_UNSEEN)
+    return gaps
+
+
+def _unidentified(node: ProbedNode) -> Failure:
+    """A bootstrap controller that no list names, so that its id is unknown: ApiVersions does not tell it."""
+    if isinstance(node.answer, Failure):
+        return node.answer
+    found = node.answer.supported.get(METADATA_VERSION)
+    return Failure(
+        FailureKind.NOT_ASKED,
+        f"{node.host}:{node.port}",
+        f"a {node.role.value.lower()} that supports metadata.version {found}, but its node id is not known",
+        "grant the access that the other lines name",
+    )
+
+
+def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
+    """Nodes whose process and whose registration differ, one line each: a `?` in a picture needs its reason."""
+    found = []
+    for node in nodes:
+        if isinstance(node.answer, Unknown):
+            continue
+        supported = node.answer.value.supported
+        if all(ranges.value == supported for ranges in node.registered.values()):
+            continue  # the usual case, also of a thousand nodes
+        ranges_of = (node.range_of(name) for name in supported)
+        stale = (one.why for one in ranges_of if isinstance(one, Unknown) and one.why.kind is FailureKind.STALE)
+        if (why := next(stale, None)) is not None:
+            found.append(why)
+    return found
+
+
+def _why_unreachable(probe: ClusterProbe, log: Failure) -> Failure:
+    """The most telling of the failures: what the bootstrap addresses said."""
+    for part in (probe.brokers, probe.controllers, probe.cluster_id):
+        if isinstance(part, Failure) and part.kind is not FailureKind.NOT_ASKED:
+            return part
+    return log

@@ -1,0 +1,81 @@
+"""What readings of a quorum prove: that it worked in between, that no level was moved, and who may be away.
+
+Pure. Called by `core/engine/steps.py` to settle what was sent, and by `core/roll/stage.py` before a controller
+restarts. Only the leader knows who has caught up; lag is measured by its clock, never by ours.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.core.facts.observation import Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import MAJORITY_WITHIN_MS, QuorumAnswer
+
+
+def worked_between(first: Observation, second: Observation) -> bool:
+    """The same leader, in the same epoch, has worked since: what it had not appended by then is gone.
+
+    One reading, given twice, proves nothing: a single voter is a majority of itself.
+    """
+    if first is second:
+        return False
+    if isinstance(first.quorum, Unknown) or isinstance(second.quorum, Unknown):
+        return False
+    before, after = first.quorum.value, second.quorum.value
+    if before.leader_epoch != after.leader_epoch:
+        return False
+    return after.high_watermark > before.high_watermark or _majority_fetched_since(before, after)
+
+
+def _majority_fetched_since(before: QuorumAnswer, after: QuorumAnswer) -> bool:
+    """The same where NoOps are switched off: nothing is uncommitted, and a majority fetched after the first look."""
+    then = next((v.last_fetch_timestamp for v in before.voters if v.id == before.leader_id), -1)
+    leader = next((v for v in after.voters if v.id == after.leader_id), None)
+    if then < 0 or leader is None or leader.log_end_offset != after.high_watermark:
+        return False
+    since = sum(v.id == after.leader_id or v.last_fetch_timestamp > then for v in after.voters)
+    return since > len(after.voters) // 2
+
+
+def nothing_was_moved_since(offset: int, observation: Observation) -> bool:
+    """Whether the metadata log shows that no level at all was moved at or above this offset."""
+    source = observation.source
+    return source.kind is SourceKind.METADATA_LOG and 0 <= source.features_offset <= offset
+
+
+def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
+    """Whether the leader says that this voter has just fetched, and has all that is there: by the leader's clock."""
+    if id_ == quorum.leader_id:
+        return True
+    clock = next((voter.last_fetch_timestamp for voter in quorum.voters if voter.id == quorum.leader_id), -1)
+    since = clock - MAJORITY_WITHIN_MS
+    return clock >= 0 and any(
+        voter.id == id_ and voter.last_fetch_timestamp >= since and voter.last_caught_up_timestamp >= since
+        for voter in quorum.voters
+    )
+
+
+def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> str | None:
+    """Why this controller may not go away now; None where it may: a majority of the voters stays caught up without it.
+
+    down: everybody who is away or about to be, whatever for. Of one or two voters none can go: there is no majority
+    without it. Who is no voter takes nothing from the majority, but goes only while there is one.
+    """
+    voters = {voter.id for voter in quorum.voters}
+    staying = voters - down - {controller}
+    behind = {id_ for id_ in staying if not is_caught_up(id_, quorum)}
+    required = len(voters) // 2 + 1
+    if len(staying - behind) >= required:
+        return None
+    if len(voters - {controller}) < required:
+        return f"a quorum of {len(voters)} has no majority without it"
+    text = f"without it {len(staying - behind)} of {len(voters)} voters are caught up, {required} required"
+    missing = [f"{id_} is down" for id_ in sorted(voters & down - {controller})]
+    missing += [f"{id_} is behind" for id_ in sorted(behind)]
+    return f"{text}: {', '.join(missing)}"
+
+
+def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None:
+    """Which of these controllers goes next: those behind first, for they hold no majority; the leader after all others.
+
+    Ask again before each restart: with a restart, or without, somebody else may lead.
+    """
+    return min(needing, key=lambda id_: (id_ == quorum.leader_id, is_caught_up(id_, quorum), id_), default=None)

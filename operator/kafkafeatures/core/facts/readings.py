@@ -1,0 +1,220 @@
+"""What was read of a cluster, before anybody judges it: the answers of its nodes, and its metadata log.
+
+Filled by the Kafka adapter (or by the simulator, in process), read by `core/facts/observe.py`, which makes the
+`Observation` of it. A question that got no answer is a `Failure`, never a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
+
+from kafkafeatures.core.facts.levels import VersionRange
+
+if TYPE_CHECKING:  # asking works without the library that reads logs, and starts faster
+    from kraftlog.image import Image
+    from kraftlog.partitions import Partitions
+
+
+class Role(StrEnum):
+    """A combined node has both."""
+
+    BROKER = "Broker"
+    CONTROLLER = "Controller"
+
+
+class FailureKind(StrEnum):
+    """Why there is no answer. The adapter's exceptions map to these in one place (`kafka/base/errors.py`)."""
+
+    UNREACHABLE = "Unreachable"  # no connection: refused, no route, name unknown, or silent until the deadline
+    TIMED_OUT = "TimedOut"  # connected, but no answer within the deadline
+    TLS = "Tls"  # the handshake failed: not TLS, unknown CA, wrong host name, expired, client certificate wanted
+    AUTHENTICATION = "Authentication"  # SASL said no
+    AUTHORIZATION = "Authorization"  # an ACL is missing
+    NOT_KAFKA = "NotKafka"  # bytes that are no Kafka protocol
+    UNSUPPORTED = "Unsupported"  # the node is too old for the question, or has another role
+    NO_LEADER = "NoLeader"  # no active controller is known
+    DISCONNECTED = "Disconnected"  # the connection ended before the answer
+    STALE = "Stale"  # an answer came, but its high watermark does not move: a leader without a quorum
+    REJECTED = "Rejected"  # any other error code of the node
+    WRONG_CLUSTER = "WrongCluster"  # it belongs to another cluster
+    CREDENTIALS = "Credentials"  # a Secret, or a key of it, is missing or unusable
+    FORBIDDEN = "Forbidden"  # the operator's settings forbid the address
+    TOO_LARGE = "TooLarge"  # it takes more memory than a cluster may
+    NOT_ASKED = "NotAsked"  # no address to ask is known
+    WAITING_FOR_BUDGET = "WaitingForBudget"  # other clusters hold as many partitions in memory as may be
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it may resolve automatically: a node that restarts, an election. Anything else requires action."""
+        return self in _MAY_PASS
+
+
+_MAY_PASS = (
+    FailureKind.UNREACHABLE, FailureKind.TIMED_OUT, FailureKind.NO_LEADER, FailureKind.DISCONNECTED, FailureKind.STALE,
+    FailureKind.WAITING_FOR_BUDGET,
+)  # fmt: skip
+
+
+class Failure(Struct, frozen=True):
+    """One line for people: what, where, and what to do (`remedy`, may be empty)."""
+
+    kind: FailureKind
+    where: str  # host:port, or what was asked
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class Host(Struct, frozen=True):
+    """A node as another node names it."""
+
+    id: int
+    host: str
+    port: int
+    is_fenced: bool = False  # DescribeCluster v2 only
+
+
+class NodeAnswer(Struct, frozen=True):
+    """What a live process says of itself (ApiVersions). Not in `supported`: not supported."""
+
+    supported: Mapping[str, VersionRange]
+    finalized: Mapping[str, int]
+    finalized_epoch: int  # -1 unknown; for display, never compared
+    apis: Mapping[int, VersionRange]  # API key -> versions
+    zk_migration_ready: bool = False
+    complete: bool = True  # False: an ApiVersions below v4, features with minimum 0 may be missing
+
+
+class ProbedNode(Struct, frozen=True):
+    """`id` None: a bootstrap address that could not be matched to a node. `role`: of the listener that was asked.
+
+    `proved_at`: the IP address at which the process said of itself that it has this id; empty where it was not asked.
+    `snapshot_interval`: so often it writes a snapshot of the metadata; 0: never by time, None: it did not say.
+    """
+
+    id: int | None
+    role: Role
+    host: str
+    port: int
+    answer: NodeAnswer | Failure
+    at: datetime
+    proved_at: str = ""
+    snapshot_interval: timedelta | None = None
+
+
+class ReplicaProgress(Struct, frozen=True):
+    """A voter or an observer as the leader sees it. Times in ms since the epoch, -1 unknown."""
+
+    id: int
+    log_end_offset: int
+    last_fetch_timestamp: int = -1
+    last_caught_up_timestamp: int = -1
+
+
+MAJORITY_WITHIN_MS = 2_000
+"""A follower fetches every 500 ms at least; one that did not for so long begins an election, where it can."""
+
+
+class QuorumAnswer(Struct, frozen=True):
+    """DescribeQuorum, believed only when it came through without any error code."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaProgress, ...]
+    observers: tuple[ReplicaProgress, ...]
+
+    @property
+    def has_majority(self) -> bool:
+        """Whether a majority of the voters, the leader among them, fetched just now by the leader's own clock.
+
+        A leader that was cut off goes on answering. Its time stamp is its clock (KIP-836).
+        """
+        clock = next((voter.last_fetch_timestamp for voter in self.voters if voter.id == self.leader_id), -1)
+        current = sum(
+            voter.id == self.leader_id
+            or (clock >= 0 and voter.last_fetch_timestamp >= max(0, clock - MAJORITY_WITHIN_MS))
+            for voter in self.voters
+        )
+        return current > len(self.voters) // 2
+
+
+class BrokerList(Struct, frozen=True):
+    """DescribeCluster of a broker. `lists_fenced` False: fenced brokers (so ghosts too) cannot be seen this way."""
+
+    brokers: tuple[Host, ...]
+    lists_fenced: bool
+
+
+class ControllerList(Struct, frozen=True):
+    """DescribeCluster (endpoint type 2) of a controller. `active` None: no active controller at the moment."""
+
+    controllers: tuple[Host, ...]
+    active: int | None
+
+
+class ClusterProbe(Struct, frozen=True):
+    """What the nodes answered, all asked at the same time."""
+
+    at: datetime
+    cluster_id: str | Failure
+    brokers: BrokerList | Failure
+    controllers: ControllerList | Failure
+    quorum: QuorumAnswer | Failure
+    nodes: tuple[ProbedNode, ...]
+    bootstrap_failures: tuple[Failure, ...] = field(default=())  # addresses that gave nothing, while another did
+
+
+class LogReading(Struct, frozen=True):
+    """An image of everything committed, with evidence of a majority behind it. `at`: when the last reply came."""
+
+    image: Image
+    high_watermark: int
+    leader_id: int
+    leader_epoch: int
+    at: datetime
+
+
+Moves = tuple[tuple[int, int], ...]
+"""Of a feature: up to where the metadata log goes with the move, and the level since then; in the order of the log."""
+
+
+class EarlierMoves(Struct, frozen=True):
+    """What the metadata log shows between a position and the beginning of the reading.
+
+    `restored`: it never had that position. `moves`: by feature; empty also where the log does not go back so far.
+    """
+
+    moves: Mapping[str, Moves] = field(default_factory=dict)
+    restored: bool = False
+
+
+class PartitionsReading(Struct, frozen=True):
+    """Every partition of the cluster: of the metadata log, or asked for and known to be complete.
+
+    default_min_insync_replicas: the highest that a broker applies to a topic which sets none. offset: of the log that
+    they are of; -1 where they were asked for.
+    """
+
+    partitions: Partitions
+    default_min_insync_replicas: int
+    offset: int = -1
+
+
+NOT_ASKED = Failure(FailureKind.NOT_ASKED, "partitions", "nothing needed them")
+
+
+class Readings(NamedTuple):
+    """What was read of a cluster in one go. `log`: why, where the metadata log could not be read."""
+
+    probe: ClusterProbe
+    log: LogReading | Failure
+    partitions: PartitionsReading | Failure = NOT_ASKED

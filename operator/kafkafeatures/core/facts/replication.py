@@ -1,0 +1,411 @@
+"""Which brokers may go away now without a partition losing what it was promised, and which partitions forbid it.
+
+Pure. Called by `core/roll/stage.py` before every single restart, with a reading of all partitions and with every broker
+that is away or about to be; it is never asked once for several restarts. It must never take a replica for in sync that
+the controller does not, and never count one that is away or is being removed. A replica that is eligible to lead
+without being in sync (ELR) holds no promise: what acks=all waits for are those in sync.
+
+The promise, for a broker and every partition that it hosts:
+
+    RespectMinISR      where it is in sync: without it, without who is away and without who is being removed, as many
+                       are in sync as min.insync.replicas asks for. A broker that is in sync nowhere costs nothing,
+                       nor does one that is away where nobody leads: its restart is what brings the partition back.
+    NoUnderReplicated  that, and all replicas are in sync now, none of them is away, and none is being moved.
+
+A broker asks for no more replicas than there are (`Partition.effectiveMinIsr`). Where min.insync.replicas asks for
+every replica, as with a single one, no promise is kept while one of them restarts. Such a partition forbids for ever;
+where that is excused, it still never lets a second replica go.
+
+Needs numpy: imported only where a roll is judged. A million partitions are judged for all brokers in some 20 ms.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.core.facts.readings import PartitionsReading
+from kraftlog.partitions import NO_LEADER, Columns, Replica
+
+Bools = NDArray[np.bool_]
+Numbers = NDArray[Any]
+
+NAMED = 3
+"""Partitions that are named where many are counted."""
+
+_BLOCK = 16
+"""Chunks that are judged together: 65,536 rows, which fit into a processor's cache."""
+
+_TABLE_UP_TO = 1 << 20
+"""Broker ids below it are looked up in a table; larger ones, which are rare, are searched."""
+
+_IN_SYNC, _ADDING, _REMOVING = (int(bit) for bit in (Replica.IN_SYNC, Replica.ADDING, Replica.REMOVING))
+
+
+class Why(StrEnum):
+    """Why a partition forbids that a broker goes, the most lasting first."""
+
+    AT_MIN_ISR = "AtMinIsr"  # too few others are in sync, or would be with what is missing now
+    REASSIGNING = "Reassigning"  # it is being moved
+    UNDER_REPLICATED = "UnderReplicated"  # some replica is not in sync, although its broker is not away
+    REPLICA_IN_FLIGHT = "ReplicaInFlight"  # it would not forbid it if all brokers that are away were back
+
+
+Named = tuple[int, tuple[str, ...]]
+"""How many partitions, and the first of them by name: "orders-3"."""
+
+
+class Forbidding(Struct, frozen=True):
+    """How many partitions forbid it; the most lasting reason of any, and the first partitions with that reason."""
+
+    count: int
+    names: tuple[str, ...]
+    why: Why
+
+
+class NeverSatisfied(Struct, frozen=True):
+    """How many partitions keep no promise whichever of their brokers restarts, and the first of their topics."""
+
+    count: int
+    topics: tuple[str, ...]
+
+
+class _Block(NamedTuple):
+    """Rows with the same number R of replicas. at: [R, n], the place of each replica's broker in `Replication._ids`.
+    flags: [R, n], bits of `Replica`. least: how many must be in sync.
+    """
+
+    topic: Numbers
+    partition: Numbers
+    leader: Numbers
+    at: Numbers
+    flags: NDArray[np.uint8]
+    least: Numbers
+
+    @property
+    def partitions(self) -> Numbers:
+        """[n, 2]: topic number and partition."""
+        return np.stack([self.topic, self.partition], axis=1)
+
+    @property
+    def in_sync(self) -> Bools:
+        return np.asarray(self.flags & _IN_SYNC != 0)
+
+    @property
+    def moving(self) -> Bools:
+        """Rows that are being reassigned."""
+        return np.asarray((self.flags & (_ADDING | _REMOVING)).any(axis=0))
+
+    @property
+    def staying(self) -> Numbers:
+        """How many replicas each has that are not being removed."""
+        return _count(self.flags & _REMOVING == 0)
+
+    @property
+    def never(self) -> Bools:
+        return np.asarray(self.least >= self.staying)
+
+    def excusing(self) -> _Block:
+        """With one replica less asked for where all are."""
+        return self._replace(least=np.minimum(self.least, self.staying - 1))
+
+    def healed(self, away: Bools) -> _Block:
+        """As if every broker that is away were back and in sync."""
+        return self._replace(flags=self.flags | away[self.at].astype(np.uint8) * np.uint8(_IN_SYNC))
+
+    def settled(self) -> _Block:
+        """As if nothing were being moved."""
+        return self._replace(flags=self.flags & ~np.uint8(_ADDING | _REMOVING))
+
+    def rows(self, where: Numbers) -> _Block:
+        """Some of them."""
+        columns: Iterable[Numbers] = self
+        return _Block._make(column[..., where] for column in columns)
+
+    def forbidding(self, away: Bools, availability: Availability) -> Bools:
+        """[R, n]: which row forbids which of its replicas' brokers to go."""
+        gone = away[self.at]
+        counted = (self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC) & ~gone
+        holds = self.in_sync & ~(gone & (self.leader == NO_LEADER))  # who is away holds nothing that nobody leads
+        forbids = holds & (_count(counted) - self.least < counted)
+        if availability is Availability.NO_UNDER_REPLICATED:
+            forbids |= (gone | ~self.in_sync).any(axis=0) | self.moving
+        return np.asarray(forbids)
+
+
+class Replication:
+    """All partitions of one reading. Everything about them that a roll asks."""
+
+    def __init__(self, reading: PartitionsReading) -> None:
+        self._partitions = reading.partitions
+        chunks = [chunk for chunk in reading.partitions.chunks if chunk.replicas.shape[1]]
+        self._ids = _ids(chunks)
+        least = self._least(reading.default_min_insync_replicas, chunks)
+        places = _places(self._ids)
+        self._blocks = [_block(each, places, least) for each in _together(chunks)]
+
+    @cached_property
+    def _out_of_sync(self) -> Numbers:
+        """How many partitions each broker should be in sync with and is not."""
+        return self._per_broker(lambda block: block.flags & (_IN_SYNC | _ADDING) == 0)
+
+    def judge(self, down: frozenset[int], availability: Availability, *, excused: bool = False) -> Admission:
+        """Who may go now. down: every broker that is away or about to be, whatever for. excused: partitions of which
+        min.insync.replicas asks for every replica let one of them go at a time.
+
+        One that is itself away may go by RespectMinISR where it is in sync with nothing that somebody leads, or others
+        hold the promise: so a stuck one is judged, which may be all that is in sync with a partition.
+        """
+        return Admission(self, down, availability, excused)
+
+    def __len__(self) -> int:
+        """How many partitions there are."""
+        return sum(len(block.topic) for block in self._blocks)
+
+    def brokers(self) -> frozenset[int]:
+        """Who hosts a partition."""
+        return frozenset(self._ids.tolist())
+
+    def never(self, most: int = NAMED) -> NeverSatisfied:
+        """Partitions that forbid the restart of their brokers for ever."""
+        rows = self._rows(lambda block: block.never)
+        return NeverSatisfied(len(rows), tuple(name for name, _ in self._topics(rows[:, 0], most)))
+
+    def never_available(self) -> Mapping[str, int]:
+        """The same, all of their topics by name, and how many partitions of each."""
+        numbers, counts = np.unique(self._rows(lambda block: block.never)[:, 0], return_counts=True)
+        found = zip(numbers.tolist(), counts.tolist(), strict=True)
+        return {self._partitions.topics[number].name: count for number, count in found}
+
+    def out_of_sync(self, broker: int, most: int = NAMED) -> Named:
+        """Partitions in which this broker's replica should be in sync and is not; one being added is not meant."""
+        at = self._at(broker)
+        if at is None or not self._out_of_sync[at]:
+            return 0, ()
+        return self._named(
+            self._rows(lambda block: ((block.flags & (_IN_SYNC | _ADDING) == 0) & (block.at == at)).any(axis=0)), most
+        )
+
+    def under_min_isr(self, most: int = NAMED, *, excused: bool = False) -> Named:
+        """Partitions with fewer replicas in sync than min.insync.replicas asks for. excused: than without one of those
+        where it asks for all.
+        """
+
+        def low(block: _Block) -> Bools:
+            least = block.excusing().least if excused else block.least
+            return np.asarray(_count(block.in_sync) < least)
+
+        return self._named(self._rows(low), most)
+
+    def offline(self, most: int = NAMED, *, excused: bool = False) -> Named:
+        """Partitions without a leader. excused: those with a single replica are not meant."""
+        return self._named(self._rows(lambda block: (block.leader == NO_LEADER) & (block.staying > int(excused))), most)
+
+    def reassigning(self, most: int = NAMED) -> Named:
+        """Partitions that are being moved."""
+        return self._named(self._rows(lambda block: block.moving), most)
+
+    def under_replicated(self, most: int = NAMED) -> Named:
+        """Partitions with a replica that is not in sync; one being added is not meant."""
+        return self._named(self._rows(lambda block: (block.flags & (_IN_SYNC | _ADDING) == 0).any(axis=0)), most)
+
+    # --- for this module and the planner
+
+    def pairs(self, brokers: Iterable[int], availability: Availability) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+        """Which of these brokers may never be away together, because they share a partition that allows one at a time:
+        the two as places in `brokers`, and a number of the row. One triple of columns for each pair of replicas.
+        """
+        place = np.full(len(self._ids), -1, dtype=np.int32)
+        for number, broker in enumerate(brokers):
+            if (at := self._at(broker)) is not None:
+                place[at] = number
+        everybody = bool((place >= 0).all())
+        first = 0
+        for block in self._blocks:
+            rows, who = np.arange(first, first + len(block.topic)), place.take(block.at)
+            first += len(block.topic)
+            if availability is Availability.RESPECT_MIN_ISR:
+                binding = np.flatnonzero(block.staying - block.excusing().least <= 1)
+                rows, who = rows[binding], who[:, binding]
+            for one in range(len(who)):
+                for other in range(one):
+                    if everybody:
+                        yield who[one], who[other], rows
+                    elif (both := (who[one] >= 0) & (who[other] >= 0)).any():
+                        yield who[one][both], who[other][both], rows[both]
+
+    def names_of(self, rows: Numbers, most: int = NAMED) -> tuple[str, ...]:
+        """The first of these rows by name. Numbers of rows are those of `pairs`."""
+        found = [np.empty((0, 2), dtype=np.int32)]
+        first = 0
+        for block in self._blocks:
+            here = rows[(rows >= first) & (rows < first + len(block.topic))] - first
+            found.append(block.rows(here).partitions)
+            first += len(block.topic)
+        return self._named(np.concatenate(found), most)[1]
+
+    def _at(self, broker: int) -> int | None:
+        at = int(np.searchsorted(self._ids, broker))
+        return at if at < len(self._ids) and self._ids[at] == broker else None
+
+    def _away(self, down: frozenset[int]) -> Bools:
+        away = np.zeros(len(self._ids), dtype=np.bool_)
+        away[[at for broker in down if (at := self._at(broker)) is not None]] = True
+        return away
+
+    def _least(self, default: int, chunks: list[Columns]) -> Numbers:
+        """What min.insync.replicas asks for, by the number of the topic."""
+        top = max((int(chunk.topic.max()) for chunk in chunks), default=-1)
+        least = np.full(top + 1, _as_count(default), dtype=np.int16)
+        if configured := self._partitions.min_insync_replicas.topics:
+            for number, topic in self._partitions.topics.items():
+                if number <= top and topic.name in configured:
+                    least[number] = _as_count(configured[topic.name])
+        return least
+
+    def _per_broker(self, which: Callable[[_Block], Bools]) -> Numbers:
+        """How many replicas of each broker are so."""
+        found = np.zeros(len(self._ids), dtype=np.int64)
+        for block in self._blocks:
+            found += np.bincount(block.at[which(block)], minlength=len(self._ids))
+        return found
+
+    def _rows(self, which: Callable[[_Block], Bools]) -> Numbers:
+        """The rows that are so, as `_Block.partitions`."""
+        found = [block.rows(np.flatnonzero(which(block))).partitions for block in self._blocks]
+        return np.concatenate([*found, np.empty((0, 2), dtype=np.int32)])
+
+    def _topics(self, numbers: Numbers, most: int) -> list[tuple[str, int]]:
+        """The first of these topics by name, with their numbers."""
+        return heapq.nsmallest(most, ((self._partitions.topics[one].name, one) for one in np.unique(numbers).tolist()))
+
+    def _named(self, rows: Numbers, most: int) -> Named:
+        names: list[str] = []
+        for name, number in self._topics(rows[:, 0], most):
+            of_topic = np.sort(rows[rows[:, 0] == number, 1])[: most - len(names)]
+            names += [f"{name}-{partition}" for partition in of_topic.tolist()]
+        return len(rows), tuple(names)
+
+
+class Admission:
+    """Who may go, with some brokers away. Of one moment: made anew before each restart."""
+
+    def __init__(
+        self, replication: Replication, down: frozenset[int], availability: Availability, excused: bool
+    ) -> None:
+        self._of, self._availability, self._excused = replication, availability, excused
+        self._away = replication._away(down)
+        self._forbidden = replication._per_broker(self._forbids)
+
+    def allows(self, broker: int) -> bool:
+        """Whether it may go. Who hosts nothing may."""
+        at = self._of._at(broker)
+        return at is None or not self._forbidden[at]
+
+    def allowed(self) -> frozenset[int]:
+        """Everybody who hosts a partition and may go."""
+        return frozenset(self._of._ids[self._forbidden == 0].tolist())
+
+    def forbidding(self, broker: int, most: int = NAMED) -> Forbidding | None:
+        """What forbids that this broker goes; None where nothing does."""
+        at = self._of._at(broker)
+        if at is None or not self._forbidden[at]:
+            return None
+        found, reasons = [], []
+        for block in self._of._blocks:
+            hosted = block.rows(np.flatnonzero((block.at == at).any(axis=0)))
+            rows = hosted.rows(np.flatnonzero((self._forbids(hosted) & (hosted.at == at)).any(axis=0)))
+            found.append(rows.partitions)
+            reasons.append(self._why(rows, at))
+        every, why = np.concatenate(found), np.concatenate(reasons)
+        _, names = self._of._named(every[why == why.min()], most)
+        return Forbidding(len(every), names, _REASONS[why.min()])
+
+    def _judged(self, block: _Block) -> _Block:
+        return block.excusing() if self._excused else block
+
+    def _forbids(self, block: _Block) -> Bools:
+        return self._judged(block).forbidding(self._away, self._availability)
+
+    def _why(self, rows: _Block, at: int) -> Numbers:
+        """Of rows that forbid this broker to go: places in `_REASONS`."""
+        nobody = np.zeros_like(self._away)
+        mine = rows.at == at
+        healed = self._judged(rows).healed(self._away)
+        lasting = (healed.forbidding(nobody, self._availability) & mine).any(axis=0)
+        low = (healed.settled().forbidding(nobody, Availability.RESPECT_MIN_ISR) & mine).any(axis=0)
+        return np.select([low, lasting & rows.moving, lasting], [0, 1, 2], 3)
+
+
+_REASONS = tuple(Why)
+
+
+def _as_count(configured: int) -> int:
+    """Of replicas. More than so many have none."""
+    return max(1, min(configured, np.iinfo(np.int16).max))
+
+
+def _count(which: Bools) -> Numbers:
+    """How many of each row."""
+    return np.asarray(which.sum(axis=0, dtype=np.int16))
+
+
+def _ids(chunks: Iterable[Columns]) -> Numbers:
+    """Every broker that hosts something, sorted."""
+    seen = np.zeros(0, dtype=np.bool_)
+    others: list[Numbers] = []
+    for chunk in chunks:
+        top = int(chunk.replicas.max())
+        if top >= _TABLE_UP_TO or int(chunk.replicas.min()) < 0:
+            others.append(np.unique(chunk.replicas))
+            continue
+        if top >= len(seen):
+            seen = np.concatenate([seen, np.zeros(top + 1 - len(seen), dtype=np.bool_)])
+        seen[chunk.replicas] = True
+    found = np.flatnonzero(seen)
+    return np.unique(np.concatenate([found, *others])) if others else found
+
+
+def _places(ids: Numbers) -> Callable[[Numbers], Numbers]:
+    """What finds the place of each broker among the ids."""
+    kind = np.uint16 if len(ids) <= 1 << 16 else np.int32
+    if not len(ids) or ids[0] < 0 or ids[-1] >= _TABLE_UP_TO:
+        return lambda replicas: np.searchsorted(ids, replicas).astype(kind)
+    table = np.zeros(int(ids[-1]) + 1, dtype=kind)
+    table[ids] = np.arange(len(ids))
+    return lambda replicas: np.asarray(table[replicas])
+
+
+def _together(chunks: list[Columns]) -> Iterator[list[Columns]]:
+    """Chunks of the same number of replicas, several at a time."""
+    of: dict[int, list[Columns]] = {}
+    for chunk in chunks:
+        of.setdefault(chunk.replicas.shape[1], []).append(chunk)
+    for same in of.values():
+        for start in range(0, len(same), _BLOCK):
+            yield same[start : start + _BLOCK]
+
+
+def _block(chunks: list[Columns], places: Callable[[Numbers], Numbers], least: Numbers) -> _Block:
+    topic, partition, leader = (
+        np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("topic", "partition", "leader")
+    )
+    replicas = chunks[0].replicas.shape[1]
+    at, flags = (
+        np.concatenate([np.ascontiguousarray(each.T) for each in columns], axis=1)
+        for columns in ([places(chunk.replicas) for chunk in chunks], [chunk.flags for chunk in chunks])
+    )
+    return _Block(topic, partition, leader, at, flags, np.minimum(least[topic], np.int16(replicas)))
+
+
+def format_partitions(count: int, names: tuple[str, ...]) -> str:
+    """As in: 3 partitions (orders-1, orders-2, ...)."""
+    return f"{count} partition{'' if count == 1 else 's'} ({', '.join(names)}{', ...' if count > len(names) else ''})"

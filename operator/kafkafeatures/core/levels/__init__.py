@@ -1,0 +1,1 @@
+"""Finalized feature levels: what prevents an update, its soak, and what cures a blocker."""

@@ -1,0 +1,59 @@
+"""What cures a ghost registration, as commands to be copied: with the ids, and with the flags that reach the cluster.
+
+Pure. Called by `core/levels/checks.py` for blockers and by `describe`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.engine.blockers import Nodes, shortened, verb
+from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
+
+ANY_CLUSTER = "--bootstrap-server HOST:PORT"
+"""Flags of a cluster whose addresses are not known."""
+
+
+ADDRESSES_SHOWN = 3
+
+
+def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
+    """How our own commands reach a cluster. `config`: the properties file with its TLS and SASL, empty for none."""
+    flag, addresses = ("--bootstrap-server", servers) if servers else ("--bootstrap-controller", controllers)
+    some = ",".join("".join(addresses.split()).split(",")[:ADDRESSES_SHOWN])  # one that answers names all others
+    words = [flag, some, *(["--config", config] if config else [])]
+    return shlex.join(words)
+
+
+def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] | Unknown) -> str:
+    """For ghosts of the same roles. `finalized`: Kafka can unregister a controller from a level on."""
+    if Role.CONTROLLER not in nodes[0].roles:
+        return _ghost_brokers(nodes, flags)
+    unregister = f"{verb(nodes, '', 'for each of them: ')}kafkafeatures unregister --controller {nodes[0].id} {flags}"
+    if isinstance(finalized, Known) and finalized.value.get(METADATA_VERSION, 0) >= CONTROLLER_UNREGISTRATION:
+        return unregister
+    return (
+        f"{before_controllers_can_be_unregistered(nodes)}; once metadata.version "
+        f"{format_level(METADATA_VERSION, CONTROLLER_UNREGISTRATION)} is finalized: {unregister}"
+    )
+
+
+def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
+    """The way out while a ghost itself prevents the level from which Kafka can unregister it."""
+    ids = shortened(node.id for node in nodes)
+    return (
+        f"start {verb(nodes, 'a controller with id', 'controllers with the ids')} {ids} on the new Kafka once, so that "
+        f"{verb(nodes, 'it registers', 'they register')} again, then stop {verb(nodes, 'it', 'them')}"
+    )
+
+
+def _ghost_brokers(nodes: Nodes, flags: str) -> str:
+    gone = verb(nodes, "if it is permanently gone", "for each that is permanently gone")
+    return (
+        f"{gone}: kafkafeatures unregister --broker {nodes[0].id} {flags}; "
+        f"otherwise start {verb(nodes, 'it', 'them')} on the new Kafka"
+    )

@@ -1,0 +1,212 @@
+"""The soak before an irreversible change: since when every node has been healthy on a binary that holds its target, and
+until when one can still go back.
+
+Pure. Asked by `reconcile/evaluate.py` in every reconciliation, whatever is decided then; what it says is part of the
+status. `core/engine/decide.py` holds a change back while it lasts. What was not seen is not healthy: a node that does
+not answer, a range that cannot be read, a restart that is not over, and the time in which nobody looked. So the last
+look of this process counts, and never what a status says: a process that has just started knows nothing of before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct, field
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import Status, WayBack
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.plan import undo_of
+from kafkafeatures.core.engine.steps import UpdateFeature
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
+from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.roll.restart_node import RestartNode
+
+LOOK_AGAIN = 10.0
+"""Seconds between two looks while it lasts: a node that fails is to be seen."""
+LOOKS_WITHIN = 30.0
+"""Seconds between two looks at most once it has begun, whatever is decided meanwhile."""
+LONGEST_GAP = 2 * LOOKS_WITHIN
+"""Seconds without a look after which nobody knows whether every node has been healthy."""
+
+
+class Soak(Struct, frozen=True):
+    """`changes`: the irreversible ones that wait for it. `lasts`: as the document says.
+
+    `started_at` None: it has not begun, and `why_not` says why. `left`: what remains of it; zero once it is over.
+    `anew`: why the one before it was given up; empty for the first. What the next look needs: `of`, the resource and
+    its cluster; `began` and `looked`, by the clock that nobody sets; `processes`, by node: which one was seen; and the
+    epoch of the leader of the quorum, -1 where that is not known.
+    """
+
+    changes: tuple[UpdateFeature, ...]
+    lasts: timedelta
+    started_at: Stamp | None
+    left: timedelta
+    why_not: str = ""
+    anew: str = ""
+    of: tuple[str, str] = ("", "")
+    began: float = 0.0
+    looked: float = 0.0
+    processes: Mapping[int, str] = field(default_factory=dict)
+    leader_epoch: int = -1
+
+    @property
+    def is_over(self) -> bool:
+        return self.left <= timedelta(0)
+
+    @property
+    def until(self) -> Stamp | None:
+        """When it is over, by the clock of who wrote the stamp; None while it has not begun, and once it is over."""
+        if self.started_at is None or self.is_over:
+            return None
+        try:
+            over = datetime.fromisoformat(self.started_at).astimezone(UTC) + self.lasts
+        except OverflowError:  # of a stamp that no clock ever showed
+            return None
+        return Stamp(over.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+    def __str__(self) -> str:
+        """Without times that pass: a status that says the same is not written again."""
+        waits = f"{_names(self.changes)} is finalized once every node has been healthy for {duration(self.lasts)}"
+        when = f", not before {self.until}" if self.until else ""
+        if self.started_at is None:
+            return f"soaking: {waits}; not begun yet: {self.why_not}"
+        return f"soaking: {waits}{when}" + (f"; started over at {self.started_at}: {self.anew}" if self.anew else "")
+
+    def interrupted(self, why: str) -> Soak:
+        """Nothing could be seen of the cluster."""
+        anew = why if self.started_at is not None else self.anew
+        return replace(self, started_at=None, left=self.lasts, why_not=why, anew=anew)
+
+
+def soak_of(
+    wanted: Wanted,
+    observation: Observation,
+    changes: tuple[UpdateFeature, ...],
+    remembered: Status,
+    *,
+    now: Stamp,
+    monotonic: float,
+    before: Soak | None = None,
+) -> Soak | None:
+    """None where nothing has to soak. `changes`: all that are pending. `remembered`: with what is not settled in it.
+    `before`: as this process saw it last. `monotonic`: seconds of a clock that nobody sets.
+    """
+    irreversible = tuple(change for change in changes if undo_of(change) is Undo.IMPOSSIBLE)
+    if not irreversible or not wanted.finalize_after:
+        return None
+    of = wanted.uid, observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
+    if before is not None and before.of != of:
+        before = None
+    # What is sent to Kafka stops no node; a restart does, and what another release had begun may.
+    restarts = any(intent.kind != UpdateFeature.kind for intent in remembered.intents)
+    why_not = "a restart is in progress" if restarts else _why_not_healthy(observation, irreversible)
+    anew = why_not or _why_anew(before, remembered, observation, irreversible, monotonic)
+    had_begun = remembered.soak_started_at if before is None else before.started_at
+    lasts, processes, epoch = wanted.finalize_after, _processes(observation, before), _leader_epoch(observation)
+    if before is not None and before.started_at is not None and not anew:
+        left = lasts - timedelta(seconds=monotonic - before.began)
+        return Soak(
+            irreversible, lasts, before.started_at, left, "", before.anew, of, before.began, monotonic, processes,
+            max(epoch, before.leader_epoch),
+        )  # fmt: skip
+    if not had_begun:
+        anew = before.anew if before is not None else ""
+    started_at = None if why_not else now
+    return Soak(irreversible, lasts, started_at, lasts, why_not, anew, of, monotonic, monotonic, processes, epoch)
+
+
+def with_soak(remembered: Status, soak: Soak | None) -> Status:
+    """The status with what is to be remembered of it, and the way back as long as there surely is one."""
+    if soak is None:
+        if remembered.soak_started_at is None and remembered.way_back is None:
+            return remembered
+        return replace(remembered, soak_started_at=None, way_back=None)
+    sent = any(intent.kind != RestartNode.kind for intent in remembered.intents)  # and may be carried out at any moment
+    foreign = remembered.way_back.unknown if remembered.way_back is not None else {}
+    way_back = None if sent else WayBack(until=soak.until, how=_how(soak), unknown=foreign)
+    return replace(remembered, soak_started_at=soak.started_at, way_back=way_back)
+
+
+def duration(lasts: timedelta) -> str:
+    """As a document says it."""
+    seconds = int(lasts.total_seconds())
+    return next(
+        f"{seconds // unit}{letter}" for unit, letter in ((3600, "h"), (60, "m"), (1, "s")) if not seconds % unit
+    )
+
+
+def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...]) -> str:
+    """Of the first node that is not; empty where all are."""
+    for node in observation.nodes:
+        if node.state is not NodeState.LIVE:
+            return f"{node.title} is {node.state.value}"
+        for change in changes:
+            if node.surely_holds(change.feature, change.after):
+                continue
+            supported = node.known_range_of(change.feature)
+            if supported is None:
+                return f"what {node.title} supports of {change.feature} is not known"
+            if change.after not in supported:
+                return f"{node.title} supports {change.feature} {supported}"
+    return ""
+
+
+def _why_anew(
+    before: Soak | None,
+    remembered: Status,
+    observation: Observation,
+    changes: tuple[UpdateFeature, ...],
+    monotonic: float,
+) -> str:
+    """Why it is not known that every node has been healthy since the last look; empty where it is."""
+    if before is None:
+        return "the process that observed it was restarted" if remembered.soak_started_at else ""
+    if not set(changes) <= set(before.changes):
+        return "the level that it is for was changed"  # of another one nobody knows since when every node has held it
+    if monotonic - before.looked > LONGEST_GAP:
+        return (
+            f"the cluster was not observed for more than {LONGEST_GAP:.0f} s; if this repeats, give the operator more "
+            "CPU and check how long Kafka and the API server take to answer"
+        )
+    for node in observation.nodes:
+        known, now = before.processes.get(node.id), _process(node)
+        if known is None:
+            return f"{node.title} was added"
+        if now and now != known:
+            return f"{node.title} was restarted" if known else f"the registration of {node.title} was not known"
+    # A controller answers before its new registration is in the log: that it ended is seen sooner by who leads now.
+    if before.leader_epoch >= 0 and _leader_epoch(observation) > before.leader_epoch:
+        return "another controller became active, or the same one anew"
+    return ""
+
+
+def _leader_epoch(observation: Observation) -> int:
+    return observation.quorum.value.leader_epoch if isinstance(observation.quorum, Known) else -1
+
+
+def _processes(observation: Observation, before: Soak | None) -> dict[int, str]:
+    """Of every node. One that cannot be told now is the one it was, unless it turns out to be another one."""
+    known = before.processes if before is not None else {}
+    return {node.id: _process(node) or known.get(node.id, "") for node in observation.nodes}
+
+
+def _process(node: Node) -> str:
+    """Each process registers anew: as a broker with another epoch, as a controller with another incarnation."""
+    return f"{node.broker_epoch} {node.incarnation}" if node.incarnation else ""
+
+
+def _how(soak: Soak) -> str:
+    levels = ", ".join(_level(change, change.before) for change in soak.changes)
+    return f"set the document to {levels}, then downgrade Kafka on the nodes; to stay at these levels, suspend"
+
+
+def _names(changes: tuple[UpdateFeature, ...]) -> str:
+    return ", ".join(_level(change, change.after) for change in changes)
+
+
+def _level(change: UpdateFeature, level: int) -> str:
+    return f"{change.feature} {format_level(change.feature, level)}"

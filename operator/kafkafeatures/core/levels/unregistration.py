@@ -1,0 +1,83 @@
+"""May the registration of this controller be taken back? The first reason against it, with what to do.
+
+Pure. Called by `unregister` before it asks and again before it acts. Kafka 4.4 itself refuses the active controller
+and no other: it unregisters a voter and a controller that runs, which then stops to count when levels are raised until
+it has registered itself anew. What cannot be read speaks against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
+from kafkafeatures.core.levels.remedies import before_controllers_can_be_unregistered
+
+_NOBODY_THERE = (FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER)
+"""Whatever else happened on the way to its address, something took the connection."""
+
+
+def objection(observation: Observation, controller: int) -> str:
+    """Empty: it is registered, nothing shows that it runs, and Kafka can unregister it."""
+    if isinstance(observation.cluster_id, Unknown):
+        return f"the cluster could not be identified: {observation.cluster_id.why}"
+    registered = observation.registered_controllers
+    if isinstance(registered, Unknown):
+        return f"the registered controllers could not be read: {registered.why}"
+    node = next((n for n in observation.nodes if n.id == controller and Role.CONTROLLER in n.roles), None)
+    if node is None or controller not in registered.value:
+        return f"controller {controller} is not registered; list the controllers with describe"
+    return next((found for check in _CHECKS if (found := check(observation, node))), "")
+
+
+def _leads(observation: Observation, node: Node) -> str:
+    active = observation.active_controller
+    if isinstance(active, Unknown):
+        return f"the active controller is not known: {active.why}"
+    return f"controller {node.id} is the active controller" if active.value == node.id else ""
+
+
+def _votes(observation: Observation, node: Node) -> str:
+    if isinstance(observation.quorum, Unknown):
+        return f"the voters could not be read: {observation.quorum.why}"
+    if not node.is_voter and all(voter.id != node.id for voter in observation.quorum.value.voters):
+        return ""
+    return (
+        f"controller {node.id} is a voter; remove it from the quorum first "
+        "(kafka-metadata-quorum.sh remove-controller, or controller.quorum.voters)"
+    )
+
+
+def _answers(_: Observation, node: Node) -> str:
+    if isinstance(node.answer, Known):
+        return f"controller {node.id} answers at {node.answer.where}; stop it first"
+    if node.answer.why.kind not in _NOBODY_THERE:
+        return f"it is unknown whether controller {node.id} runs: {node.answer.why}"
+    return ""
+
+
+def _fetches(_: Observation, node: Node) -> str:
+    if node.state is NodeState.GHOST:
+        return ""
+    return (
+        f"controller {node.id} was fetching the metadata log seconds ago; stop it first, and try again "
+        "when describe shows it as Ghost"
+    )
+
+
+def _level(observation: Observation, node: Node) -> str:
+    if isinstance(observation.finalized, Unknown):
+        return f"the finalized levels are not known: {observation.finalized.why}"
+    level = observation.finalized.value.get(METADATA_VERSION, 0)
+    if level >= CONTROLLER_UNREGISTRATION:
+        return ""
+    return (
+        f"Kafka can unregister a controller once metadata.version "
+        f"{format_level(METADATA_VERSION, CONTROLLER_UNREGISTRATION)} is finalized; "
+        f"it is {format_level(METADATA_VERSION, level)}; until then " + before_controllers_can_be_unregistered((node,))
+    )
+
+
+_CHECKS: tuple[Callable[[Observation, Node], str], ...] = (_leads, _votes, _answers, _fetches, _level)

@@ -1,0 +1,130 @@
+"""How large a status gets: below 32 KiB as it is sent, whatever nodes and people have to say.
+
+Pure. Called by `core/report/status.py` with every status it makes. Texts are cut where they come in; where the whole
+still is too large, what is missed least goes first, and what is not there is counted. Fields and intents of another
+release are kept whole and do not count, but for nodes in flight: they take nothing from ours, and where they get so
+large that the API server might not take the status any more, it says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import msgspec
+
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.records import has_unknown, without_unknown
+from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.steps import InFlight, in_flight
+from kafkafeatures.core.report.conditions import MAX_MESSAGE
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.words import cut
+
+MAX_STATUS = 28 * 1024
+"""Bytes. The rest is for what an act adds before the next status is made: an intent, a consent, an entry of history."""
+
+MAX_ROLLING = 31 * 1024
+"""The same with nodes in flight, of which there are 64 at most: then an act adds little more."""
+
+MAX_FOREIGN = 1024 * 1024
+"""Bytes that another release may write before it is said. etcd takes 1.5 MiB for the whole resource."""
+
+
+def bounded(status: Status, features: int) -> Status:
+    """The status without what does not fit. `features`: how many there are, also those that are left out before.
+
+    First blockers from the end, of which there is a total. Then what limits a roll. Then history, the longest words
+    first: a correction, which counts against the next one, has the shortest. Then features from the end, unwanted ones
+    before those whose levels are remembered by being here; how many are missing is said with Ready.
+    """
+    restarts = _size_of_restarts(status.intents)
+    while _too_large(status, restarts):
+        if status.blockers:
+            status = replace(status, blockers=status.blockers[:-1])
+        elif status.rollout is not None and status.rollout.notes:
+            status = replace(status, rollout=replace(status.rollout, notes=status.rollout.notes[:-1]))
+        elif status.history:
+            longest = max(status.history, key=lambda entry: len(entry.message))
+            status = replace(status, history=tuple(one for one in status.history if one is not longest))
+        elif status.features:
+            status = replace(status, features=_without_least(status.features))
+        else:
+            break
+    if len(status.features) < features:
+        status = _noting(status, f" ({len(status.features)} of {features} features shown)")
+    if status.intents or has_unknown(status):
+        status = _noting(status, _of_foreign(status))
+    return status
+
+
+def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
+    unmanaged = [at for at, one in enumerate(features) if one.state == FeatureState.UNMANAGED]
+    last = unmanaged[-1] if unmanaged else len(features) - 1
+    return (*features[:last], *features[last + 1 :])
+
+
+def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
+    """Of their fields that this release knows; 0 where there are none."""
+    found = [one for intent in intents if isinstance(one := in_flight(intent), InFlight)]
+    ours = tuple(replace(one, written=None).to_intent() for one in found if isinstance(one.step, RestartNode))
+    return _size(Status(intents=ours)) if ours else 0
+
+
+def _too_large(status: Status, restarts: int) -> bool:
+    ours = replace(status, intents=()) if status.intents else status
+    ours = without_unknown(ours) if has_unknown(ours) else ours
+    return _is_above(_size_at_most(ours), restarts) and _is_above(_size(ours), restarts)
+
+
+def _is_above(size: float, restarts: int) -> bool:
+    return size > MAX_STATUS or (restarts > 0 and size + restarts > MAX_ROLLING)
+
+
+def _size_at_most(status: Status) -> float:
+    """Told without writing it as it is sent, which takes much longer. Here names are no shorter, and fields with their
+    default are there as well; but no space follows a separator, and a byte of UTF-8, or DEL, becomes six of ASCII.
+    """
+    try:
+        text = _encoded(status)
+        is_plain = text.isascii() and b"\x7f" not in text
+        return len(text) + text.count(b",") + text.count(b":") if is_plain else 6 * len(text)
+    except (ValueError, OverflowError):  # half of a pair of surrogates, a number beyond 64 bits
+        return math.inf
+
+
+_encoded = msgspec.json.Encoder(enc_hook=dict).encode
+
+
+def _size(status: Status) -> int:
+    return len(json.dumps(status.as_json()))  # ASCII, as it is sent
+
+
+def _of_foreign(status: Status) -> str:
+    ours = without_unknown(replace(status, intents=())).as_json()
+    found = status.as_json()
+    foreign = {name: one for name, one in found.items() if one != ours.get(name)}
+    size = len(json.dumps(foreign)) - len(json.dumps({name: ours[name] for name in foreign if name in ours}))
+    if size <= MAX_FOREIGN:
+        return ""
+    names = cut(
+        ", ".join((*status.unknown, *(name for name in foreign if name not in status.unknown))), MAX_MESSAGE // 4
+    )
+    return (
+        f" (other releases wrote {size // 1024} KiB of this status: {names}; above 1.5 MiB the API server takes no "
+        "status: run the release that needs these fields, or remove them)"
+    )
+
+
+def _noting(status: Status, note: str) -> Status:
+    """With a note at the end of what Ready says, however long that is."""
+    return replace(
+        status,
+        conditions=tuple(
+            replace(one, message=cut(one.message, MAX_MESSAGE - len(note.encode())) + note)
+            if note and one.type == Condition.READY
+            else one
+            for one in status.conditions
+        ),
+    )

@@ -1,0 +1,112 @@
+"""The document of `describe -o json`: a cluster as it was seen.
+
+Pure. Called by `describe`, and for its parts by `report.py` and `cli/cluster/matrix.py`. It imports nothing that
+decides: the start-up time of `describe` is a promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.core.facts.levels import VersionRange, common
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.releases import level_name
+
+if TYPE_CHECKING:
+    from kafkafeatures.api.records import Json
+
+
+def cluster_document(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> Json:
+    """The document of `describe -o json`; `api_names` given: with every API's version range."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Cluster",
+        "clusterId": or_none(observation.cluster_id),
+        "metadataMode": or_none(observation.mode),
+        "activeController": or_none(observation.active_controller),
+        "source": source_shape(observation),
+        "features": [feature_shape(observation, name) for name in observation.feature_names()],
+        "nodes": [node_shape(node, api_names=api_names) for node in observation.nodes],
+        "notRead": not_read(observation),
+    }
+
+
+def not_read(observation: Observation) -> list[Json]:
+    """What could not be read, why, and what to do."""
+    return [{"what": gap.where, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps]
+
+
+def source_shape(observation: Observation) -> Json:
+    """Where the facts come from; an offset only where there is one."""
+    source = observation.source
+    if source.kind is SourceKind.METADATA_LOG:
+        files = {"files": source.files, "timestamp": f"{source.at:%Y-%m-%dT%H:%M:%SZ}"} if source.files else {}
+        return {"kind": source.kind.value, "offset": source.offset, "epoch": source.epoch, **files}
+    return {"kind": source.kind.value}
+
+
+def feature_shape(observation: Observation, name: str) -> Json:
+    """One feature over all nodes. `unknownNodes`: ids whose range could not be read; the ranges are of the others."""
+    shape: Json = {"name": name}
+    if isinstance(observation.finalized, Known):
+        level = observation.finalized.value.get(name, 0)
+        shape["finalized"] = level
+        if level_name(name, level):
+            shape["finalizedName"] = level_name(name, level)
+    supported = supported_by_all(observation, [name])[name]
+    if supported is not None:
+        shape["supportedMin"], shape["supportedMax"] = supported.min, supported.max
+    unknown = [node.id for node in observation.nodes if node.known_range_of(name) is None]
+    if unknown:
+        shape["unknownNodes"] = unknown
+    return shape
+
+
+def with_level_names(feature: Json) -> Json:
+    """A feature of a status as in plan documents: its levels with their names, where they have any."""
+    named = {
+        f"{key}Name": level_name(feature["name"], feature[key]) for key in ("finalized", "desired") if key in feature
+    }
+    return {**feature, **{key: name for key, name in named.items() if name}}
+
+
+def supported_by_all(observation: Observation, names: Iterable[str]) -> dict[str, VersionRange | None]:
+    """Of each feature the highest minimum and the lowest maximum over every node whose range is known."""
+    nodes = [node for node in observation.nodes if node.state is not NodeState.REFUSED]
+    return {
+        name: common([found for node in nodes if (found := node.known_range_of(name)) is not None]) for name in names
+    }
+
+
+def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:
+    """One node: what it is to the cluster, and the ranges that are known of it."""
+    shape: Json = {"id": node.id, "roles": [role.value for role in node.roles], "state": node.state.value}
+    if node.port >= 0:
+        shape["host"], shape["port"] = node.host, node.port
+    shape["features"] = node_ranges(node)
+    if isinstance(node.answer, Known):
+        shape["finalized"] = dict(sorted(node.answer.value.finalized.items()))
+        if api_names is not None:
+            shape["apis"] = {
+                api_names.get(key, str(key)): {"min": versions.min, "max": versions.max}
+                for key, versions in sorted(node.answer.value.apis.items())
+            }
+    else:
+        shape["why"] = str(node.answer.why)
+    return shape
+
+
+def node_ranges(node: Node) -> Json:
+    """Feature to {min, max}; a feature the node does not have, or whose range is Unknown, is not in it."""
+    names = set(node.answer.value.supported) if isinstance(node.answer, Known) else set()
+    for ranges in node.registered.values():
+        names.update(ranges.value)
+    found = {name: node.known_range_of(name) for name in sorted(names)}
+    return {name: {"min": one.min, "max": one.max} for name, one in found.items() if one is not None}
+
+
+def or_none(fact: Known[Any] | Unknown) -> Any:
+    """What a document says of a fact: null where it is not known."""
+    return fact.value if isinstance(fact, Known) else None

@@ -1,0 +1,65 @@
+"""The conditions of a status: made of what is said now, and of what was said before.
+
+Pure. Called by `core/report/status.py` alone, which says what is to be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import ReadyReason, Status, StatusCondition
+from kafkafeatures.core.words import cut
+
+MAX_MESSAGE = 1024  # bytes
+
+Said = tuple[str, Reason, str] | None
+"""Status, reason and message of a condition; None for one that is not there now."""
+
+_KNOWN = frozenset(Reason)
+
+
+def conditions_of(
+    said: Mapping[Condition, Said], *, generation: int, previous: Status, at: Stamp
+) -> tuple[StatusCondition, ...]:
+    """As they stand in the status. `at`: the time for those whose status moved."""
+    before = {condition.type: condition for condition in previous.conditions}
+    conditions = []
+    for kind, one in said.items():
+        if one is None:
+            continue
+        status, reason, message = one
+        old = before.get(kind)
+        conditions.append(
+            StatusCondition(
+                type=kind.value,
+                status=status,
+                observed_generation=generation,
+                last_transition_time=old.last_transition_time if old and old.status == status else at,
+                reason=reason.value,
+                message=cut(message, MAX_MESSAGE),
+            )
+        )
+    return tuple(conditions)
+
+
+def ready_reason_of(reason: Reason, previous: Status, at: Stamp) -> ReadyReason | None:
+    """Since when Ready has this reason; None where a release that does not say so has found it."""
+    if previous.reason(Condition.READY) != reason:
+        return ReadyReason(reason=reason.value, since=at)
+    known = previous.ready_reason
+    return known if known is not None and known.reason == reason else None
+
+
+def still_said(previous: Status, generation: int) -> Mapping[Condition, Said]:
+    """What a reconciliation that could not look does not change: a plan that waits, a level that drifted.
+
+    A reason that only a newer release knows is not repeated: that release says it again once it is back.
+    """
+    kept = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
+    return {
+        Condition(one.type): (one.status, Reason(one.reason), one.message)
+        for one in previous.conditions
+        if one.type in kept and one.observed_generation == generation and one.reason in _KNOWN
+    }

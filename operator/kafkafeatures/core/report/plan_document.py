@@ -1,0 +1,138 @@
+"""The verdict of a plan, and the document of `plan -o json`: what would be done to a cluster, and what prevents it.
+
+Pure. Called by `plan`: `plan -f FILE` evaluates by itself, `plan NAME` has the operator's status. The verdict is a
+function of the status in both, so that they never differ, nor either of them from the conditions.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
+from kafkafeatures.api.records import Json
+from kafkafeatures.api.status import Status, StatusCondition
+from kafkafeatures.core.engine.decide import Proposal
+from kafkafeatures.core.engine.decisions import Act, Decision
+from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.report.cluster_document import node_shape, not_read, or_none, source_shape, with_level_names
+from kafkafeatures.core.report.status import blocker_status, feature_states, steps_of
+
+_GOES_ON = (Reason.UPDATING_FEATURES, Reason.ROLLING_NODES, Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
+"""Reasons of Reconciling with which everything is known, and it is a matter of time."""
+
+
+def plan_verdict(status: Status, generation: int, *, approved: bool = False, sends: bool = True) -> PlanVerdict:
+    """What a status says of this generation of the document.
+
+    `approved`: the plan was approved since. `sends` False: who asks is not who would send it, and need not have the
+    right to; that it is missing is no blocker.
+    """
+
+    def true(kind: Condition) -> StatusCondition | None:
+        found = status.condition(kind)
+        return found if found and found.status == "True" and found.observed_generation == generation else None
+
+    ready, levels = status.condition(Condition.READY), status.condition(Condition.FEATURES_FINALIZED)
+    blocked = bool(status.blockers or status.blockers_total)
+    stalled = true(Condition.STALLED)
+    if stalled:
+        only_a_right = stalled.reason == Reason.NOT_AUTHORIZED and not blocked
+        return PlanVerdict.CHANGES if only_a_right and not sends else PlanVerdict.BLOCKED
+    if not ready or ready.observed_generation != generation or not levels or levels.status == "Unknown":
+        return PlanVerdict.UNKNOWN
+    if true(Condition.APPROVAL_REQUIRED) and not approved:
+        return PlanVerdict.APPROVAL_REQUIRED
+    reconciling = true(Condition.RECONCILING)
+    if reconciling and not status.plan:  # what prevents nothing: without a leader nothing can be confirmed either
+        return PlanVerdict.UNKNOWN
+    if blocked or ready.reason in (Reason.SUSPENDED, Reason.DRIFTED):
+        return PlanVerdict.BLOCKED
+    if reconciling and reconciling.reason not in _GOES_ON:
+        return PlanVerdict.UNKNOWN
+    if status.plan:
+        return PlanVerdict.CHANGES
+    return PlanVerdict.IN_SYNC if ready.status == levels.status == "True" else PlanVerdict.UNKNOWN
+
+
+def document_of_status(status: Status, *, name: str, generation: int, approved: bool) -> Json:
+    """As `plan_document` makes it of a live cluster, without what a status does not hold."""
+    ready, plan = status.condition(Condition.READY), status.plan
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Plan",
+        "resource": name,
+        "generation": ready.observed_generation if ready else None,
+        "clusterId": status.cluster_id or None,
+        "verdict": plan_verdict(status, generation, approved=approved),
+        "hash": plan.hash if plan else "",
+        "irreversible": plan is not None and plan.irreversible,
+        "metadataMode": status.metadata_mode or None,
+        "source": {"kind": status.source or None},
+        "reason": ready.reason if ready else None,
+        "message": ready.message if ready else None,
+        "features": [with_level_names(one.as_json()) for one in status.features],
+        "steps": [one.as_json() for one in plan.steps] if plan else [],
+        "blockers": [one.as_json() for one in status.blockers],
+        **soak_shape(status),
+    }
+
+
+def soak_shape(status: Status) -> Json:
+    """What a plan document has only where an irreversible change soaks."""
+    soak = {"soakStartedAt": status.soak_started_at, "wayBack": status.way_back and status.way_back.as_json()}
+    return {name: value for name, value in soak.items() if value}
+
+
+def plan_document(
+    decision: Decision,
+    observation: Observation,
+    proposal: Proposal,
+    server: DryRun | None,
+    *,
+    status: Status,
+    name: str,
+    generation: int,
+    verdict: PlanVerdict,
+) -> Json:
+    """The document of a plan that was made just now. `server`: its own word on the changes. `status`: all of it, as it
+    would be written.
+    """
+    blocked = () if isinstance(decision, Act) else decision.blockers
+    reason, message = decision.step.in_progress if isinstance(decision, Act) else (decision.reason, decision.message)
+    document: Json = {
+        "apiVersion": API_VERSION,
+        "kind": "Plan",
+        "resource": name,
+        "generation": generation,
+        "clusterId": or_none(observation.cluster_id),
+        "verdict": verdict,
+        "hash": "" if proposal.plan.is_over else proposal.plan.hash,
+        "irreversible": proposal.plan.irreversible,
+        "metadataMode": or_none(observation.mode),
+        "source": source_shape(observation),
+        "reason": reason.value,
+        "message": message,
+        "features": [
+            with_level_names(one.as_json())
+            for one in feature_states(observation, proposal, blocked, observation.feature_names())
+        ],
+        "nodes": [node_shape(node) for node in observation.nodes],
+        "steps": [] if proposal.plan.is_over else [one.as_json() for one in steps_of(proposal.plan)],
+        "blockers": [blocker_status(blocker).as_json() for blocker in blocked],
+        "notRead": not_read(observation),
+        **soak_shape(status),
+    }
+    if server is not None:
+        document["serverVerdict"] = verdict_shape(server)
+    return document
+
+
+def verdict_shape(verdict: DryRun) -> Json:
+    """The server's own word, as in plan documents."""
+    match verdict:
+        case DryRunAccepted():
+            return {"state": "Accepted"}
+        case DryRunRejected(code, message):
+            return {"state": "Refused", "code": code, "message": message}
+        case DryRunUnavailable(why):
+            return {"state": "Unavailable", "message": why}

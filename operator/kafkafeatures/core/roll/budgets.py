@@ -1,0 +1,123 @@
+"""PodDisruptionBudgets: what they allow, and what about them has to be mended before a roll.
+
+Pure. Called by `core/roll/pods.py`. The API server has the last word at each eviction (429); this says beforehand what
+it will say, and never allows anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+
+NOT_ASKED = ("Pending", "Succeeded", "Failed")
+"""Phases of pods that are evicted whatever a budget says."""
+
+
+def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
+    """Which budget does not let this pod go now, by the rules of the API server (`eviction.go`); empty: none.
+
+    It spares a pod that is not ready; of that no use is made for one that runs, as its node may serve.
+    """
+    if pod.terminating or pod.phase in NOT_ASKED:
+        return ""
+    for one in reading.budgets:
+        is_stuck = bool(pod.waiting) and not pod.ready
+        spared = is_stuck and (one.always_allows_unhealthy or one.has_enough_healthy)
+        if pod.name in one.pods and one.disruptions_allowed <= 0 and not spared:
+            message = f"PodDisruptionBudget {one.name} ({one.limit}) allows no eviction of pod {pod.name} now"
+            if not is_stuck:
+                return f"{message}; it does once enough of its other pods are ready"
+            return f"{message}, which does not run ({pod.waiting}); {_always_allow(reading, one)}"
+    return ""
+
+
+def parallelism(reading: WorkloadsReading) -> int | None:
+    """How many brokers the budgets ever let go at the same time; None where they do not limit it."""
+    pods = _pods_of_brokers(reading)
+    limits = [one for one in reading.budgets if one.pods & pods]
+    if not pods or any(one.most < 0 for one in limits) or pods - {name for one in limits for name in one.pods}:
+        return None
+    return sum(one.most for one in limits)
+
+
+def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
+    """Budgets with which no eviction ever succeeds."""
+    for one in reading.budgets:
+        if one.most == 0:
+            yield _blocker(
+                f"PodDisruptionBudget {one.name} ({one.limit}) never allows an eviction",
+                f"in Git, or: {_patch(reading, one, 1)}",
+            )
+    covering: dict[str, list[str]] = defaultdict(list)
+    for one in reading.budgets:
+        for name in one.pods:
+            covering[name].append(one.name)
+    clashes = {tuple(sorted(names)): pod for pod, names in sorted(covering.items(), reverse=True) if len(names) > 1}
+    for names, pod in clashes.items():
+        yield _blocker(
+            f"pod {pod} is covered by {len(names)} PodDisruptionBudgets ({', '.join(names)}): Kubernetes evicts no "
+            "such pod",
+            "delete all but one of them, or narrow their selectors",
+        )
+
+
+def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Iterator[str]:
+    """What makes a roll slower, or a drain less safe, than it has to be."""
+    for one in reading.stateful_sets:
+        if one.pods and not any(pod.name in budget.pods for budget in reading.budgets for pod in one.pods):
+            yield (
+                f"no PodDisruptionBudget covers StatefulSet {one.name}, so a drain may stop several of its pods at "
+                f"once; in Git: {_suggested(one)}"
+            )
+    for budget in reading.budgets:
+        if budget.pods and not budget.always_allows_unhealthy:
+            yield (
+                f"PodDisruptionBudget {budget.name} may keep a pod that is not ready from being evicted; "
+                f"{_always_allow(reading, budget)}"
+            )
+    most, number = parallelism(reading), wanted.number * brokers // 100 if wanted.percent else wanted.number
+    if most is not None and 0 < most < number:
+        limiting = [one for one in reading.budgets if one.pods & _pods_of_brokers(reading)]
+        yield (
+            f"at most {most} broker{'s' if most > 1 else ''} at a time: rollout.maxParallel is {wanted}, and "
+            f"PodDisruptionBudget {limiting[0].name} has {limiting[0].limit}; to use it, in Git, or: "
+            f"{_patch(reading, limiting[0], number)}"
+        )
+
+
+def _pods_of_brokers(reading: WorkloadsReading) -> set[str]:
+    return {pod.name for one in reading.stateful_sets if one.role == "brokers" for pod in one.pods}
+
+
+def _patch(reading: WorkloadsReading, budget: Budget, most: int) -> str:
+    return f"""{_kubectl(reading, budget)} '{{"spec":{{"minAvailable":null,"maxUnavailable":{most}}}}}'"""
+
+
+def _always_allow(reading: WorkloadsReading, budget: Budget) -> str:
+    policy = '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'
+    return f"in Git, or: {_kubectl(reading, budget)} '{policy}'"
+
+
+def _kubectl(reading: WorkloadsReading, budget: Budget) -> str:
+    return f"kubectl -n {reading.namespace} patch poddisruptionbudget {budget.name} --type merge -p"
+
+
+def _suggested(one: StatefulSet) -> str:
+    """YAML in its flow form, on one line of a status."""
+    spec = {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": dict(one.labels)},
+    }
+    found = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": one.name}, "spec": spec}
+    return json.dumps(found)
+
+
+def _blocker(message: str, remedy: str) -> Blocker:
+    return Blocker(BlockerKind.WORKLOAD, message, remedy, reason=Reason.ROLLOUT_HALTED)

@@ -1,0 +1,58 @@
+"""Which nodes end by themselves on the revision that is rolled out.
+
+Pure. Asked by `core/roll/checks.py` and `core/roll/stage.py` in every reconciliation whose pods were read: such a node
+halts the roll and every raise of a level, also long after its own restart was over. An image that runs for two minutes
+and ends, again and again, is back for long enough each time.
+
+What is seen of a crash is its pod: kubelet counts how often it started the container again in this life of the pod, and
+the operator's own restarts are new pods, as are those of a drain, which begin at 0. So nothing has to be remembered.
+
+A crash counts until the container has run for STEADY_AFTER since. What happens more rarely is for the soak
+(`core/levels/soak.py`): else one that ran out of memory once would keep the cluster from its levels for ever. Who knows
+better deletes the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from kafkafeatures.core.facts.workloads import INIT, Pod, StatefulSet, WorkloadsReading
+
+STEADY_AFTER = timedelta(hours=1)
+
+
+class Crash(NamedTuple):
+    """A pod of the update revision of its StatefulSet whose container ended by itself."""
+
+    pod: Pod
+    owner: StatefulSet
+
+    def __str__(self) -> str:
+        pod = self.pod
+        times = pod.told_restarts
+        if pod.waiting:
+            return f"pod {pod.name} crashes on its current revision: {pod.waiting}{times}"
+        at = pod.started_at
+        since = f" and was started again at {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if at is not None else ""
+        why = f" ({pod.ended_for})" if pod.ended_for else ""
+        return f"the container of pod {pod.name} ended by itself on its current revision{why}{since}{times}"
+
+
+def crashes(reading: WorkloadsReading) -> Iterator[Crash]:
+    """Those that count now."""
+    for owner in reading.stateful_sets:
+        for pod in owner.pods:
+            if owner.observed and pod.revision == owner.update_revision and _crashed(pod, reading.at):
+                yield Crash(pod, owner)
+
+
+def _crashed(pod: Pod, now: datetime) -> bool:
+    if pod.terminating or pod.phase not in ("Running", "Pending"):
+        return False  # it was told to end, or is replaced
+    if pod.waiting.removeprefix(INIT) == "CrashLoopBackOff":
+        return True
+    if not pod.restarts and not pod.ended_for:
+        return False
+    return pod.started_at is None or now - pod.started_at < STEADY_AFTER

@@ -1,0 +1,102 @@
+"""What the consent `single-replica-topics` was given for: topics of which the plan said that they become unavailable.
+
+Pure. Made by `core/engine/decide.py` when a roll has the consent for the first time, kept in `status.rollout` while
+that roll lasts, and asked by `core/roll/checks.py` before every restart. What comes later was not consented to: another
+topic, or one of which min.insync.replicas asks for every replica since. Topics are kept as marks; of very many only one
+digest is, and then they have to be exactly the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
+from kafkafeatures.api.status import ExcusedTopics
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.stages import nodes_to_restart, pods_in, roll_id
+from kafkafeatures.core.engine.steps import UpdateFeature
+from kafkafeatures.core.engine.wanted import Driver, Wanted
+from kafkafeatures.core.facts.observation import Observation
+
+MOST_MARKS = 100
+"""Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""
+MOST_NAMES = 5
+MARK = 6
+MAX_NAME = 64
+
+
+def excused_now(
+    wanted: Wanted,
+    observation: Observation,
+    memory: Memory,
+    *,
+    changes: tuple[UpdateFeature, ...],
+    unavailable: Mapping[str, int] | None,
+) -> tuple[ExcusedTopics | None, bool]:
+    """What the consent is for, and whether that is known. A roll that has begun keeps what it was given for; one that
+    begins takes what is there now. One that another roll has used is for nothing.
+    """
+    pods = pods_in(observation)
+    restarts = pods is None or any(one.left for one in pods.values())
+    if wanted.rollout.driver is Driver.MANUAL:
+        restarts = bool(nodes_to_restart(observation, changes))
+    of_this_roll = memory.excused if memory.roll_id == roll_id(observation, changes) else None
+    if SINGLE_REPLICA_TOPICS in wanted.consents and of_this_roll is not None:
+        return of_this_roll, True
+    if not restarts or pods is None:
+        return None, False
+    if SINGLE_REPLICA_TOPICS not in wanted.consents or SINGLE_REPLICA_TOPICS in memory.spent:
+        return None, True
+    return (excused_by(unavailable), True) if unavailable is not None else (None, False)
+
+
+def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
+    """The consent to these, and to nothing else. `unavailable`: topic to how many of its partitions."""
+    names = sorted(unavailable)
+    return ExcusedTopics(
+        partitions=sum(unavailable.values()),
+        topics=len(names),
+        names=tuple(name[:MAX_NAME] for name in names[:MOST_NAMES]),
+        digest=_digest(names),
+        marks="".join(sorted(map(_mark, names))) if len(names) <= MOST_MARKS else "",
+    )
+
+
+def as_planned(excused: ExcusedTopics | None) -> ExcusedTopics | None:
+    """As a plan shows it and its hash covers it; None where there is nothing to consent to."""
+    return replace(excused, marks="") if excused is not None and excused.partitions else None
+
+
+def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) -> Mapping[str, int]:
+    """What it was not given for; all where it was not given, or where it is not known any more for which."""
+    if excused is None or not unavailable:
+        return unavailable
+    if excused.topics > MOST_MARKS:
+        return {} if _digest(sorted(unavailable)) == excused.digest else unavailable
+    known = {excused.marks[at : at + MARK] for at in range(0, len(excused.marks), MARK)}
+    return {name: count for name, count in unavailable.items() if _mark(name) not in known}
+
+
+def told(excused: ExcusedTopics) -> str:
+    """As in: 3 partitions of 2 topics (a, b)."""
+    return f"{_counted(excused.partitions, 'partition')} of {_counted(excused.topics, 'topic')} ({_named(excused)})"
+
+
+def _named(excused: ExcusedTopics) -> str:
+    more = excused.topics - len(excused.names)
+    return ", ".join(excused.names) + (f" and {more} more" if more > 0 else "")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _mark(name: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()).decode()[:MARK]
+
+
+def _digest(names: Iterable[str]) -> str:
+    return "sha256:" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]

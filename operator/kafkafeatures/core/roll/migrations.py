@@ -1,0 +1,63 @@
+"""Whether the cluster may be in the middle of a migration from ZooKeeper: then no node is restarted, by anybody.
+
+Pure. The first of the checks of `core/roll/checks.py`. The first controller that starts without
+`zookeeper.metadata.migration.enable` finalizes the migration, which nobody can undo; a broker that is restarted with
+another template takes the next phase; and until the copy is made the metadata log has no partitions, so that every
+broker seems to be free to go. Steps of a migration are people's.
+
+The metadata log says whether one is open. Without it, an answer of a controller does, and of releases that know no
+migration any more (4.0 and newer). Brokers alone do not: those of 3.x that run in KRaft mode look the same in a dual
+write as after it.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+
+WITHOUT_ZOOKEEPER = 22
+"""metadata.version 4.0-IV0: a node that supports it knows no migration."""
+
+_BY_HAND = "finalize the migration or roll it back; until then restart nodes by hand, in the order of the migration"
+
+
+def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
+    """The mode is known, and is KRaft; no broker is registered that still has its metadata in ZooKeeper."""
+    seen = question.seen
+    if isinstance(seen.mode, Unknown):
+        return _wait(f"the metadata mode is not known: {seen.mode.why}", "make the controllers reachable")
+    if seen.mode.value is MetadataMode.ZOOKEEPER:
+        text, remedy = "no node is restarted in ZooKeeper mode", "restart nodes by hand, or migrate to KRaft first"
+        return Stalled(Reason.ZOOKEEPER_MODE, f"{text}; {remedy}", (Blocker(BlockerKind.ZOOKEEPER_MODE, text, remedy),))
+    if seen.mode.value is MetadataMode.MIGRATING:
+        return _wait("a migration from ZooKeeper is in progress", _BY_HAND)
+    migrating = [node.id for node in seen.nodes if node.migrating_from_zookeeper]
+    if migrating:
+        text = f"still registered as part of a migration from ZooKeeper: {question.titles(migrating)}"
+        return _wait(text, _BY_HAND)
+    if not _is_certain(seen):
+        text = "no controller answers, so a migration from ZooKeeper may be in progress"
+        return _wait(text, "make the controllers reachable; if the cluster never was migrated, restart nodes by hand")
+    return None
+
+
+def _is_certain(seen: Observation) -> bool:
+    if seen.source.kind is SourceKind.METADATA_LOG:
+        return True
+    answers = [(node, node.answer.value) for node in seen.nodes if isinstance(node.answer, Known)]
+    return any(
+        Role.CONTROLLER in node.roles or WITHOUT_ZOOKEEPER in answer.supported.get(METADATA_VERSION, ())
+        for node, answer in answers
+    )
+
+
+def _wait(why: str, remedy: str) -> Wait:
+    message = f"no node is restarted: {why}"
+    return Wait(
+        Reason.MIGRATING, f"{message}; {remedy}", after=5.0, blockers=(Blocker(BlockerKind.MIGRATION, message, remedy),)
+    )

@@ -1,0 +1,52 @@
+"""What `podManagementPolicy: OrderedReady` means for an eviction: pods are created one by one, by their ordinals.
+
+Pure. Called by `core/roll/pods.py`. Kubernetes creates a pod of such a StatefulSet only while all pods of lower
+ordinals are ready (`stateful_set_control.go`, `monotonic`). So what is evicted above one that does not run stays away
+for as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafkafeatures.core.facts.workloads import Pod, StatefulSet
+
+
+def out_of_order(owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
+    """Why this pod would not be created again soon, or would keep another one from being; empty where neither is so.
+
+    `flying`: the names of pods that are being restarted.
+    """
+    if not owner.is_ordered:
+        return ""
+    policy = f"pod {pod.name} is not evicted: StatefulSet {owner.name} has podManagementPolicy OrderedReady, and"
+    awaited = awaited_below(owner, pod.name)
+    if awaited:
+        return f"{policy} Kubernetes would not create it again before {awaited}"
+    there, own = {_ordinal(one.name): one for one in owner.pods}, _ordinal(pod.name)
+    for name in sorted(flying):
+        found = there.get(_ordinal(name))
+        is_away = found is None or found.terminating
+        if pod.ready and name.rpartition("-")[0] == owner.name and _ordinal(name) > own and is_away:
+            return f"{policy} pod {name}, which is being restarted, would not be created while this one is not ready"
+    return ""
+
+
+def awaited_below(owner: StatefulSet, pod: str) -> str:
+    """Which pod has to be ready before Kubernetes creates this one, and what to do; empty where none has to be."""
+    there = {_ordinal(one.name): one for one in owner.pods}
+    for ordinal in range(owner.first_ordinal, _ordinal(pod)) if owner.is_ordered else ():
+        found, name = there.get(ordinal), f"{owner.name}-{ordinal}"
+        if found is None or found.terminating or not found.ready:
+            why = "it does not exist" if found is None else "it is stopping" if found.terminating else found.waiting
+            return (
+                f"pod {name} is ready{f' ({why})' if why else ''}; repair pod {name}, or create the StatefulSet anew "
+                f"with podManagementPolicy Parallel (`kubectl delete statefulset {owner.name} --cascade=orphan`, then "
+                "apply)"
+            )
+    return ""
+
+
+def _ordinal(name: str) -> int:
+    number = name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1

@@ -1,0 +1,248 @@
+"""What the checks of a roll ask and answer: everything there is to know when one more node might be restarted.
+
+Made by `core/roll/stage.py` in every reconciliation of a resource whose nodes are restarted, for `core/roll/checks.py`
+and `core/roll/snapshots.py`. It decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import ExcusedTopics, Status
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.memory import AgeOf
+from kafkafeatures.core.engine.stages import roll_id
+from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.wanted import Availability, Driver, Wanted
+from kafkafeatures.core.facts.binaries import supported_by
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.replication import Admission, Replication
+from kafkafeatures.core.facts.workloads import Pod, StatefulSet
+from kafkafeatures.core.roll import planner
+from kafkafeatures.core.roll.crashes import Crash, crashes
+from kafkafeatures.core.roll.excuses import come_later
+from kafkafeatures.core.roll.pods import Fleet, cannot_run
+from kafkafeatures.core.roll.restart_node import Phase, RestartNode, RestartState
+
+Refusal = Wait | Stalled
+
+
+class Restarting(Struct, frozen=True):
+    """A restart whose end was not seen yet, and how far it has come."""
+
+    step: RestartNode
+    sent: InFlight
+    state: RestartState
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it only has to stay as it is for a while."""
+        return self.state.phase is Phase.BACK
+
+    @property
+    def may_be_unsent(self) -> bool:
+        """Whether its pod still runs as it did."""
+        return bool(self.step.pod) and self.state.phase is Phase.REQUESTED
+
+    @property
+    def is_asked_of_a_person(self) -> bool:
+        """Whether somebody still has to restart it by hand."""
+        return not self.step.pod and self.state.phase is Phase.REQUESTED
+
+
+class Remembered(NamedTuple):
+    """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it;
+    `known_for`: for what must not come too early, whatever a clock says.
+    """
+
+    sent: tuple[InFlight, ...]
+    status: Status
+    now: datetime
+    age_of: AgeOf
+    known_for: AgeOf
+
+
+class RestartQuestion(Struct, frozen=True, dict=True):
+    """May one more node be restarted now? Everything that the checks look at."""
+
+    wanted: Wanted
+    seen: Observation
+    fleet: Fleet
+    in_flight: tuple[Restarting, ...]
+    changes: tuple[UpdateFeature, ...]
+    remembered: Remembered
+    replication: Replication | None  # all partitions; None where they could not be read
+    excused: ExcusedTopics | None = None  # what this roll may make unavailable, by a consent
+
+    def admission(
+        self, *, but: frozenset[int] = frozenset(), availability: Availability | None = None
+    ) -> Admission | None:
+        """Which brokers may go beside everything that is away, or about to be; `but` those."""
+        if self.replication is None:
+            return None
+        down = (self.flying | self.unavailable) - but
+        chosen = availability or self.wanted.rollout.availability
+        return self.replication.judge(down, chosen, excused=self.is_excused)
+
+    @cached_property
+    def is_excused(self) -> bool:
+        """Whether partitions without a second replica may be unavailable while their node restarts: all that are."""
+        return self.excused is not None and self.replication is not None and not self.not_excused
+
+    @cached_property
+    def not_excused(self) -> Mapping[str, int]:
+        """Topics that no restart of their brokers leaves available and that no consent is for: how many partitions."""
+        return come_later(self.excused, self.replication.never_available()) if self.replication is not None else {}
+
+    @cached_property
+    def unconfirmed(self) -> Mapping[int, Stamp]:
+        """Nodes of which it is not certain which pod is theirs, and since when. First those that all others wait for: a
+        status has room for few.
+        """
+        rollout, now = self.remembered.status.rollout, self.remembered.now.astimezone(UTC)
+        known = {one.node_id: one.since for one in rollout.unconfirmed} if rollout is not None else {}
+        waits = sorted(self.fleet.waits, key=lambda one: one.is_alone)
+        nodes = (one.node.id for one in waits if one.node is not None)
+        return {id_: known.get(id_) or Stamp(f"{now:%Y-%m-%dT%H:%M:%SZ}") for id_ in nodes}
+
+    @cached_property
+    def flying(self) -> frozenset[int]:
+        """Nodes in flight."""
+        return frozenset(one.step.node_id for one in self.in_flight)
+
+    @cached_property
+    def unavailable(self) -> frozenset[int]:
+        """Nodes that are away for any other reason than a restart of ours."""
+        away = (node.id for node in self.seen.nodes if node.roles and node.state is not NodeState.LIVE)
+        return frozenset((*away, *self.fleet.unavailable)) - self.flying
+
+    @cached_property
+    def stuck(self) -> frozenset[int]:
+        """Nodes whose pod cannot run and is not what is wanted any more, those in flight too. Never one that answers:
+        what Kubernetes says of a container may be old, and the node holds what others rely on.
+        """
+        if isinstance(self.seen.workloads, Unknown):
+            return frozenset()
+        live, now = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.seen.workloads.value.at
+        pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing.keys() - live if id_ in self.fleet.pods}
+        return frozenset(id_ for id_, pod in pods.items() if cannot_run(pod, now) and not pod.terminating)
+
+    @cached_property
+    def crashes(self) -> tuple[Crash, ...]:
+        """Pods that end by themselves on what is rolled out."""
+        return tuple(crashes(self.seen.workloads.value)) if isinstance(self.seen.workloads, Known) else ()
+
+    @cached_property
+    def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
+        """By StatefulSet, what its update revision supports: by a node that runs it, else by its release."""
+        found: dict[str, Mapping[str, VersionRange]] = {}
+        for id_ in self.fleet.needing:
+            owner = self.fleet.sets.get(id_)
+            if owner is None or owner.name in found:
+                continue
+            ranges = self._ranges_of(owner)
+            if ranges is not None:
+                found[owner.name] = ranges
+        return found
+
+    def _ranges_of(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
+        """By a node that runs it, by its release, or by a node of another StatefulSet with the same image."""
+        alike = [
+            one.name
+            for one in {one.name: one for one in self.fleet.sets.values()}.values()
+            if (one.role, one.image) == (owner.role, owner.image) and one.image
+        ]
+        return self._seen_running(owner.name) or supported_by(owner.release) or self._seen_running(*alike)
+
+    def _seen_running(self, *names: str) -> Mapping[str, VersionRange] | None:
+        for id_, pod in self.fleet.pods.items():
+            current = pod.stateful_set in names and pod.revision == self.fleet.sets[id_].update_revision
+            node = self.node(id_) if current and id_ not in self.flying else None
+            if node is not None and node.state is NodeState.LIVE and isinstance(node.answer, Known):
+                return node.answer.value.supported
+        return None
+
+    def is_of_unknown_binary(self, id_: int) -> bool:
+        """Whether nobody can tell yet what its new image supports: the first node of each such image goes alone."""
+        owner = self.fleet.sets.get(id_)
+        if owner is None or owner.name in self.ranges_of_binaries:
+            return False
+        return id_ in self.fleet.needing or self._ranges_of(owner) is None
+
+    @property
+    def has_unknown_binary(self) -> bool:
+        """Whether there is such an image."""
+        return any(map(self.is_of_unknown_binary, self.fleet.needing))
+
+    @cached_property
+    def cap(self) -> int:
+        """How many brokers may be away at once."""
+        if self.wanted.rollout.driver is Driver.MANUAL:
+            return 1
+        brokers = sum(Role.BROKER in node.roles for node in self.seen.nodes)
+        return planner.cap(self.wanted.rollout.max_parallel, brokers)
+
+    @cached_property
+    def gone(self) -> tuple[int, ...]:
+        """Brokers that are away for any other reason than a restart of ours. One that serves, and of which only the pod
+        is not certain, is none.
+        """
+        serving = (id_ for id_ in self.unconfirmed for node in self.nodes(id_) if node.state is NodeState.LIVE)
+        return tuple(sorted(id_ for id_ in self.unavailable - {*serving} if not self.is_controller(id_)))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many brokers are away as may be, whatever the reason."""
+        return len(self.flying) + len(self.gone) >= self.cap
+
+    @cached_property
+    def roll_id(self) -> str:
+        """Of what is rolled to."""
+        return roll_id(self.seen, self.changes)
+
+    @cached_property
+    def _by_id(self) -> Mapping[int, Node]:
+        """Asked for each of a thousand nodes, again and again."""
+        return {node.id: node for node in self.seen.nodes}
+
+    def node(self, id_: int) -> Node | None:
+        """The node of that id."""
+        return self._by_id.get(id_)
+
+    def is_controller(self, id_: int) -> bool:
+        """A combined node is one as well."""
+        node = self.node(id_)
+        if node is not None:
+            return Role.CONTROLLER in node.roles
+        found = self.fleet.sets.get(id_)
+        return found is not None and found.role == "controllers"
+
+    def pod_of(self, name: str) -> Pod | None:
+        """The pod of that name."""
+        return self.seen.workloads.value.pod(name) if isinstance(self.seen.workloads, Known) else None
+
+    def owner_of(self, pod: str) -> StatefulSet | None:
+        """The StatefulSet of the pod of that name."""
+        return self.seen.workloads.value.owner(pod) if isinstance(self.seen.workloads, Known) else None
+
+    def nodes(self, id_: int) -> tuple[Node, ...]:
+        """The node of that id, if there is one."""
+        return tuple(node for node in (self.node(id_),) if node is not None)
+
+    def titles(self, ids: Iterable[int]) -> str:
+        """The first of several nodes, for people."""
+        names = [self.title(id_) for id_ in sorted(ids)]
+        return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+    def title(self, id_: int) -> str:
+        """How people are told of it."""
+        node = self.node(id_)
+        return node.title if node is not None else f"node {id_}"

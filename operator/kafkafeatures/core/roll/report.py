@@ -1,0 +1,120 @@
+"""What people read of a roll: `status.workloads`, `status.rollout` and the condition NodesRolled.
+
+Pure. Called by `core/report/status.py`. Without numpy: the report of a resource whose nodes no driver restarts costs no
+more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import ExcusedTopics, NodeSince, RolloutStatus, Status, WorkloadStatus
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Decision, Held, Stalled
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.report.conditions import Said
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.roll.stage import Roll
+
+
+MOST = 8
+"""Nodes that are named one by one in a status."""
+
+
+def workload_statuses(observation: Observation, previous: Status) -> tuple[WorkloadStatus, ...]:
+    """How many pods run the update revision; what was read before where that could not be read now."""
+    workloads = observation.workloads
+    if isinstance(workloads, Unknown):
+        return () if workloads.why.kind is FailureKind.NOT_ASKED else previous.workloads
+    return tuple(
+        WorkloadStatus(
+            name=one.name,
+            update_revision=one.update_revision,
+            updated=sum(pod.revision == one.update_revision and not pod.terminating for pod in one.pods),
+            total=one.replicas,
+        )
+        for one in workloads.value.stateful_sets
+    )
+
+
+def rollout_status(
+    roll: Roll | None,
+    decision: Decision,
+    before: RolloutStatus | None,
+    now: Stamp,
+    excused: ExcusedTopics | None = None,
+) -> RolloutStatus | None:
+    """The roll in progress, or the last one. None where there was none. `excused`: what it may make unavailable."""
+    if roll is None:
+        return None
+    if not roll.is_read or (not roll.needing and not roll.in_flight and roll.decision is not None):  # not known
+        if before is None and roll.unconfirmed:
+            before = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
+        return _waiting(before, roll, decision, before, now) if before is not None else None
+    if not roll.is_active:
+        if before is None:
+            return None
+        return replace(before, done=before.total, waiting_for="", waiting_since=None, unconfirmed=())
+    goes_on = before is not None and before.id == roll.id and before.is_in_progress
+    started_at = (before.started_at if goes_on and before is not None else None) or now
+    status = RolloutStatus(
+        id=roll.id,
+        started_at=None if _waits_for_levels(roll) else started_at,
+        total=roll.total,
+        done=roll.done,
+        restarted=before.restarted if goes_on and before is not None else 0,
+        nodes=before.nodes if goes_on and before is not None else "",
+        node_seconds=before.node_seconds if goes_on and before is not None else 0,
+        rounds=roll.limits.rounds,
+        notes=roll.limits.notes,
+        excused=excused,
+        unknown=before.unknown if before is not None else {},
+    )
+    return _waiting(status, roll, decision, before, now)
+
+
+def _waiting(
+    status: RolloutStatus, roll: Roll, decision: Decision, before: RolloutStatus | None, now: Stamp
+) -> RolloutStatus:
+    """With what is waited for, and since when that has been the same."""
+    told = _told(decision)
+    since = before.waiting_since if before is not None and before.waiting_for == told else None
+    unconfirmed = tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*roll.unconfirmed.items()][:MOST]))
+    return replace(status, waiting_for=told, waiting_since=(since or now) if told else None, unconfirmed=unconfirmed)
+
+
+def _waits_for_levels(roll: Roll) -> bool:
+    """It begins once the new image supports what is finalized: `core/roll/snapshots.py` counts from then on."""
+    refused = isinstance(roll.decision, Stalled) and roll.decision.reason in (
+        Reason.NODES_BEHIND,
+        Reason.DOWNGRADE_REFUSED,
+    )
+    return roll.levels_first or refused
+
+
+def _told(decision: Decision) -> str:
+    return "" if isinstance(decision, Act) else decision.message
+
+
+def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
+    """Whether every node runs what it should. None where no driver restarts nodes."""
+    if roll is None:
+        return None
+    if not roll.is_active:
+        return "True", Reason.ALL_CURRENT, f"all {roll.total} nodes are current"
+    if not roll.is_read:
+        return "Unknown", Reason.UNKNOWN, _told(decision)
+    done = f"{roll.done} of {roll.total} nodes are current"
+    by_hand = next((one.step.title for one in roll.in_flight if one.is_asked_of_a_person), "")
+    if by_hand:
+        return "False", Reason.RESTART_REQUESTED, f"restart {by_hand}; {done}"
+    if isinstance(decision, Act):
+        return "False", Reason.IN_PROGRESS, f"{done}; {decision.step} is next"
+    return "False", _REASONS.get(type(decision), Reason.IN_PROGRESS), f"{done}; {decision.message}"
+
+
+_REASONS = {Stalled: Reason.HALTED, Held: Reason.PAUSED}

@@ -1,0 +1,58 @@
+"""A quorum of one or two voters has no majority while one of them restarts: what that costs, and the way out.
+
+Pure. Called by `core/roll/stage.py` before a controller restarts, where `core/facts/quorum.py` could only refuse for
+ever. The only voter goes with the consent `quorum-of-one`, which is for that one restart. Of two none goes: who wants
+to do without a quorum for a while, removes one of them first.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.names import QUORUM_OF_ONE
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.roll.question import RestartQuestion
+
+_COSTS = (
+    "without it the cluster has no active controller: until it is back no topic, configuration or level changes, no "
+    "broker registers, and no partition gets another leader"
+)
+
+
+def is_only_voter(question: RestartQuestion, id_: int) -> bool:
+    """Whether there is no quorum without it, and no other voter that could be asked."""
+    quorum = question.seen.quorum
+    return isinstance(quorum, Known) and [voter.id for voter in quorum.value.voters] == [id_]
+
+
+def refused_by_small_quorum(question: RestartQuestion, id_: int, given: str) -> Stalled | None:
+    """Why it does not go, whatever is waited for; None where a larger quorum decides, or the consent is there.
+
+    `given`: the consent that this restart has used already.
+    """
+    quorum = question.seen.quorum
+    voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set()
+    if id_ not in voters or len(voters) > 2:
+        return None
+    title = question.title(id_)
+    if len(voters) == 2:
+        message = f"{title} cannot be restarted: a quorum of two voters has no majority without it"
+        remedy = (
+            "add a third controller, or remove one of the two from the quorum and add quorum-of-one to consents; the "
+            "driver Manual has the same rule: to restart them yourself, set spec.workload.driver to None meanwhile"
+        )
+        return _stalled(question, id_, Reason.ROLLOUT_HALTED, message, remedy)
+    if QUORUM_OF_ONE in {given, *(question.wanted.consents - set(question.remembered.status.spent_consents))}:
+        return None
+    message = f"{title} is the only voter of the quorum; {_COSTS}"
+    if QUORUM_OF_ONE in question.wanted.consents:
+        remedy = f"the consent {QUORUM_OF_ONE} was used by an earlier restart: remove it, apply that, then add it again"
+        return _stalled(question, id_, Reason.CONSENT_SPENT, message, remedy)
+    remedy = f"add controllers, or if this is acceptable, add {QUORUM_OF_ONE} to consents"
+    return _stalled(question, id_, Reason.CONSENT_REQUIRED, message, remedy)
+
+
+def _stalled(question: RestartQuestion, id_: int, reason: Reason, message: str, remedy: str) -> Stalled:
+    blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=question.nodes(id_), reason=reason)
+    return Stalled(reason, f"{message}; {remedy}", (blocker,))

@@ -1,0 +1,164 @@
+"""When the snapshot that a controller starts from is newer than any level which its new binary does not support.
+
+Pure. The last of the checks of `core/roll/checks.py`. It never says that a snapshot is there, which nobody tells of
+a follower: FetchSnapshot is the leader's, and DescribeQuorum knows no snapshots. It says from when on one must be
+there.
+
+What a node does (`KafkaRaftClient.updateListenersProgress`; share.version of 4.4 and metadata.version of 4.3,
+downgraded before a restart with 4.1, on real nodes): it loads its own newest snapshot, and replays the metadata log
+behind it. A controller ends at a level that its binary does not support, although a later record downgrades it: "Tried
+to apply FeatureLevelRecord ..., but this controller only supports versions" (`FeatureControlManager.replay`). A broker
+needs no wait: only the levels in the end count (`MetadataLoader` publishes once it has caught up). Up to 4.0, one that
+finds an unknown metadata.version continues too, but writes no snapshot in that life ("metadata loading fault").
+
+A controller writes a snapshot `metadata.log.max.snapshot.interval.ms` after it started, or after the one before
+(`SnapshotGenerator`; seen to the second); earlier where the log grows fast, on which nothing is built here. A restart
+begins that time anew. Not seen from outside, and left out: a disk that is full, and a process that lags by all of the
+log that the leader keeps, which reads the leader's snapshot and begins anew as well.
+
+What was before the operator read the log is not known. That holds back only a node whose new binary supports less than
+what it runs, and for one interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, Node, NodeState
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+
+SETTING = "metadata.log.max.snapshot.interval.ms"
+DEFAULT = timedelta(hours=1)
+"""Of Kafka: where only what is not known is waited for, and the node does not say."""
+LEAST_MARGIN = timedelta(seconds=30)
+"""A tenth of the interval, and no less than this: for catching up, before its time begins, and for writing."""
+REGISTERS_WITHIN = timedelta(minutes=1)
+"""`initial.broker.registration.timeout.ms`: a broker that is not let in for so long ends."""
+LONGEST = timedelta(days=365)
+LOOK_AGAIN = 60.0
+"""Seconds, at most: a node may be restarted meanwhile."""
+RESTARTS_COUNT = timedelta(days=1)
+"""After a level was given up, or an interval, where that is longer: a node that last started later is taken to have run
+undisturbed for an interval before.
+"""
+
+Left = Mapping[tuple[str, int], datetime]
+
+
+class Going(Struct, frozen=True):
+    """A node, since when its process runs (None: not known), and what its new binary supports."""
+
+    node: Node
+    started_at: datetime | None
+    supports: Mapping[str, VersionRange]
+
+
+class Awaited(Struct, frozen=True):
+    """A snapshot of a node. until: it is written by then; None: nobody can tell. why: what is replayed without it."""
+
+    node: Node
+    until: datetime | None
+    why: str
+
+
+def awaited(going: Iterable[Going], left: Left, since: datetime | None, now: datetime) -> Awaited | None:
+    """The snapshot that takes longest, if one has to be waited for.
+
+    `left` is complete from `since` on; None: of all time. `now`: of the clock that the other times are of.
+    """
+    controllers = (each for each in going if Role.CONTROLLER in each.node.roles)
+    found = [one for each in controllers if (one := _of_one(each, left, since, now)) is not None]
+    return max(found, key=lambda one: (one.until is None, one.until or now), default=None)
+
+
+def known_since(since: datetime, running: Iterable[Going]) -> datetime:
+    """Earlier, where a node has been running longer whose binary supports no more than the new one: with a node that
+    does not support it no level is finalized, and a node that finds one does not stay.
+    """
+    proofs = (
+        one.started_at + REGISTERS_WITHIN
+        for one in running
+        if one.started_at and one.node.state is NodeState.LIVE and _supports(one.node) and not _goes_back(one)
+    )
+    return min((since, *proofs))
+
+
+def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
+    """No controller starts from a snapshot behind which lies a level that its new binary does not support."""
+    past, now = question.seen.past_levels, question.remembered.now
+    left: Left = {}
+    since: datetime | None = now - _known_for(question)
+    if past is not None:
+        left, since, now = past.left, past.since, past.at
+    pods = {id_: pod for id_, pod in question.fleet.pods.items() if not pod.terminating}
+    needing = question.fleet.needing.keys() - question.stuck
+    for name, supports in question.ranges_of_binaries.items():
+        running = [Going(node, pods[id_].started_at, supports) for id_ in pods for node in question.nodes(id_)]
+        going = [one for one in running if one.node.id in needing and pods[one.node.id].stateful_set == name]
+        found = awaited(going, left, since and known_since(since, running), now)
+        if found is None:
+            continue
+        text = f"{found.node.title} needs a newer snapshot, or would replay what its new image cannot: {found.why}"
+        if found.until is None:
+            remedy = f"set {SETTING} on it above 0, and grant DescribeConfigs on the cluster"
+            return Stalled(Reason.ROLLOUT_HALTED, f"{text}; when it writes one is not known: {remedy}")
+        after = min(max((found.until - now).total_seconds(), 1.0), LOOK_AGAIN)
+        return Wait(Reason.ROLLING_NODES, f"{text}; not before {_time(found.until)}", after=after)
+    return None
+
+
+def _known_for(question: RestartQuestion) -> timedelta:
+    """How long this process has seen that there is this roll, and that what is finalized does not prevent it."""
+    rollout = question.remembered.status.rollout
+    if rollout is None or rollout.id != question.roll_id or not rollout.is_in_progress or not rollout.started_at:
+        return timedelta()
+    return question.remembered.known_for(rollout.started_at)
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _of_one(one: Going, left: Left, since: datetime | None, now: datetime) -> Awaited | None:
+    interval, started = one.node.snapshot_interval, one.started_at or now
+    outside = [(at, key) for key, at in left.items() if key[1] not in one.supports.get(key[0], NOT_SUPPORTED)]
+    if outside:
+        at, (feature, level) = max(outside)
+        supported = one.supports.get(feature, NOT_SUPPORTED)
+        why = f"{feature} {format_level(feature, level)} was finalized until {_time(at)}"
+        why += f", and its new image supports {supported}"
+        restarts_count = RESTARTS_COUNT
+    elif since is not None and _goes_back(one):
+        at, interval = since, interval or DEFAULT
+        why = f"levels that were finalized before {_time(at)} are not known"
+        why += ", and its new image supports less than what it runs"
+        restarts_count = timedelta(0)
+    else:
+        return None
+    if not interval:
+        return Awaited(one.node, None, why)
+    takes = _takes(interval)
+    until = (started if at < started < at + max(restarts_count, takes) else at) + takes
+    return Awaited(one.node, until, why) if until > now else None
+
+
+def _takes(interval: timedelta) -> timedelta:
+    lasts = min(interval, LONGEST)
+    return lasts + max(lasts / 10, LEAST_MARGIN)
+
+
+def _supports(node: Node) -> Mapping[str, VersionRange]:
+    return node.answer.value.supported if isinstance(node.answer, Known) else {}
+
+
+def _goes_back(one: Going) -> bool:
+    """Whether its new binary supports less than what it runs."""
+    return any(held.max > one.supports.get(feature, NOT_SUPPORTED).max for feature, held in _supports(one.node).items())

@@ -1,0 +1,100 @@
+"""Whether every voter of the quorum is there: while one is missing, no other node is stopped.
+
+Pure. Asked by `core/roll/stage.py` of each node that may be next. With one of three voters away the next failure takes
+the quorum, and what begins a restart then, of a broker too, may find no controller to register with.
+`core/facts/quorum.py` says that a majority stays without a controller; this asks for more, as nothing has to be
+restarted now.
+
+A voter is missing that does not answer while another controller does, that the leader does not call caught up, whose
+pod stops or does not run, or whose container ended by itself moments ago. Where no controller answers, only brokers can
+be reached, and the leader vouches for its followers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.facts.observation import Node, NodeState, Unknown
+from kafkafeatures.core.facts.quorum import is_caught_up
+from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.facts.workloads import Pod
+from kafkafeatures.core.roll.question import RestartQuestion
+
+CRASHES_WITHIN = timedelta(minutes=10)
+"""Kubelet's own measure: a container that has run for so long is started again at once when it ends."""
+
+
+def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | None:
+    """Why this node (None: one that is no voter) may not be stopped now. A voter that is missing may itself; of several
+    that crash each may, or they would wait for each other: a majority without it is asked for elsewhere.
+    """
+    missing = {voter: why for voter, why in _missing(question) if voter != id_}
+    if not missing or all(_crashes(one, question) for one in (id_, *missing)):
+        return None
+    voter, why = next(iter(missing.items()))
+    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    message = f"no node is restarted while a voter is missing: {question.title(voter)} {why}{more}"
+    pod = question.fleet.pods.get(voter)
+    delete = ", and delete the pod if it does not run again by itself" if pod is not None and pod.waiting else ""
+    look = f"see `kubectl logs {pod.name}`{delete}; " if pod is not None else ""
+    remedy = f"{look}bring {question.title(voter)} back, or remove it from the quorum if it no longer exists"
+    nodes = tuple(node for one in missing for node in question.nodes(one))
+    blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=nodes)
+    return Wait(Reason.WAITING_FOR_QUORUM, f"{message}; {remedy}", after=2.0, blockers=(blocker,))
+
+
+def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:
+    """Those that are in flight are not meant: they are waited for anyway."""
+    if isinstance(question.seen.quorum, Unknown):
+        return
+    quorum = question.seen.quorum.value
+    ids = sorted(voter.id for voter in quorum.voters)
+    some_answer = any(_answers(node) for id_ in ids for node in question.nodes(id_))
+    for id_ in ids:
+        if id_ in question.flying:
+            continue
+        node, pod = question.node(id_), question.fleet.pods.get(id_)
+        why = _of_pod(pod, question) if pod is not None else ""
+        if why:
+            yield id_, why
+        elif not is_caught_up(id_, quorum):
+            is_there = node is not None and _answers(node)
+            yield id_, "is behind the leader" if is_there else "does not fetch from the leader"
+        elif node is not None and some_answer and not _answers(node) and not _is_unknown_address(node):
+            yield id_, "does not answer"
+
+
+def _crashes(id_: int | None, question: RestartQuestion) -> bool:
+    """Whether it was started again by itself, and has not run for long since, if it runs at all. It needs a restart, so
+    it is of a revision that is being left.
+    """
+    pod = None if id_ is None or id_ not in question.fleet.needing else question.fleet.pods.get(id_)
+    if pod is None or pod.terminating or pod.draining or not pod.restarts:
+        return False
+    return bool(pod.waiting) or _within(pod.started_at, question.remembered.now)
+
+
+def _answers(node: Node) -> bool:
+    return node.state in (NodeState.LIVE, NodeState.FENCED)
+
+
+def _is_unknown_address(node: Node) -> bool:
+    return isinstance(node.answer, Unknown) and node.answer.why.kind is FailureKind.NOT_ASKED
+
+
+def _of_pod(pod: Pod, question: RestartQuestion) -> str:
+    if pod.terminating or pod.draining:
+        return f"is about to stop, with its pod {pod.name}"
+    if pod.waiting:
+        return f"is not there: its pod {pod.name} does not run: {pod.waiting}{pod.told_restarts}"
+    if pod.restarts and _within(pod.started_at, question.remembered.now):
+        return f"crashes: the container of its pod {pod.name} was{pod.told_restarts.removeprefix(',')}"
+    return ""
+
+
+def _within(started_at: datetime | None, now: datetime) -> bool:
+    return started_at is None or now - started_at < CRASHES_WITHIN

@@ -1,0 +1,101 @@
+"""The first contact: several addresses of one kind, raced, and what the first good one says.
+
+Called by `directory.py`, once for the brokers and once for the controllers. Addresses are begun 100 ms after each
+other, or as soon as one has failed, so a first address that swallows packets costs a tenth of a second and not a
+time-out. The losers go on until the caller ends the race: one that answers later is a contact too, one that never
+does is named. Nothing is judged here, and no address is tried twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.kafka.base.settings import Address
+
+T = TypeVar("T")
+
+STAGGER = 0.1
+"""Seconds. RFC 8305 recommends 250 ms between attempts to addresses of one name; within a data centre less will do."""
+
+
+class Unusable(Exception):
+    """An address that answers, but not as what it was given for."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+class Race(Generic[T]):
+    """Attempts at `addresses`; `attempt` returns what is wanted, or raises `KafkaError` or `Unusable`."""
+
+    def __init__(
+        self, addresses: Sequence[Address], attempt: Callable[[Address], Awaitable[T]], stagger: float = STAGGER
+    ) -> None:
+        self._waiting = list(dict.fromkeys(addresses))
+        self._attempt = attempt
+        self._stagger = stagger
+        self._tasks: dict[asyncio.Task[T | Failure], Address] = {}
+
+    async def winner(self) -> T | None:
+        """The first result, or None when every address has failed. The others are left running."""
+        while True:
+            for task in self._tasks:
+                if task.done() and not isinstance(result := task.result(), Failure):
+                    return result
+            running = [task for task in self._tasks if not task.done()]
+            if self._waiting:
+                address = self._waiting.pop(0)
+                task = asyncio.create_task(self._try(address))
+                self._tasks[task] = address
+                running.append(task)
+            elif not running:
+                return None
+            pause = self._stagger if self._waiting else None
+            await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+
+    async def close(self) -> None:
+        """End the attempts that still run. Call `failures` before, if they are wanted."""
+        tasks = [task for task in self._tasks if not task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def failures(self) -> dict[Address, Failure]:
+        """Of every address that was tried and gave nothing, those included that still keep us waiting."""
+        found = {}
+        for task, address in self._tasks.items():
+            if not task.done():  # not how long it was waited: what stands in a status must not vary from look to look
+                waited = "no answer yet when another address had answered"
+                found[address] = Failure(FailureKind.UNREACHABLE, str(address), waited)
+            elif not task.cancelled() and isinstance(result := task.result(), Failure):
+                found[address] = result
+        return found
+
+    async def _try(self, address: Address) -> T | Failure:
+        try:
+            return await self._attempt(address)
+        except KafkaError as error:
+            return to_failure(error, str(address))
+        except Unusable as error:
+            return error.failure
+
+
+def combined(field: str, failures: Sequence[Failure]) -> Failure:
+    """One failure for all: the kind they share (else the first one's), each address with its reason."""
+    kinds = {failure.kind for failure in failures}
+    if len(failures) == 1:
+        return failures[0]
+    if len({(failure.message, failure.remedy) for failure in failures}) == 1:  # said once, it reads better
+        return replace(failures[0], where=", ".join(failure.where for failure in failures))
+    each = "; ".join(str(failure) for failure in failures)
+    return Failure(
+        failures[0].kind if len(kinds) > 1 else kinds.pop(),
+        field,
+        f"none of {len(failures)} addresses answered: {each}",
+    )

@@ -1,0 +1,159 @@
+"""Connections to the nodes of one cluster: opened when first needed, used again, closed together.
+
+Called by `directory.py`, `prober.py` and `features.py`. It decides which security an address is spoken to with (by the
+listener's role, since brokers and controllers may differ) and how many conversations run at once. It never decides
+what to ask, and it repeats nothing but a plain question whose idle connection had died.
+
+A connection is held by one conversation at a time. A node answers the requests of one connection in their order, and
+one it cannot answer yet (DescribeQuorum without a leader) blocks all behind it: so a second conversation with the
+same listener gets a connection of its own, and a node that is asked one thing after another keeps one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Protocol, Self
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.kafka.base.errors import Disconnected
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
+from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
+
+
+class Connect(Protocol):
+    """How a connection is made; `wire.connection.connect` unless a test says otherwise."""
+
+    def __call__(
+        self, address: Address, security: Security, *, timeout: float, client_id: str, recorder: Recorder | None
+    ) -> Awaitable[Connection]:
+        """Connect, negotiate and authenticate within `timeout` seconds."""
+
+
+class Lease(Struct, frozen=True):
+    """A connection while one conversation has it. `reused`: its ApiVersions is as old as the connection."""
+
+    connection: Connection
+    reused: bool
+
+
+class Pool:
+    """All connections to one cluster.
+
+    `concurrency` bounds the conversations that run at once, `keep` the idle connections that stay open.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        *,
+        recorder: Recorder | None = None,
+        concurrency: int = 100,
+        keep: int = 32,
+        connect: Connect = connect,
+        environment: Environment = SYSTEM,
+    ) -> None:
+        self.settings, self.environment = settings, environment
+        self._recorder = recorder
+        self._connect = connect
+        self._slots = asyncio.Semaphore(concurrency)
+        self._keep = keep
+        self._idle: list[tuple[Role, Connection]] = []  # the longest idle first
+
+    @asynccontextmanager
+    async def lease(
+        self, address: Address, role: Role, *, fresh: bool = False, timeout: float | None = None
+    ) -> AsyncIterator[Lease]:
+        """A connection to the `role` listener at `address`. `fresh`: a new one, never one that was idle.
+
+        `timeout`: seconds for connecting, at most and by default the request timeout. Whatever is raised while the
+        lease is held closes the connection: it is unknown what is still under way on it. Raises `KafkaError` when
+        there is no connection.
+        """
+        async with self._slots:
+            connection = None if fresh else await self._take(address, role)
+            reused = connection is not None
+            if connection is None:
+                connection = await self._open(address, role, timeout)
+            try:
+                yield Lease(connection, reused)
+            except BaseException:
+                await connection.close()
+                raise
+            await self._put_back(role, connection)
+
+    async def ask(
+        self,
+        address: Address,
+        role: Role,
+        message: Request[R],
+        *,
+        timeout: float | None = None,
+    ) -> R:
+        """Send one question that changes nothing and return the answer to it. Raises `KafkaError`.
+
+        `timeout` (by default the request timeout) bounds connecting and the answer, each. A connection that had died
+        while idle is replaced once.
+        """
+        timeout = self.settings.request_timeout if timeout is None else timeout
+        reused = False
+        try:
+            async with self.lease(address, role, timeout=timeout) as lease:
+                reused = lease.reused
+                return await lease.connection.request(message, timeout=timeout)
+        except Disconnected:
+            if not reused:
+                raise
+        async with self.lease(address, role, fresh=True, timeout=timeout) as lease:
+            return await lease.connection.request(message, timeout=timeout)
+
+    async def api_versions(self, address: Address, role: Role, *, timeout: float | None = None) -> ApiVersionsResponse:
+        """What the node says of itself now: as its new connection began, or asked again on one that was idle."""
+        async with self.lease(address, role, timeout=timeout) as lease:
+            if not lease.reused:
+                return lease.connection.api_versions
+        return await self.ask(address, role, ApiVersionsRequest(), timeout=timeout)
+
+    async def close(self) -> None:
+        """Close what is idle. Leases must have ended."""
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(connection.close() for _, connection in idle))  # a hung node costs a second, once
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def _open(self, address: Address, role: Role, timeout: float | None) -> Connection:
+        limit = self.settings.request_timeout
+        return await self._connect(
+            address,
+            self.settings.brokers if role is Role.BROKER else self.settings.controllers,
+            timeout=limit if timeout is None else min(timeout, limit),
+            client_id=self.settings.client_id,
+            recorder=self._recorder,
+        )
+
+    async def _take(self, address: Address, role: Role) -> Connection | None:
+        for entry in reversed(self._idle):
+            if entry[0] is role and entry[1].address == address:
+                self._idle.remove(entry)
+                if not entry[1].closed:
+                    return entry[1]
+                await entry[1].close()
+                return None
+        return None
+
+    async def _put_back(self, role: Role, connection: Connection) -> None:
+        if connection.closed:
+            return
+        self._idle.append((role, connection))
+        while len(self._idle) > self._keep:
+            _, oldest = self._idle.pop(0)
+            await oldest.close()

@@ -1,0 +1,140 @@
+"""Where a cluster is and how to speak to it, resolved: no reference to any Secret is left in here.
+
+Made by `cli/cluster/connect.py` and `reconcile/credentials.py`, read by everything that connects. `repr` of every type
+hides what must not be printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.contexts import Contexts
+from kafkafeatures.kafka.wire.lookups import Lookups
+from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kafka.wire.secrets import Secrets
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """Host (name, IPv4, or IPv6 without brackets) and port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_addresses(text: str, where: str) -> tuple[Address, ...]:
+    """Read a list such as "a:9092,[::1]:9093". Raises ValueError that names the part that is none."""
+    found = []
+    for part in (one.strip() for one in text.split(",")):
+        if not part:
+            continue
+        host, colon, port = part.rpartition(":")
+        host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        if "@" in part:  # not repeated: what stands before it may be a password
+            raise ValueError(f"{where}: invalid address: it contains a user; expected host:port")
+        if not colon or not host or (":" in host and not part.startswith("[")) or set(host) & set("[]/ "):
+            raise ValueError(f"{where}: invalid address {part!r}: expected host:port")
+        if not _is_name(host):
+            raise ValueError(f"{where}: invalid host name {host[:60]!r}")
+        if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{where}: invalid address {part!r}: expected a port from 1 to 65535")
+        found.append(Address(host, int(port)))
+    return tuple(dict.fromkeys(found))
+
+
+def _is_name(host: str) -> bool:
+    try:
+        return bool(host.encode("idna")) and "\0" not in host
+    except UnicodeError:
+        return False
+
+
+NEEDS_VERIFIED_TLS = frozenset({"PLAIN", "OAUTHBEARER"})
+"""Mechanisms that send the secret itself. SCRAM proves it without sending it, so it may go over any connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthToken:
+    """A token as it is: read from a Secret."""
+
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """Client credentials grant (RFC 6749 section 4.4) at `token_url`, https only, verified with `tls`."""
+
+    token_url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    tls: Tls = field(default_factory=Tls)
+    policy: AddressPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """One mechanism with what it needs. PLAIN and OAUTHBEARER are refused without verified TLS."""
+
+    mechanism: str  # PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
+    username: str = ""
+    password: str = field(default="", repr=False)
+    oauth: OAuthToken | OAuthClient | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Of one listener. Both None: PLAINTEXT without authentication. `policy` None: any address may be connected to.
+
+    `lookups`: the turns of names that are resolved to be checked; `contexts`: of TLS, as they were made; `secrets`:
+    what no node may make us repeat. A copy by `replace` shares them.
+    """
+
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+    policy: AddressPolicy | None = None
+    lookups: Lookups = field(default_factory=Lookups, repr=False, compare=False)
+    contexts: Contexts = field(default_factory=Contexts, repr=False, compare=False)
+    secrets: Secrets = field(default_factory=Secrets, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.sasl is not None:
+            self.secrets.add_public(self.sasl.username)
+            self.secrets.add(self.sasl.password)
+            if isinstance(self.sasl.oauth, OAuthToken):
+                self.secrets.add(self.sasl.oauth.value)
+            elif self.sasl.oauth is not None:
+                self.secrets.add_public(self.sasl.oauth.token_url, self.sasl.oauth.client_id)
+                self.secrets.add(self.sasl.oauth.client_secret)
+
+    def check(self) -> None:
+        """Raises TlsFailed for material that cannot be used, before anybody is asked. What it makes is kept."""
+        if self.tls is not None:
+            self.contexts.made(self.tls)
+        if self.sasl is not None and isinstance(self.sasl.oauth, OAuthClient):
+            self.contexts.made(self.sasl.oauth.tls)
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+        return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """`request_timeout` in seconds bounds every single request, connecting included."""
+
+    bootstrap_servers: tuple[Address, ...] = ()
+    bootstrap_controllers: tuple[Address, ...] = ()
+    brokers: Security = field(default_factory=Security)
+    controllers: Security = field(default_factory=Security)
+    request_timeout: float = 30.0
+    client_id: str = "kafka-features-operator"
+
+    def __post_init__(self) -> None:
+        self.brokers.secrets.share(self.controllers.secrets)
+        self.brokers.secrets.add_public(*(one.host for one in (*self.bootstrap_servers, *self.bootstrap_controllers)))

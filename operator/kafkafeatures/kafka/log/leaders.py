@@ -1,0 +1,251 @@
+"""Who leads the quorum, and a connection to it: every controller is asked by Fetch, as an ordinary client.
+
+Called by `metadata_log.py` and `log_history.py`. The controller that answers first is believed, since nearly always all
+say the same. Where the leader it named shows no majority, the follower asks for all of them and the newest epoch wins:
+an old leader that was cut off names itself. Needs CLUSTER_ACTION, no more than the log itself, and works where
+DescribeQuorum is denied.
+
+A controller that refuses us, or that cuts one connection after the other, is given up until the next `begin`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from kafkafeatures.core.facts.readings import Host
+from kafkafeatures.kafka.base.errors import (
+    AddressRefused,
+    AuthenticationFailed,
+    Disconnected,
+    ErrorCode,
+    KafkaError,
+    NoLeader,
+    NotAuthorized,
+    NotKafka,
+    ServerError,
+    TlsFailed,
+    Unreachable,
+    UnsupportedApi,
+    WrongCluster,
+    code_name,
+)
+from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.wire.connection import Connection
+from kafkafeatures.kafka.wire.messages import FetchRequest, FetchResponse, LeaderAndEpoch
+
+ATTEMPT = 5.0
+"""Seconds for a single request within the deadline of the whole, so that a frozen node does not use it all up."""
+
+ALL_WITHIN = 1.0
+"""Seconds to hear from all controllers, where the first that answered was not enough."""
+
+MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
+"""Codes of a node that does not lead in the epoch that was named."""
+
+VANISHED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
+"""Codes of a snapshot that was deleted meanwhile."""
+
+STRIKES = 3
+"""Connections that a controller may cut: one that stops, or changes its role, cuts one."""
+
+MOST_LEARNED = 100
+"""Controllers that are remembered besides those that were named, the latest. No quorum has as many; all are asked."""
+
+_REFUSALS = (AddressRefused, AuthenticationFailed, TlsFailed)
+"""What the next try would end with as well."""
+
+_CUTS = (Disconnected, NotKafka)
+
+Connect = Callable[[Address], Awaitable[Connection]]
+K = TypeVar("K")
+V = TypeVar("V")
+_Answer = tuple[Connection, LeaderAndEpoch]
+
+_DENIED = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+
+
+class Leaders:
+    """The known controllers of one cluster. `timeout` in seconds bounds each request.
+
+    `cluster_id`, once it is known, goes with every request, so that a node of another cluster refuses it.
+    """
+
+    cluster_id: str | None = None
+
+    def __init__(self, connect: Connect, controllers: Sequence[Address], timeout: float) -> None:
+        self._connect = connect
+        self._timeout = min(ATTEMPT, timeout)
+        self._named = dict.fromkeys(controllers)
+        self._learned: dict[Address, None] = {}
+        self._by_id: dict[int, Address] = {}
+        self._strikes: Counter[Address] = Counter()
+
+    def begin(self) -> None:
+        """Believe in all of them again."""
+        self._strikes.clear()
+
+    def strike(self, address: Address, error: KafkaError) -> None:
+        """A conversation with this controller ended so."""
+        if isinstance(error, (*_REFUSALS, *_CUTS)):
+            self._strikes[address] += STRIKES if isinstance(error, _REFUSALS) else 1
+
+    @property
+    def given_up(self) -> bool:
+        """Whether no controller is left to ask."""
+        return not self._left()
+
+    def _left(self) -> list[Address]:
+        return [one for one in self._named | self._learned if self._strikes[one] < STRIKES]
+
+    def add(self, hosts: Iterable[Host]) -> None:
+        """Learn where controllers listen."""
+        for host in itertools.islice(hosts, MOST_LEARNED):
+            address = Address(host.host, host.port)
+            _put_last(self._by_id, host.id, address)
+            _put_last(self._learned, address, None)
+
+    async def find(self, *, at_least: int, ask_all: bool) -> _Answer:
+        """A connection to the leader, and its epoch, not below `at_least`. Raises KafkaError where there is none."""
+        if not self._named and not self._learned:
+            raise Unreachable("no address of a controller is known", remedy="name the controllers")
+        asked = {address: asyncio.create_task(self._who_leads(address)) for address in self._left()}
+        tasks = [*asked.values()]
+        errors: list[KafkaError] = []
+        found: Connection | None = None
+        try:
+            answers: Iterable[Awaitable[_Answer]] = asyncio.as_completed(tasks)
+            if ask_all:
+                done, _ = await asyncio.wait(tasks, timeout=min(ALL_WITHIN, self._timeout))
+                newest_first = sorted(done, key=_epoch_named, reverse=True)
+                answers = newest_first
+            for finished in answers:
+                try:
+                    link, leader = await finished
+                    if leader.leader_id < 0 or leader.epoch < at_least:
+                        await link.close()
+                        raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no active controller is known")
+                    found = await self._to(leader, link, asked)
+                except KafkaError as error:
+                    errors.append(error)
+                    continue
+                if found is not None:
+                    return found, leader
+        finally:
+            await _abandon(tasks, keep=found)
+        raise _most_telling(errors)
+
+    async def _to(
+        self, leader: LeaderAndEpoch, link: Connection, asked: Mapping[Address, asyncio.Task[_Answer]]
+    ) -> Connection | None:
+        """The leader itself, by way of `link` to the node that named it. None where its address is not known."""
+        address = self._by_id.get(leader.leader_id)
+        if address == link.address:
+            return link
+        await link.close()
+        if address is None:
+            return None  # one of the others is it, or names its address
+        if self._strikes[address] >= STRIKES:
+            raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} rejects or closes every connection")
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await _open_link(asked.get(address)) or await self._connect(address)
+        except KafkaError as error:
+            self.strike(address, error)
+            raise
+        except TimeoutError:
+            raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} does not answer") from None
+
+    async def _who_leads(self, address: Address) -> _Answer:
+        """Any controller names the leader when it refuses a Fetch with an old epoch.
+
+        A standby refuses it as fenced just as the leader does (Kafka compares epochs before it looks who leads), so
+        the code proves nothing. Where the reply does not say where the leader listens, the node is asked again with
+        the epoch it named: only the leader serves that.
+        """
+        try:
+            return await self._ask_who_leads(address)
+        except KafkaError as error:
+            self.strike(address, error)
+            raise
+
+    async def _ask_who_leads(self, address: Address) -> _Answer:
+        link = await self._connect(address)
+        try:
+            response = await self._peek(link, 0)
+            leader = response.current_leader or LeaderAndEpoch(-1, -1)
+            if leader.leader_id >= 0 and leader.leader_id not in self._by_id:
+                again = await self._peek(link, leader.epoch)
+                if again.partition_error_code == ErrorCode.NONE:
+                    self._by_id[leader.leader_id] = address
+            return link, leader
+        except BaseException:
+            await link.close()
+            raise
+
+    async def _peek(self, link: Connection, epoch: int) -> FetchResponse:
+        response: FetchResponse = await link.request(
+            FetchRequest(self.cluster_id, current_leader_epoch=epoch, max_wait_ms=0, max_bytes=1), timeout=self._timeout
+        )
+        refused(response.error_code)
+        self.add(response.nodes)
+        if response.partition_error_code not in (*MOVED, ErrorCode.NONE):
+            refused(response.partition_error_code)
+        return response
+
+
+async def _open_link(asked: asyncio.Task[_Answer] | None) -> Connection | None:
+    """That of who is being asked anyway: it is there sooner than another one. None where it came to nothing."""
+    if asked is not None:
+        with suppress(KafkaError):
+            link, _ = await asyncio.shield(asked)
+            return None if link.closed else link
+    return None
+
+
+def _put_last(latest: dict[K, V], key: K, value: V) -> None:
+    latest.pop(key, None)
+    latest[key] = value
+    if len(latest) > MOST_LEARNED:
+        del latest[next(iter(latest))]
+
+
+def refused(code: int) -> None:
+    """Raise what an error code of Fetch or FetchSnapshot means; nothing for 0."""
+    if code == ErrorCode.NONE:
+        return
+    if code in _DENIED:
+        text, remedy = missing("reading it", Right.CLUSTER_ACTION)
+        raise NotAuthorized(code, text, remedy=remedy)
+    if code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        text = "the controllers belong to another cluster than the brokers, or than the expected one"
+        raise WrongCluster(code, text, remedy="use addresses of one cluster")
+    if code == ErrorCode.UNKNOWN_TOPIC_ID:
+        raise UnsupportedApi("this node does not serve the metadata log: it is a broker", remedy="name the controllers")
+    raise ServerError(code, f"reading the metadata log: {code_name(code)}")
+
+
+def _most_telling(errors: list[KafkaError]) -> KafkaError:
+    """A missing right before anything else; then a missing leader; a wrong cluster; then what the last one said."""
+    for kind in (NotAuthorized, UnsupportedApi, NoLeader, WrongCluster):
+        for error in errors:
+            if isinstance(error, kind):
+                return error
+    return errors[-1] if errors else NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no active controller is known")
+
+
+def _epoch_named(task: asyncio.Task[_Answer]) -> int:
+    return -1 if task.cancelled() or task.exception() else task.result()[1].epoch
+
+
+async def _abandon(tasks: Sequence[asyncio.Task[_Answer]], *, keep: Connection | None) -> None:
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, tuple) and result[0] is not keep:
+            await result[0].close()

@@ -1,0 +1,77 @@
+"""Which levels were given up, over all readings of a cluster's metadata log, and where they were moved before them.
+
+Called by `cluster.py` with every reading. A follower that reads everything anew, as it does when partitions are wanted,
+begins with the leader's newest snapshot, which knows no past: what earlier readings knew is kept here. It joins only
+readings of one cluster that leave no gap, and never those of a log that went back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import EarlierMoves, Failure, LogReading
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, NoLeader, ServerError, TimedOut
+from kafkafeatures.kafka.log.follower import PART
+from kraftlog import KraftLogError, Replay, Section
+
+if TYPE_CHECKING:
+    from kafkafeatures.kafka.log.source import LogSource
+    from kraftlog import FormerLevels
+
+WITHIN = 30.0
+"""Seconds for all of an earlier part of the log."""
+
+
+class LevelHistory:
+    """Of one client."""
+
+    def __init__(self) -> None:
+        self._known: tuple[str, FormerLevels, int] | None = None  # of which cluster; up to which offset
+
+    @property
+    def since_offset(self) -> int:
+        """From where on all moves are known, of the last reading."""
+        return self._known[1].since_offset if self._known is not None else 0
+
+    def complete(self, log: LogReading, cluster_id: str | Failure) -> LogReading:
+        """The reading, with what is known from earlier ones."""
+        finalized, offset = log.image.finalized, log.image.offset
+        if finalized is None or isinstance(cluster_id, Failure):
+            return log
+        former = finalized.former
+        if self._known is not None:
+            known_cluster, earlier, until = self._known
+            if known_cluster == cluster_id and until <= offset:
+                former = former.with_earlier(earlier, until)
+        self._known = cluster_id, former, offset
+        return replace(log, image=replace(log.image, finalized=replace(finalized, former=former)))
+
+
+async def moves_between(
+    source: LogSource, offset: int, epoch: int, *, monotonic: Callable[[], float]
+) -> EarlierMoves | KafkaError:
+    """Of levels, from a position of the log to where the source ends; none where the log begins later by now. That the
+    log has the position is asked also where the source ends before it.
+    """
+    replay, deadline = Replay(sections=[Section.FEATURES], at=offset), monotonic() + WITHIN
+    try:
+        while (before := replay.offset) < source.until or before == offset:
+            most = PART if before < source.until else 1
+            reply = await source.fetch(before, replay.epoch if replay.epoch >= 0 else epoch, most=most)
+            if reply.diverging is not None:
+                return EarlierMoves(restored=True)
+            if reply.snapshot_id is not None or before >= source.until:
+                return EarlierMoves()
+            replay.append(reply.records, below=min(source.until, reply.high_watermark))
+            if replay.offset == before:
+                return NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log changed while it was read")
+            if monotonic() >= deadline:
+                text = f"{replay.offset - offset} of {source.until - offset} records were read within {WITHIN:g} s"
+                return TimedOut(text)
+    except KafkaError as error:
+        return error
+    except KraftLogError as error:
+        return ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"it does not read: {error}")
+    return EarlierMoves(replay.image().former_levels.moves)

@@ -1,0 +1,1 @@
+"""All partitions of a cluster: from its metadata log, else asked for."""

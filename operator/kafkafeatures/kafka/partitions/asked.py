@@ -1,0 +1,139 @@
+"""All partitions of a cluster whose metadata log cannot be read: asked for, and believed only if nothing is hidden.
+
+Called by `cluster.py`. One broker that follows the controllers closely is asked for topics and partitions
+(DescribeTopicPartitions, where it has that; else Metadata), for what is being moved (ListPartitionReassignments), and
+for `min.insync.replicas` of each topic (DescribeConfigs). Kafka leaves out what a user may not see, and says nothing;
+so every unfenced broker is asked what lies on its disks (DescribeLogDirs), where rights on topics hide nothing. A
+partition on a disk that no answer named makes all of it a `Failure`: it could be the one that a restart makes
+unavailable. A fenced broker is not asked: of what only fenced brokers host nothing is available anyway, and the rest
+lies on others too. What the answers mean together is `collected_partitions.py`'s to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
+
+from kafkafeatures.core.facts.readings import (
+    MAJORITY_WITHIN_MS,
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    PartitionsReading,
+    QuorumAnswer,
+    Role,
+)
+from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.errors import KafkaError, NotKafka, TooLarge, UnsupportedApi, to_failure
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.partitions.collected import Collected, Incomplete
+from kafkafeatures.kafka.probe.broker_defaults import MIN_INSYNC_REPLICAS, BrokerDefaults
+from kafkafeatures.kafka.wire.topic_messages import (
+    TOPIC_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
+    MetadataRequest,
+    TopicAnswer,
+)
+
+BROKERS_TRIED = 3
+TOPICS_AT_ONCE = 1000
+"""Whose configs are asked for in one request."""
+
+Keep = Callable[[int], None]
+
+
+async def ask_for_partitions(
+    pool: Pool, probe: ClusterProbe, defaults: BrokerDefaults, keep: Keep
+) -> PartitionsReading | Failure:
+    """`keep` hears how many bytes of memory they take so far; it may raise KafkaError."""
+    if isinstance(probe.brokers, Failure):
+        return probe.brokers
+    brokers = {one.id: Address(one.host, one.port) for one in probe.brokers.brokers if not one.is_fenced}
+    last: Failure | None = None
+    for source in _following(probe.quorum, brokers):
+        try:
+            return await _ask(pool, source, brokers, defaults, keep)
+        except TooLarge as error:
+            return to_failure(error, "partitions")
+        except KafkaError as error:
+            last = to_failure(error, str(source))
+        except Incomplete as incomplete:
+            return incomplete.failure
+    if isinstance(probe.quorum, Failure):
+        return probe.quorum
+    words = "no broker is known to follow the active controller closely, so what they say may be old"
+    return last or Failure(FailureKind.STALE, "DescribeQuorum", words)
+
+
+def _following(quorum: QuorumAnswer | Failure, brokers: Mapping[int, Address]) -> list[Address]:
+    """Brokers that fetched the metadata log from the leader just now, the most advanced first.
+
+    One that was cut off from the controllers answers as it always did, with what was in sync then.
+    """
+    if isinstance(quorum, Failure) or not quorum.has_majority:
+        return []
+    now = next((one.last_fetch_timestamp for one in quorum.voters if one.id == quorum.leader_id), -1)
+    seen = {one.id: one for one in (*quorum.observers, *quorum.voters) if one.id in brokers}
+    current = [
+        one
+        for one in seen.values()
+        if now >= 0 and (one.id == quorum.leader_id or one.last_fetch_timestamp >= now - MAJORITY_WITHIN_MS)
+    ]
+    current.sort(key=lambda one: -one.log_end_offset)
+    return [brokers[one.id] for one in current[:BROKERS_TRIED]]
+
+
+async def _ask(
+    pool: Pool, source: Address, brokers: Mapping[int, Address], defaults: BrokerDefaults, keep: Keep
+) -> PartitionsReading | Failure:
+    found = Collected()
+    async for topics in _pages(pool, source):
+        await aside(partial(found.add, topics))
+        keep(found.weight)
+    await aside(found.close)
+    moving = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
+    await aside(partial(found.move, moving))
+    for at in range(0, len(found.names), TOPICS_AT_ONCE):
+        names = found.names[at : at + TOPICS_AT_ONCE]
+        request = DescribeConfigsRequest(TOPIC_RESOURCE, tuple(names), MIN_INSYNC_REPLICAS)
+        found.configure(names, (await pool.ask(source, Role.BROKER, request)).configs)
+    highest = await defaults.by_asking(brokers)  # of each broker by its id, so these are who we take them for
+    if isinstance(highest, Failure):
+        return highest
+    hidden = await asyncio.gather(*(_hidden(pool, found, *one) for one in sorted(brokers.items())))
+    if failure := next((one for one in hidden if one is not None), None):
+        return failure
+    return PartitionsReading(await aside(found.partitions), highest)
+
+
+async def _pages(pool: Pool, source: Address) -> AsyncIterator[Sequence[TopicAnswer]]:
+    cursor: tuple[str, int] | None = None
+    while True:
+        try:
+            page = await pool.ask(source, Role.BROKER, DescribeTopicPartitionsRequest(cursor))
+        except UnsupportedApi:  # before Kafka 3.8
+            yield (await pool.ask(source, Role.BROKER, MetadataRequest(all_topics=True))).topics
+            return
+        yield page.topics
+        if page.cursor is None:
+            return
+        if cursor is not None and page.cursor <= cursor:
+            raise NotKafka("a page of topics that was sent before", sent=True)
+        cursor = page.cursor
+
+
+async def _hidden(pool: Pool, found: Collected, broker: int, address: Address) -> Failure | None:
+    """Why it is not certain that everything on the disks of a broker was told."""
+    try:
+        answer = await pool.ask(address, Role.BROKER, DescribeLogDirsRequest())
+        await aside(partial(found.check, broker, str(address), answer))
+    except KafkaError as error:
+        return to_failure(error, str(address))
+    except Incomplete as incomplete:
+        return incomplete.failure
+    return None

@@ -1,0 +1,204 @@
+"""Answers about topics and partitions, put together and held against one another. No I/O.
+
+Called by `asked_partitions.py`, in the order of the methods. It decides whether the answers are complete and fit
+together; where they do not, it raises `Incomplete`. Partitions go into columns page by page: as values they would take
+ten times the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.words import printable
+from kafkafeatures.kafka.base.errors import ErrorCode, code_name
+from kafkafeatures.kafka.base.rights import SEE_TOPICS, Right, missing
+from kafkafeatures.kafka.wire.topic_messages import (
+    SET_ON_TOPIC,
+    TOPIC_RESOURCE,
+    ConfigAnswer,
+    DescribeLogDirsResponse,
+    ListPartitionReassignmentsResponse,
+    PartitionAnswer,
+    TopicAnswer,
+)
+from kraftlog.errors import ContradictionError
+from kraftlog.partition_records import MIN_INSYNC_REPLICAS
+from kraftlog.partition_state import PartitionState, flags_of
+from kraftlog.partition_tables import Int64s, key_of
+from kraftlog.partitions import Columns, Partitions
+
+_TOLD = (
+    ErrorCode.NONE,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.LISTENER_NOT_FOUND,
+)
+"""Codes with which a partition's replicas are told all the same: nobody leads it, or nobody who can be reached."""
+
+_DENIED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+class Incomplete(Exception):
+    """The answers are not all there is, or not of one moment."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+class Collected:
+    """What was told so far."""
+
+    def __init__(self) -> None:
+        self._state = PartitionState()
+        self._numbers: dict[str, tuple[int, bytes]] = {}  # of each topic: its number here, and its id
+        self._keys: list[Int64s] = []
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory, roughly."""
+        return self._state.weight
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of the topics."""
+        return tuple(self._numbers)
+
+    def add(self, topics: Iterable[TopicAnswer]) -> None:
+        """Topics with their partitions; a topic may come in parts."""
+        rows: dict[int, list[tuple[int, PartitionAnswer]]] = {}
+        for topic in topics:
+            if topic.error_code in _DENIED:
+                raise Incomplete(_hidden(f"the topic {topic.name} is not shown to this user"))
+            if topic.error_code:
+                raise Incomplete(_changing(f"the topic {topic.name}: {code_name(topic.error_code)}"))
+            number = self._number(topic)
+            for one in topic.partitions:
+                if one.error_code not in _TOLD:
+                    words = f"{topic.name}-{one.partition}: {code_name(one.error_code)}"
+                    raise Incomplete(_changing(words))
+                rows.setdefault(len(one.replicas), []).append((number, one))
+        for of_width in rows.values():
+            columns = _columns(of_width)
+            self._keys.append(columns.topic.astype(np.int64) << 32 | columns.partition)
+            self._state.extend(columns)
+
+    def move(self, answer: ListPartitionReassignmentsResponse) -> None:
+        """What is being moved now."""
+        if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            lacking = missing("ListPartitionReassignments", Right.DESCRIBE, answer.error_message)
+            raise Incomplete(Failure(FailureKind.AUTHORIZATION, "partitions", *lacking))
+        if answer.error_code:
+            text = printable(answer.error_message or "") or code_name(answer.error_code)
+            raise Incomplete(Failure(FailureKind.REJECTED, "ListPartitionReassignments", text))
+        for (name, index), moved in answer.reassignments.items():
+            known = self._numbers.get(name)
+            if known is None:
+                raise Incomplete(_hidden(f"{name}-{index} is being moved, but the topic is not shown to this user"))
+            try:
+                self._state.move(known[0], index, moved.replicas, moved.adding, moved.removing)
+            except ContradictionError:
+                raise Incomplete(_changing(f"the replicas of {name}-{index} changed while they were read")) from None
+
+    def configure(self, names: Iterable[str], answers: Mapping[str, ConfigAnswer]) -> None:
+        """What these topics set of `min.insync.replicas` themselves."""
+        for name in names:
+            answer = answers.get(name)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if answer is None else answer.error_code
+            if code in _DENIED:
+                raise Incomplete(_hidden(f"{MIN_INSYNC_REPLICAS} of the topic {name} is not shown to this user"))
+            if answer is None or code:
+                raise Incomplete(_changing(f"{MIN_INSYNC_REPLICAS} of the topic {name}: {code_name(code)}"))
+            if answer.source == SET_ON_TOPIC:
+                value = {"name": MIN_INSYNC_REPLICAS, "value": answer.value}
+                try:
+                    self._state.config({"resourceType": TOPIC_RESOURCE, "resourceName": name, **value})
+                except ContradictionError as error:
+                    raise Incomplete(Failure(FailureKind.REJECTED, f"topic {name}", str(error))) from None
+
+    def close(self) -> None:
+        """All topics were told: each has its partitions from 0 on, each once."""
+        keys = np.sort(np.concatenate([*self._keys, np.empty(0, dtype=np.int64)]))
+        self._keys = [keys]
+        first = np.ones(len(keys), dtype=bool)
+        first[1:] = keys[1:] >> 32 != keys[:-1] >> 32
+        follows = np.concatenate([[-1], keys[:-1]]) + 1
+        wrong = np.flatnonzero(np.where(first, keys & 0xFFFF_FFFF != 0, keys != follows))
+        if len(wrong) or len(np.unique(keys >> 32)) < len(self._numbers):
+            raise Incomplete(_changing("the partitions of a topic were not told one after the other"))
+
+    def check(self, broker: int, where: str, answer: DescribeLogDirsResponse) -> None:
+        """That all that lies on the disks of a broker was told. Reads only, so several may run side by side."""
+        if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            lacking = missing(f"DescribeLogDirs of broker {broker}", Right.DESCRIBE)
+            raise Incomplete(Failure(FailureKind.AUTHORIZATION, where, *lacking))
+        if answer.error_code:
+            raise Incomplete(Failure(FailureKind.REJECTED, where, f"DescribeLogDirs: {code_name(answer.error_code)}"))
+        told = self._keys[0]
+        unseen: list[str] = []
+        for directory in answer.directories:
+            if directory.error_code:
+                words = f"what it hosts in {printable(directory.path)} is unknown: {code_name(directory.error_code)}"
+                raise Incomplete(Failure(FailureKind.REJECTED, where, words, "repair or replace the disk"))
+            for name, partitions in directory.hosted.items():
+                known = self._numbers.get(name)
+                if known is None:
+                    unseen.append(name)
+                    continue
+                keys = np.array([key_of(known[0], one) for one in partitions], dtype=np.int64)
+                at = np.minimum(np.searchsorted(told, keys), len(told) - 1)
+                if (told[at] != keys).any():
+                    unseen.append(name)
+        if unseen:
+            more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
+            words = f"broker {broker} hosts partitions that are not shown to this user: of {min(unseen)}{more}"
+            raise Incomplete(_hidden(printable(words), where))
+
+    def partitions(self) -> Partitions:
+        """All of them. Their epochs are not told."""
+        return self._state.view()
+
+    def _number(self, topic: TopicAnswer) -> int:
+        if topic.id is None:
+            words = f"the topic {printable(topic.name)} comes without its id"
+            raise Incomplete(Failure(FailureKind.UNSUPPORTED, "partitions", words, "use Kafka 3.3 or newer"))
+        known = self._numbers.get(topic.name)
+        if known is None:
+            known = self._state.topics.put(topic.id.bytes, topic.name), topic.id.bytes
+            self._numbers[topic.name] = known
+        if known[1] != topic.id.bytes:
+            raise Incomplete(_changing(f"the topic {topic.name} was made anew while it was read"))
+        return known[0]
+
+
+def _columns(rows: Sequence[tuple[int, PartitionAnswer]]) -> Columns:
+    """Of partitions with the same number of replicas."""
+    try:
+        flags = [flags_of(one.replicas, one.in_sync, one.eligible, (), ()) for _, one in rows]
+    except ContradictionError as error:
+        raise Incomplete(_changing(str(error))) from None
+    width = len(flags[0])
+
+    def numbers(values: Iterable[int]) -> np.ndarray:
+        return np.fromiter(values, dtype=np.int32, count=len(rows))
+
+    return Columns(
+        numbers(number for number, _ in rows),
+        numbers(one.partition for _, one in rows),
+        numbers(one.leader for _, one in rows),
+        numbers(one.leader_epoch for _, one in rows),
+        np.zeros(len(rows), dtype=np.int32),
+        np.array([one.replicas for _, one in rows], dtype=np.int32).reshape(len(rows), width),
+        np.array(flags, dtype=np.uint8).reshape(len(rows), width),
+    )
+
+
+def _hidden(words: str, where: str = "partitions") -> Failure:
+    return Failure(FailureKind.AUTHORIZATION, where, words, SEE_TOPICS)
+
+
+def _changing(words: str) -> Failure:
+    return Failure(FailureKind.STALE, "partitions", printable(words), "look again in a moment")

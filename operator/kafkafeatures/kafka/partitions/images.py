@@ -1,0 +1,63 @@
+"""How many clusters may have all their partitions in memory at once: an image of a million takes a hundred megabytes.
+
+One for the process. Asked by `cluster.py` before it reads any. Nothing waits in here: a cluster that is refused is
+looked at again later, and has its turn before those that ask after it. What is granted is kept until the cluster is
+read without partitions, or closed; or until its roll only waits, others want theirs, and it has had its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.environment import SYSTEM
+
+MAX_PARTITION_IMAGES = 2
+
+TURN = 60.0
+"""Seconds for which a cluster keeps its own while its roll waits: partitions are not read anew with every look."""
+FORGOTTEN_AFTER = 120.0
+"""Seconds after which one that was refused and did not ask again has lost its place."""
+
+
+class PartitionImages:
+    """`most` at once. `remedy`: how to allow more, for people; empty where there is no way. `monotonic` in seconds."""
+
+    def __init__(
+        self,
+        most: int = MAX_PARTITION_IMAGES,
+        remedy: str = "",
+        monotonic: Callable[[], float] = SYSTEM.monotonic,
+    ) -> None:
+        self._most, self._remedy, self._monotonic = most, remedy, monotonic
+        self._holders: dict[object, float] = {}  # since when
+        self._waiting: dict[object, float] = {}  # in the order of their turns; when each asked last
+
+    def take(self, cluster: object) -> Failure | None:
+        """Ask for one, or for the one that is held already. Why not, where there are too many."""
+        if cluster in self._holders:
+            return None
+        now = self._monotonic()
+        self._waiting = {one: at for one, at in self._waiting.items() if now - at < FORGOTTEN_AFTER}
+        self._waiting[cluster] = now
+        if len(self._holders) + [*self._waiting].index(cluster) < self._most:
+            del self._waiting[cluster]
+            self._holders[cluster] = now
+            return None
+        others = f"{self._most} other cluster{'s' if self._most > 1 else ''}"
+        return Failure(
+            FailureKind.WAITING_FOR_BUDGET,
+            "partitions",
+            f"they are held in memory for {others} whose nodes are being restarted (maxPartitionImages is "
+            f"{self._most}); this one waits until one is done, or waits itself",
+            self._remedy,
+        )
+
+    def is_due(self, cluster: object) -> bool:
+        """Whether it has had its turn, and others wait for theirs."""
+        return bool(self._waiting) and self._monotonic() - self._holders.get(cluster, self._monotonic()) >= TURN
+
+    def give_back(self, cluster: object) -> None:
+        """It is not needed any more."""
+        self._holders.pop(cluster, None)
+        self._waiting.pop(cluster, None)

@@ -1,0 +1,69 @@
+"""The partitions of a reading: of the metadata log where that was read, else asked for.
+
+Called by `cluster.py`, while a roll is planned or running. It decides which of the two it is, and never mixes them.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, LogReading, PartitionsReading, Role
+from kafkafeatures.kafka.base.memory_budget import Share
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.partitions.asked import ask_for_partitions
+from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
+from kafkafeatures.kafka.wire.secrets import Secrets
+from kraftlog import Image
+from kraftlog.partitions import Partitions
+
+_FINAL = (FailureKind.WRONG_CLUSTER, FailureKind.TOO_LARGE)
+"""Why a log was not read, where asking would be no better."""
+
+
+class PartitionReader:
+    """Of one cluster. `not_held`: why they are not in the log that was read, although they were asked for."""
+
+    def __init__(self, pool: Pool, share: Share) -> None:
+        self._pool, self._share = pool, share
+        self._defaults = BrokerDefaults(pool)
+        self._cleaned: tuple[Partitions, Partitions] | None = None  # without rows: as they came, as they are shown
+        self.not_held: Failure | None = None
+
+    async def prepare(self, probe: ClusterProbe, log: LogReading) -> None:
+        """Ask beforehand what brokers say but once in their lives."""
+        if log.image.partitioned is not None:
+            await self._default(probe, log)
+
+    async def read(self, probe: ClusterProbe, log: LogReading | Failure) -> PartitionsReading | Failure:
+        """Those of this reading."""
+        if isinstance(log, Failure):
+            if log.kind in _FINAL:
+                return log
+            return await ask_for_partitions(self._pool, probe, self._defaults, self._share.keep)
+        if log.image.partitioned is None:
+            return self.not_held or Failure(
+                FailureKind.NOT_ASKED, "partitions", "the metadata log was read without them"
+            )
+        highest = await self._default(probe, log)
+        if isinstance(highest, Failure):
+            return highest
+        return PartitionsReading(log.image.partitions, highest, log.image.offset)
+
+    async def _default(self, probe: ClusterProbe, log: LogReading) -> int | Failure:
+        """The `min.insync.replicas` of topics that set none."""
+        brokers = {
+            node.id: Address(node.host, node.port)
+            for node in probe.nodes
+            if node.role is Role.BROKER and node.id is not None
+        }
+        return await self._defaults.by_log(log.image, brokers)
+
+    def without_secrets(self, image: Image, secrets: Secrets) -> Image:
+        """The image as it is shown. Names of topics are looked at when one of them is new."""
+        bare, found = secrets.removed_from(replace(image, partitioned=None)), image.partitioned
+        if found is None:
+            return bare
+        names = replace(found, chunks=())
+        if self._cleaned is None or self._cleaned[0] != names:
+            self._cleaned = names, secrets.removed_from(names)
+        return replace(bare, partitioned=replace(self._cleaned[1], chunks=found.chunks))

@@ -1,0 +1,170 @@
+"""Ask every node: once over the whole cluster, in parallel, within the time limits.
+
+Called by `cluster.py`. It decides which listener of which node is asked and what a node without an
+answer leaves behind: a `Failure`, never an exception, never a default. It judges nothing; `core/facts/observe.py` does.
+
+Nodes are asked as soon as a list names them, while the lists of the other kind are still on their way. A combined
+node is asked on both its listeners where both are known: each answers for itself. Equal answers share one map, so
+that a thousand equal nodes weigh little more than one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, Host, NodeAnswer, ProbedNode, Role
+from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.probe.directory import Discovery, Found, address_of
+from kafkafeatures.kafka.wire.messages import ApiVersionsResponse
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterProbe:
+    """Lists, leader, and every node there is an address for.
+
+    `found` hears of nodes as soon as they are known (to begin following the metadata log meanwhile). Bounded by three
+    request timeouts: lists, nodes, and nodes that had to wait for others; a healthy cluster takes milliseconds.
+    """
+    started = pool.environment.clock()
+    prober = NodeProber(pool)
+
+    def on_found(role: Role, hosts: tuple[Host, ...]) -> None:
+        if found is not None:
+            found(role, hosts)
+        prober.begin(role, hosts)
+
+    try:
+        async with Discovery(pool, on_found) as discovery:
+            prober.known = discovery.answer_of
+            directory = await discovery.run()
+            nodes = await prober.finish()
+            asked = {(node.role, Address(node.host, node.port)) for node in nodes}
+            if isinstance(directory.controllers, Failure):
+                nodes += _unidentified_controllers(discovery, asked, prober)
+            addresses = {address for _, address in asked}
+            silent = tuple(f for a, f in discovery.bootstrap_failures().items() if a not in addresses)
+    finally:
+        await prober.cancel()
+    return ClusterProbe(
+        at=started,
+        cluster_id=directory.cluster_id,
+        brokers=directory.brokers,
+        controllers=directory.controllers,
+        quorum=directory.quorum,
+        nodes=nodes,
+        bootstrap_failures=silent,
+    )
+
+
+async def probe_more(pool: Pool, done: ClusterProbe, role: Role, hosts: Sequence[Host]) -> ClusterProbe:
+    """Ask nodes that only the metadata log named (`hosts_from_registrations`), unless they were asked already."""
+    asked = {node.id for node in done.nodes if node.role is role}
+    prober = NodeProber(pool)
+    try:
+        prober.begin(role, [host for host in hosts if host.id not in asked])
+        return replace(done, nodes=done.nodes + await prober.finish())
+    finally:
+        await prober.cancel()
+
+
+async def probe_node(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
+    """What one live process says of itself, now."""
+    try:
+        return node_answer(await pool.api_versions(address, role))
+    except KafkaError as error:
+        return to_failure(error, str(address))
+
+
+def node_answer(response: ApiVersionsResponse) -> NodeAnswer:
+    """Translate. Below ApiVersions v4 a node leaves out features whose minimum is 0 (KAFKA-17492)."""
+    return NodeAnswer(
+        supported=response.supported_features,
+        finalized=response.finalized_features,
+        finalized_epoch=response.finalized_features_epoch,
+        apis=response.api_keys,
+        zk_migration_ready=response.zk_migration_ready,
+        complete=response.version >= 4,
+    )
+
+
+class NodeProber:
+    """The nodes that are being asked, each listener once. Begun from a callback, so it owns its tasks."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._tasks: dict[tuple[Role, int], asyncio.Task[ProbedNode]] = {}
+        self._hosts: dict[tuple[Role, int], Host] = {}
+        self._shared: dict[object, Mapping[Any, Any]] = {}
+        self.known: Callable[[Role, Address], ApiVersionsResponse | None] = lambda role, address: None
+
+    def begin(self, role: Role, hosts: Sequence[Host]) -> None:
+        """Start asking those that are not being asked yet."""
+        for host in hosts:
+            key = (role, host.id)
+            if key not in self._tasks:
+                self._hosts[key] = host
+                self._tasks[key] = asyncio.create_task(self._ask(role, host))
+
+    async def finish(self) -> tuple[ProbedNode, ...]:
+        """All answers, brokers first, by id. Those still waiting after two request timeouts are given up."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=2 * self._pool.settings.request_timeout)
+        return tuple(self._outcome(key) for key in sorted(self._tasks))
+
+    async def cancel(self) -> None:
+        """End what still runs."""
+        running = [task for task in self._tasks.values() if not task.done()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def asked(self, role: Role, host: Host | None, address: Address, answer: NodeAnswer | Failure) -> ProbedNode:
+        """Put an answer down, sharing the maps that an earlier one had too."""
+        if isinstance(answer, NodeAnswer):
+            answer = replace(
+                answer,
+                supported=self._one(answer.supported),
+                finalized=self._one(answer.finalized),
+                apis=self._one(answer.apis),
+            )
+        return ProbedNode(
+            host.id if host else None, role, address.host, address.port, answer, self._pool.environment.clock()
+        )
+
+    async def _ask(self, role: Role, host: Host) -> ProbedNode:
+        address = address_of(host)
+        known = self.known(role, address)
+        answer = node_answer(known) if known else await probe_node(self._pool, address, role)
+        return self.asked(role, host, address, answer)
+
+    def _outcome(self, key: tuple[Role, int]) -> ProbedNode:
+        task, host = self._tasks[key], self._hosts[key]
+        if task.done():
+            return task.result()
+        address = address_of(host)
+        late = Failure(FailureKind.TIMED_OUT, str(address), "no answer while the other nodes were asked")
+        return self.asked(key[0], host, address, late)
+
+    def _one(self, mapping: Mapping[K, V]) -> Mapping[K, V]:
+        return self._shared.setdefault(frozenset(mapping.items()), mapping)
+
+
+def _unidentified_controllers(
+    discovery: Discovery, asked: set[tuple[Role, Address]], prober: NodeProber
+) -> tuple[ProbedNode, ...]:
+    """Bootstrap controllers that no list names: without the list (old metadata.version) their ids are unknown.
+
+    A bootstrap broker always comes with a list; one that is not in it is another name of one that is.
+    """
+    return tuple(
+        prober.asked(role, None, address, node_answer(contact.api_versions))
+        for (role, address), contact in discovery.contacts.items()
+        if role is Role.CONTROLLER and (role, address) not in asked
+    )

@@ -1,0 +1,96 @@
+"""DescribeQuorum: the leader, the voters and how far each is, as the leader sees them.
+
+Called by `directory.py`. It decides when the answer is to be believed: when it came from the leader, or through a
+broker that passed the question on, and carries no error code anywhere. A controller that does not lead answers with
+partition error 6 and leader 0, and that 0 is a default value, not a node. A broker does not answer at all while no
+controller is active, so there is a deadline of its own, shorter than the request timeout.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.core.engine.route import route_to_controller
+from kafkafeatures.core.facts.readings import (
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    Host,
+    QuorumAnswer,
+    ReplicaProgress,
+    Role,
+)
+from kafkafeatures.core.words import printable
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, TimedOut, to_failure
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, ReplicaState
+
+QUORUM_TIMEOUT = 5.0
+"""Seconds, at most: a leader answers in milliseconds, a broker without a leader never does."""
+
+NO_LEADER = Failure(
+    FailureKind.NO_LEADER,
+    "controllers",
+    "no controller is active at the moment",
+    "a majority of the controllers must run and reach each other",
+)
+
+_NOT_THE_LEADER = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER}
+
+
+def short_timeout(pool: Pool) -> float:
+    """Seconds for questions that may never be answered."""
+    return min(pool.settings.request_timeout, QUORUM_TIMEOUT)
+
+
+async def describe_quorum(pool: Pool, address: Address, role: Role) -> tuple[QuorumAnswer | Failure, tuple[Host, ...]]:
+    """Ask one listener. The hosts are those of the voters, where DescribeQuorum v2 (Kafka 3.9) names them."""
+    limit = short_timeout(pool)
+    try:
+        answer = await pool.ask(address, role, DescribeQuorumRequest(), timeout=limit)
+    except TimedOut:
+        message = f"no answer to DescribeQuorum within {limit:g} s"
+        if role is Role.BROKER:
+            message += "; a broker keeps that question to itself while no controller is active"
+        return Failure(FailureKind.TIMED_OUT, str(address), message, "look at the controllers"), ()
+    except KafkaError as error:
+        return to_failure(error, str(address)), ()
+    code = answer.error_code or answer.partition_error_code
+    if code:
+        return refused("DescribeQuorum", address, code, answer.error_message or answer.partition_error_message), ()
+    if answer.leader_id < 0:
+        return NO_LEADER, ()
+    quorum = QuorumAnswer(
+        leader_id=answer.leader_id,
+        leader_epoch=answer.leader_epoch,
+        high_watermark=answer.high_watermark,
+        voters=tuple(map(_progress, answer.voters)),
+        observers=tuple(map(_progress, answer.observers)),
+    )
+    return quorum, answer.nodes
+
+
+async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failure:
+    """What the leader says now, asked by the way on which a change would go to it."""
+    way = route_to_controller(probe)
+    asked = way.controller or next(iter(way.brokers), None)
+    if asked is None:
+        return probe.quorum
+    return (await describe_quorum(pool, Address(asked.host, asked.port), asked.role))[0]
+
+
+def refused(what: str, address: Address, code: int, message: str | None) -> Failure:
+    """An answer to the question `what` that is an error code, in the server's words where it has any."""
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return Failure(FailureKind.AUTHORIZATION, str(address), *missing(what, Right.DESCRIBE, message))
+    said = printable(message or "")
+    if code in _NOT_THE_LEADER:
+        text = f"{what}: {said or 'this controller does not lead the quorum'}"
+        return Failure(FailureKind.NO_LEADER, str(address), text, NO_LEADER.remedy)
+    return Failure(FailureKind.REJECTED, str(address), f"{what}: {said or 'error'} ({code})")
+
+
+def _progress(replica: ReplicaState) -> ReplicaProgress:
+    return ReplicaProgress(
+        replica.id, replica.log_end_offset, replica.last_fetch_timestamp, replica.last_caught_up_timestamp
+    )

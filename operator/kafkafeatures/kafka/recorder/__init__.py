@@ -1,0 +1,1 @@
+"""Metadata logs recorded on disk, so that their history outlives what Kafka keeps."""

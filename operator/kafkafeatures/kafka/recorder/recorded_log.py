@@ -1,0 +1,470 @@
+"""One recorded metadata log on disk: Kafka's own batches as they were fetched, in files as a broker has them.
+
+What it decides: which bytes may be appended (whole batches whose CRC holds, where the log continues), when a segment is
+closed, what of a half-written one counts after the process was killed, and what may be removed to make room. Called by
+`recorder.py`, in its one thread. It blocks, and knows neither Kafka nor limits.
+
+    <folder>/meta.properties                      whose log it is
+    <folder>/lock                                 held while something is changed: two writers take turns
+    <folder>/__cluster_metadata-0/<20 digits>.log closed segments, and `<offset>-<epoch>.checkpoint`: snapshots
+                       .../<20 digits>.log.open-<seconds since 1970>   the segment that is written to, and since when
+
+Readers know a segment by its name, so they see closed ones only. Where the disk ends, ends the log: nothing is kept of
+a position but the files, and another process that appended meanwhile is noticed by their names and sizes. A gap is a
+segment that does not begin where the one before it ended; what contradicts the log (`Contradicts`) is never in it.
+
+The log holds SCRAM credentials and passwords in configurations, and cannot be redacted: each batch has a checksum over
+its records, and who compares a recording with a broker's directory needs the same bytes. Files are 0600, folders 0700.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from kafkafeatures.kafka.log.batch_heads import from_offset, heads
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+from kraftlog import SnapshotReader, files
+from kraftlog.batches import Damage, DamageReason, head_at
+from kraftlog.walks import Walk
+
+LOCK = "lock"
+_OPEN = re.compile(rf"([0-9]{{20}}){re.escape(files.OPEN)}([0-9]{{1,12}})")
+_PART = ".part"
+
+
+class Busy(Exception):
+    """Another process, or another task, changes this recording right now."""
+
+
+class Contradicts(Exception):
+    """These batches are of another log than the one that was recorded: the text says how."""
+
+
+class NotWhole(Exception):
+    """These bytes are no batches as a leader serves them."""
+
+
+class Appended(Struct, frozen=True):
+    """`end`: of the log now. `size`: bytes more on disk. `began`: a segment. `gap`: it began behind one."""
+
+    end: OffsetAndEpoch
+    size: int
+    began: bool = False
+    gap: bool = False
+
+
+class _Open(Struct, frozen=True):
+    """The segment that is written to. `since`: seconds since 1970."""
+
+    name: str
+    base: int
+    since: int
+    size: int
+
+    @property
+    def closed_name(self) -> str:
+        return f"{self.base:020}.log"
+
+
+class _State(Struct, frozen=True):
+    """Of the files, as long as the folder was not changed since (`stamp`) and the open segment has the size it had."""
+
+    stamp: int
+    end: OffsetAndEpoch | None
+    open: _Open | None
+
+
+_UNREAD = _State(-1, None, None)
+
+
+class RecordedLog:
+    """`close_at` in bytes, `close_after` in seconds: of a segment. `clock`: seconds since 1970."""
+
+    def __init__(
+        self, folder: Path, cluster_id: str, *, close_at: int, close_after: float, clock: Callable[[], float]
+    ) -> None:
+        self.folder, self.cluster_id = folder, cluster_id
+        self._log = folder / files.DIRECTORY
+        self._close_at, self._close_after, self._clock = close_at, close_after, clock
+        self._state = _UNREAD
+
+    def position(self) -> OffsetAndEpoch | None:
+        """Where it ends, with the epoch of its last batch; None where nothing is recorded. Raises Busy, OSError."""
+        if not self._log.is_dir():
+            return None
+        with self._locked():
+            return self._loaded().end
+
+    def append(self, data: bytes, *, at: int, below: int) -> Appended:
+        """Write the whole batches from offset `at` on that end at or before `below`, and have them on disk.
+
+        What is in already is left out. `at` behind the end: a gap, and a new segment. Raises Contradicts, NotWhole,
+        Busy, OSError; nothing of `data` counts then.
+        """
+        data = _whole(data)
+        self._make_folders()
+        with self._locked():
+            before = self._loaded()
+            end = before.end
+            gap = end is not None and at > end.offset
+            if end is not None and not gap:
+                at = end.offset
+            wanted, base, last = _cut(from_offset(data, at), below)
+            if last is None:
+                self._close_open(before)
+                return Appended(end or OffsetAndEpoch(at, 0), 0)
+            if end is not None and base < end.offset:
+                raise Contradicts(f"a batch from offset {base} on goes over offset {end.offset}, where the log ended")
+            if end is not None and not gap and base > end.offset:
+                raise NotWhole(f"the leader served offset {base}, and was asked for {end.offset}")
+            if end is not None and _first_epoch(wanted) < end.epoch:
+                raise Contradicts(f"leader epoch {_first_epoch(wanted)} at offset {base} after epoch {end.epoch}")
+            target = before.open
+            if target is not None and (gap or target.size + len(wanted) > self._close_at or self._is_due(target)):
+                self._close(target)
+                target = None
+            began = target is None
+            if target is None:
+                target = self._new_segment(base)
+            self._write(target, wanted)
+            after = _Open(target.name, target.base, target.since, target.size + len(wanted))
+            self._state = _State(self._stamp(), last, after)
+            return Appended(last, len(wanted), began, gap)
+
+    def close_segment(self, *, if_due: bool = True) -> None:
+        """Give the open segment its final name, if there is one (and it is old enough)."""
+        found = (_open_of(name, 0) for name in self._listed())
+        if not any(one is not None and (not if_due or self._is_due(one)) for one in found):
+            return  # told by names alone, since this is asked of many
+        with self._locked():
+            self._close_open(self._loaded(), if_due=if_due)
+
+    def snapshots(self) -> list[files.Snapshot]:
+        """The oldest first."""
+        return files.in_order(self._listed())[0]
+
+    def wants_snapshot(self) -> bool:
+        """Whether as many bytes were closed since the last one as it takes: all together take no more than the log."""
+        sizes = dict(self._names())
+        snapshots, segments = files.in_order(sizes)
+        if not snapshots:
+            return True
+        since = sum(sizes[one.name] for one in segments if one.base_offset >= snapshots[-1].end_offset)
+        return since >= sizes[snapshots[-1].name]
+
+    def new_snapshot(self, snapshot: OffsetAndEpoch) -> NewSnapshot:
+        """One to be written, part by part. Raises Busy, NotWhole, OSError."""
+        name = f"{snapshot.offset:020}-{snapshot.epoch:010}.checkpoint"
+        if files.parse(name) is None:
+            raise NotWhole(f"a snapshot of offset {snapshot.offset} and epoch {snapshot.epoch}")
+        self._make_folders()
+        return NewSnapshot(self._log / name, snapshot, self._lock())
+
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(size for _, size in self._names())
+
+    def remove_oldest(self) -> int:
+        """Remove the oldest closed segment, if a reader can begin behind it, and snapshots that nobody needs then.
+
+        The bytes that became free; 0 where nothing may go. Raises Busy, OSError.
+        """
+        if not self._log.is_dir():
+            return 0
+        with self._locked():
+            sizes = dict(self._names())
+            snapshots, segments = files.in_order(sizes)
+            if not segments or not snapshots:
+                return 0  # told by names alone, since this is asked of many
+            state = self._loaded()
+            bases = [one.base_offset for one in segments] + ([state.open.base] if state.open else [])
+            if len(bases) < 2 or not any(one.end_offset >= bases[1] for one in snapshots):
+                return 0
+            gone = [segments[0].name, *(one.name for one in snapshots if one.end_offset < bases[1])]
+            for name in gone:  # the segment first: a snapshot without the log behind it misleads nobody
+                os.unlink(self._log / name)
+            _sync(self._log)
+            return sum(sizes[name] for name in gone)
+
+    def remove(self) -> int:
+        """All of it. The bytes that became free. Raises Busy, OSError."""
+        if not self._log.is_dir():
+            return 0
+        with self._locked():
+            freed = self.size()
+            for name in self._listed():
+                os.unlink(self._log / name)
+            os.rmdir(self._log)
+            for name in (files.PROPERTIES, LOCK):
+                with suppress(FileNotFoundError):
+                    os.unlink(self.folder / name)
+            os.rmdir(self.folder)
+        self._state = _UNREAD
+        return freed
+
+    # --- the files ---
+
+    def _lock(self) -> int:
+        """Held until it is closed, or the process ends."""
+        file = _opened(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(file)
+            if isinstance(error, BlockingIOError):
+                raise Busy(f"{self.folder}: another process records here") from None
+            raise
+        return file
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        file = self._lock()
+        try:
+            yield
+        finally:
+            os.close(file)
+
+    def _make_folders(self) -> None:
+        if self._log.is_dir() and (self.folder / files.PROPERTIES).is_file():
+            return
+        for path in (self.folder.parent, self.folder, self._log):
+            with suppress(FileExistsError):
+                path.mkdir(mode=0o700)
+                _sync(path.parent)
+        with self._locked():
+            part = self.folder / (files.PROPERTIES + _PART)
+            file = _opened(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                _write_all(file, f"# recorded by kafka-features-operator\ncluster.id={self.cluster_id}\n".encode())
+                os.fsync(file)
+            finally:
+                os.close(file)
+            os.rename(part, self.folder / files.PROPERTIES)
+            _sync(self.folder)
+
+    def _listed(self) -> list[str]:
+        return sorted(os.listdir(self._log)) if self._log.is_dir() else []
+
+    def _names(self) -> tuple[tuple[str, int], ...]:
+        return tuple((name, (self._log / name).lstat().st_size) for name in self._listed())
+
+    def _stamp(self) -> int:
+        return self._log.stat().st_mtime_ns
+
+    def _is_as_it_was(self) -> bool:
+        state = self._state
+        if state.stamp != self._stamp():
+            return False
+        return state.open is None or (self._log / state.open.name).lstat().st_size == state.open.size
+
+    def _loaded(self) -> _State:
+        """What the files say, with what does not count cut off."""
+        if self._is_as_it_was():
+            return self._state
+        seen = self._names()
+        found = sorted((one for name, size in seen if (one := _open_of(name, size))), key=lambda one: one.base)
+        end: OffsetAndEpoch | None = None
+        opened: _Open | None = None
+        for one in found:
+            last, whole = _last_batch(self._log / one.name)
+            if last is None:
+                os.unlink(self._log / one.name)
+                continue
+            if whole < one.size:
+                self._shorten(one.name, whole)
+            if opened is not None:
+                self._close(opened)
+            opened, end = _Open(one.name, one.base, one.since, whole), last
+        for name, _ in seen:
+            if name.endswith(_PART):
+                os.unlink(self._log / name)
+        segments = files.in_order(name for name, _ in seen)[1]
+        if opened is not None and segments and segments[-1].base_offset >= opened.base:
+            raise Contradicts(f"{opened.name} lies before the closed segment {segments[-1].name}")
+        if end is None and segments:
+            end, _ = _last_batch(self._log / segments[-1].name)
+            if end is None:  # then neither where it ends is known, nor what would continue behind it
+                raise Contradicts(f"the closed segment {segments[-1].name} holds no batch that can be read")
+        self._state = _State(self._stamp(), end, opened)
+        return self._state
+
+    def _is_due(self, segment: _Open) -> bool:
+        return not 0 <= self._clock() - segment.since < self._close_after  # also where the clock was set back
+
+    def _close_open(self, state: _State, *, if_due: bool = True) -> None:
+        if state.open is not None and (not if_due or self._is_due(state.open)):
+            self._close(state.open)
+
+    def _close(self, segment: _Open) -> None:
+        final = self._log / segment.closed_name
+        if final.exists():
+            raise Contradicts(f"{segment.closed_name} is there already, and it is about to be closed")
+        os.rename(self._log / segment.name, final)  # its bytes are on disk: each append waits for that
+        _sync(self._log)
+        if self._state.open == segment:
+            self._state = _State(self._stamp(), self._state.end, None)
+
+    def _new_segment(self, base: int) -> _Open:
+        if (self._log / f"{base:020}.log").exists():
+            raise Contradicts(f"a segment that begins at offset {base} is there already")
+        since = max(0, int(self._clock()))
+        name = f"{base:020}{files.OPEN}{since}"
+        os.close(_opened(self._log / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        _sync(self._log)
+        return _Open(name, base, since, 0)
+
+    def _write(self, segment: _Open, data: bytes) -> None:
+        file = _opened(self._log / segment.name, os.O_WRONLY)
+        try:
+            os.lseek(file, segment.size, os.SEEK_SET)
+            _write_all(file, data)
+            os.fdatasync(file)
+        except OSError:
+            with suppress(OSError):  # else it is cut when it is read again
+                os.ftruncate(file, segment.size)
+            raise
+        finally:
+            os.close(file)
+
+    def _shorten(self, name: str, size: int) -> None:
+        file = _opened(self._log / name, os.O_WRONLY)
+        try:
+            os.ftruncate(file, size)
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+class NewSnapshot:
+    """Parts of a snapshot as they come; a file under its name only once all of it is there, and valid.
+
+    `lock`: of the recording; closed by `finish` or `abandon`, one of which has to be called.
+    """
+
+    def __init__(self, path: Path, snapshot: OffsetAndEpoch, lock: int) -> None:
+        self._path, self._lock = path, lock
+        self._part = path.with_name(path.name + _PART)
+        self._reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=())
+        try:
+            self._file = _opened(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    def feed(self, part: bytes) -> None:
+        """Raises what `SnapshotReader.feed` raises, OSError."""
+        self._reader.feed(part)
+        _write_all(self._file, part)
+
+    def finish(self) -> None:
+        """Raises SnapshotIncomplete, OSError; nothing is there then."""
+        try:
+            self._reader.finish()
+            os.fsync(self._file)
+            os.rename(self._part, self._path)
+            _sync(self._path.parent)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Remove what there is of it. It may be called more than once."""
+        if self._file < 0:
+            return
+        os.close(self._file)
+        self._file = -1
+        try:
+            with suppress(OSError):
+                os.unlink(self._part)
+        finally:
+            os.close(self._lock)
+
+
+class _Bytes:
+    """Of a file, read when they are asked for."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._size = file, os.fstat(file).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, piece: slice) -> memoryview:
+        start, end, _ = piece.indices(self._size)
+        return memoryview(os.pread(self._file, max(0, end - start), start))
+
+
+def _whole(data: bytes) -> bytes:
+    """The whole batches at the beginning. Raises NotWhole for what is none, or for a break in their order."""
+    walk, end = Walk(data), 0
+    while walk.is_open and (run := walk.run()) is not None:
+        if run.breaks:
+            raise NotWhole(next(iter(run.breaks.values()))[0].reason.value)
+        end = walk.position
+    if end < len(data):
+        found = head_at(memoryview(data), end)
+        if isinstance(found, Damage) and found.reason is not DamageReason.TRUNCATED:
+            raise NotWhole(f"{found.reason.value} ({found.detail})")
+    return data[:end]
+
+
+def _cut(data: bytes, below: int) -> tuple[bytes, int, OffsetAndEpoch | None]:
+    """The batches that end at or before `below`; the offset they begin with, and behind the last of them."""
+    end, last = 0, None
+    for position, size, offset, epoch in heads(data):
+        if offset >= below:
+            break
+        end, last = position + size, OffsetAndEpoch(offset + 1, epoch)
+    return data[:end], int.from_bytes(data[:8]), last
+
+
+def _first_epoch(data: bytes) -> int:
+    return next(epoch for _, _, _, epoch in heads(data))
+
+
+def _last_batch(path: Path) -> tuple[OffsetAndEpoch | None, int]:
+    """Where the whole batches at the beginning of a file end: as an offset, and in bytes. It is read to there."""
+    file = _opened(path, os.O_RDONLY)
+    try:
+        walk, end, last = Walk(_Bytes(file)), 0, None
+        while walk.is_open and (run := walk.run()) is not None:
+            whole = min(run.breaks, default=len(run.starts) - 1)
+            if whole:
+                batch = run.batch(whole - 1)
+                end = run.position + run.starts[whole]
+                last = OffsetAndEpoch(batch.last_offset + 1, batch.leader_epoch)
+            if run.breaks:
+                break
+        return last, end
+    finally:
+        os.close(file)
+
+
+def _open_of(name: str, size: int) -> _Open | None:
+    found = _OPEN.fullmatch(name)
+    return _Open(name, int(found[1]), int(found[2]), size) if found else None
+
+
+def _opened(path: Path, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _sync(folder: Path) -> None:
+    """What was made, renamed or removed in it stays so."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,338 @@
+"""Record the metadata logs that the operator follows, so that their history outlives what Kafka keeps: about a week.
+
+Notified of each look at a cluster (`saw`), it fetches what its files do not have yet, over the connection to the leader
+that is there, up to where the look saw that the log is committed. Kafka itself is the queue: nothing waits in memory,
+and a recorder that was away for an hour, or had no disk, continues where its files end. What it does not reach any more
+is a gap, behind which it begins with a snapshot; what the leader contradicts is another log, in a folder of its own.
+
+It never harms a reconciliation: nothing is waited for, few clusters have their turn at once and each for a short time,
+all work with files is done in one thread of its own, and whatever fails is counted, said once and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar, runtime_checkable
+
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.facts.observation import MetadataMode
+from kafkafeatures.core.words import printable
+from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, ServerError
+from kafkafeatures.kafka.log.source import LogSource
+from kafkafeatures.kafka.recorder.recorded_log import Appended, Busy, Contradicts, NewSnapshot, NotWhole, RecordedLog
+from kafkafeatures.kafka.recorder.recordings import NoRoom, NotRecorded, RecorderSettings, Recordings, Resource
+from kafkafeatures.kafka.wire.messages import FetchResponse, OffsetAndEpoch
+from kraftlog import KraftLogError
+
+EVERY = 60.0
+"""Seconds between two turns of one cluster, at least."""
+AT_ONCE = 4
+"""Clusters that have a turn at once. Each holds one reply, which is counted as memory of the cluster (`Share`)."""
+TURN = 15.0
+"""Seconds of a turn, after which the others have theirs. A snapshot is not cut off by it."""
+SNAPSHOT_WITHIN = 60.0
+"""Seconds for a snapshot."""
+
+HANGS = 300.0
+"""Seconds after which a turn is said to hang: with all its snapshots it is over much sooner."""
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class FollowsLog(Protocol):
+    """A cluster as it was read: see `Cluster`."""
+
+    def followed(self, cluster_id: str) -> LogSource | None:
+        """Its log, if it is of this cluster and followed."""
+
+
+class Watcher(Protocol):
+    """Hears what becomes of recordings: metrics."""
+
+    def recorded(self, resource: Resource) -> None:
+        """All that was committed is on disk."""
+
+    def forgot(self, resource: Resource) -> None:
+        """It is recorded no more."""
+
+    def failed(self, reason: str) -> None:
+        """A turn did: see `_REASONS`."""
+
+    def wrote(self, size: int) -> None:
+        """Bytes."""
+
+    def removed(self, size: int) -> None:
+        """Bytes, to make room."""
+
+    def gap(self, resource: Resource) -> None:
+        """Records are missing in a recording, or it was begun anew because the log contradicts it."""
+
+    def holds(self, size: int) -> None:
+        """Bytes of all recordings."""
+
+    def has_room(self, resource: Resource, size: int) -> None:
+        """Bytes that can be recorded before the oldest segments are removed."""
+
+
+@dataclass(slots=True)
+class _Recording:
+    """What is kept of a resource between its turns. `logged`: the reason that was logged last."""
+
+    resource: Resource
+    cluster_id: str = ""
+    log: RecordedLog | None = None
+    next_at: float = 0.0
+    turn: asyncio.Task[None] | None = None
+    logged: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """For lines of the log."""
+        return {"namespace": self.resource[0], "resource": self.resource[1]}
+
+
+class LogRecorder:
+    """Of all clusters of this process."""
+
+    def __init__(self, settings: RecorderSettings, watcher: Watcher, environment: Environment = SYSTEM) -> None:
+        self._watcher, self._environment, self._monotonic = watcher, environment, environment.monotonic
+        self._recordings = Recordings(
+            settings,
+            clock=lambda: environment.clock().timestamp(),
+            monotonic=environment.monotonic,
+            removed=watcher.removed,
+        )
+        self._known: dict[Resource, _Recording] = {}
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._begun: dict[Resource, float] = {}
+        """Of the turns that are under way, since when."""
+        self._thread = ThreadPoolExecutor(1, "recorder")
+
+    def saw(self, resource: Resource, cluster: object, status: Status) -> None:
+        """A look at the cluster of a resource is over. Returns at once."""
+        cluster_id = status.cluster_id
+        if not cluster_id:
+            return  # it was never read
+        if status.metadata_mode == MetadataMode.ZOOKEEPER:
+            self._watcher.recorded(resource)  # there is no metadata log, so nothing of it is missing
+            return
+        one = self._known.setdefault(resource, _Recording(resource))
+        now = self._monotonic()
+        if one.turn is not None:
+            if now - min(self._begun.values(), default=now) > HANGS:
+                self._say(one, "hangs", f"a turn has not ended for {HANGS:g} s: the volume does not answer")
+            return
+        if now < one.next_at:
+            return
+        source = cluster.followed(cluster_id) if isinstance(cluster, FollowsLog) else None
+        if source is None:
+            self._say(one, "unread", "its metadata log is not followed: see the status of the resource")
+            return
+        one.next_at = self._monotonic() + self._environment.jittered(EVERY)
+        if one.cluster_id != cluster_id:
+            one.cluster_id, one.log = cluster_id, None
+        one.turn = asyncio.create_task(self._turn(one, source), name=f"record {resource}")
+
+    def forgot(self, resource: Resource) -> None:
+        """It is deleted. What was recorded stays."""
+        one = self._known.pop(resource, None)
+        if one is not None and one.turn is not None:
+            one.turn.cancel()
+        self._watcher.forgot(resource)
+
+    async def close(self) -> None:
+        """End all turns. What is on disk is whole, and the next process continues with it."""
+        turns = [one.turn for one in self._known.values() if one.turn is not None]
+        for one in turns:
+            one.cancel()
+        await asyncio.gather(*turns, return_exceptions=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # --- a turn ---
+
+    async def _turn(self, one: _Recording, source: LogSource) -> None:
+        try:
+            async with self._turns:
+                self._begun[one.resource] = self._monotonic()
+                complete = await self._record(one, source)
+                if one.log is not None:
+                    room = await self._with_files(partial(self._recordings.room, one.log))
+                    self._watcher.has_room(one.resource, room)
+                if complete:
+                    self._watcher.recorded(one.resource)
+            self._say(one, "", "")
+        except Exception as error:  # whatever it is, nothing but the recording may suffer from it
+            reason, text = _reason_of(error)
+            if isinstance(error, OSError):
+                one.log = None  # the folder may be gone, and is looked for, and made, anew
+            self._watcher.failed(reason)
+            self._say(one, reason, text)
+        finally:
+            one.turn = None
+            self._begun.pop(one.resource, None)
+            self._watcher.holds(self._recordings.held)
+
+    async def _record(self, one: _Recording, source: LogSource) -> bool:
+        if one.log is None:
+            one.log = await self._with_files(partial(self._recordings.of, one.resource, one.cluster_id))
+        try:
+            return await self._take(one.resource, one.log, source)
+        except Contradicts as error:
+            one.log = await self._with_files(partial(self._recordings.after, one.log))
+            self._watcher.gap(one.resource)
+            text = "the metadata log contradicts what was recorded, and is recorded anew beside it: %s"
+            logger.warning(text, error, extra=one.labels)
+            return await self._take(one.resource, one.log, source)
+
+    async def _take(self, resource: Resource, log: RecordedLog, source: LogSource) -> bool:
+        """All that is committed, or what fits into a turn; whether it was all."""
+        over = self._monotonic() + TURN
+        position = await self._with_files(log.position) or await self._begin(log, source)
+        began = relieved = False
+        while True:
+            reply = await _fetched(source, position)
+            if reply.diverging is not None:
+                raise Contradicts(f"it ends at offset {reply.diverging.offset} of epoch {reply.diverging.epoch}, "
+                                  f"and was recorded up to {position.offset} of epoch {position.epoch}")  # fmt: skip
+            if reply.snapshot_id is not None:
+                if reply.log_start_offset < 0:
+                    raise NotWhole("the leader does not say where its log begins")
+                if reply.log_start_offset <= position.offset or began:
+                    raise Contradicts(f"offset {position.offset} of epoch {position.epoch} is not in it")
+                began, position = True, await self._begin(log, source)
+                continue
+            below = min(source.until, reply.high_watermark)
+            try:
+                done = await self._with_files(partial(self._append, log, reply.records, position.offset, below))
+            except NoRoom:
+                if relieved or not await self._keep_newest(log, source):
+                    raise
+                relieved = True  # what lies before this snapshot may be removed
+                continue
+            self._watcher.wrote(done.size)
+            if done.gap:
+                self._watcher.gap(resource)
+            if done.began and await self._with_files(log.wants_snapshot):
+                await self._keep_newest(log, source)
+            if not done.size or done.end.offset >= source.until or self._monotonic() >= over:
+                return done.end.offset >= source.until
+            position = done.end
+
+    async def _begin(self, log: RecordedLog, source: LogSource) -> OffsetAndEpoch:
+        """The first position that the leader still has, with a snapshot from which a reader can begin."""
+        first = await source.fetch(0, 0)
+        newest, start = first.snapshot_id, first.log_start_offset
+        if newest is None:
+            return OffsetAndEpoch(0, 0)
+        if start == 0:
+            await self._keep(log, source, newest)
+            return OffsetAndEpoch(1, source.leader_epoch)
+        for snapshot in (await source.oldest_snapshot(newest, start), newest):
+            if await self._keep(log, source, snapshot):
+                return snapshot
+        raise NotWhole("the snapshots of the leader were replaced while they were read")
+
+    async def _keep_newest(self, log: RecordedLog, source: LogSource) -> bool:
+        """Whether there is a newer snapshot now: with it older segments can be removed."""
+        newest = (await source.fetch(0, 0)).snapshot_id
+        held = await self._with_files(log.snapshots)
+        if newest is None or (held and newest.offset <= held[-1].end_offset):
+            return False
+        return await self._keep(log, source, newest)
+
+    async def _keep(self, log: RecordedLog, source: LogSource, snapshot: OffsetAndEpoch) -> bool:
+        """Whether this snapshot is there now; the leader may not have it any more."""
+        held = await self._with_files(log.snapshots)
+        if any((one.end_offset, one.epoch) == (snapshot.offset, snapshot.epoch) for one in held):
+            return True
+        until, size, taken = self._monotonic() + SNAPSHOT_WITHIN, -1, 0
+        made: list[NewSnapshot] = []
+
+        def make() -> None:
+            self._recordings.make_room(log, size, snapshot=True)
+            made.append(log.new_snapshot(snapshot))
+
+        def abandon() -> None:
+            for one in made:
+                one.abandon()
+
+        try:
+            async for part in source.snapshot(snapshot):
+                if not taken:
+                    size = part.size
+                    await self._with_files(make)
+                if part.size != size or self._monotonic() >= until:
+                    raise NotWhole(f"{taken} of {size} bytes of a snapshot came within {SNAPSHOT_WITHIN:g} s")
+                await self._with_files(partial(made[0].feed, part.data))
+                taken += len(part.data)
+            if taken != size:
+                return False
+            await self._with_files(made[0].finish)
+            await self._with_files(partial(self._recordings.wrote, log, size))
+            self._watcher.wrote(size)
+            return True
+        finally:
+            # Not waited for, since this may be the end of the task; and made by then, since one thread does it all.
+            self._thread.submit(abandon)
+
+    def _append(self, log: RecordedLog, data: bytes, at: int, below: int) -> Appended:
+        self._recordings.make_room(log, len(data))
+        done = log.append(data, at=at, below=below)
+        self._recordings.wrote(log, done.size)
+        return done
+
+    async def _with_files(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _say(self, one: _Recording, reason: str, text: str) -> None:
+        """Once, until it is another reason."""
+        if one.logged == (reason or "recorded"):
+            return
+        one.logged = reason or "recorded"
+        if reason:
+            logger.warning("the metadata log is not recorded (%s): %s", reason, printable(text), extra=one.labels)
+        elif one.log is not None:
+            logger.info("the metadata log is recorded in %s", one.log.folder, extra=one.labels)
+
+
+async def _fetched(source: LogSource, position: OffsetAndEpoch) -> FetchResponse:
+    try:
+        return await source.fetch(position.offset, position.epoch)
+    except ServerError as error:
+        if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise Contradicts(f"it does not reach offset {position.offset}") from None
+        raise
+
+
+def _reason_of(error: Exception) -> tuple[str, str]:
+    """The reason, as the metric has it, and a text for people."""
+    for kinds, reason in _REASONS:
+        if isinstance(error, kinds):
+            text = str(error)
+            if isinstance(error, OSError):
+                text = f"{error.filename or 'the volume'}: {error.strerror or error}"
+            return reason, text
+    return _BUG, f"{type(error).__name__}: {error}"
+
+
+_REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
+    (NoRoom, "limit"),
+    (NotRecorded, "refused"),
+    (Busy, "busy"),
+    ((NotWhole, Contradicts, KraftLogError), "log"),
+    (KafkaError, "kafka"),
+    (OSError, "disk"),
+)
+"""The first that fits."""
+_BUG = "bug"
+REASONS = (*(reason for _, reason in _REASONS), _BUG)
+"""Why a turn failed, as metrics and the log have it."""

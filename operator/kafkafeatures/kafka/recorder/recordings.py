@@ -1,0 +1,251 @@
+"""The folder in which metadata logs are recorded: which recording is whose, and how much room there is.
+
+    <folder>/<cluster id>/recorder-<namespace>_<name>[_<number>]/
+
+What it decides: where the log of a resource's cluster goes, and what is removed to make room. A recording is of one
+resource: whose cluster says it is another one's cannot touch what that one recorded. The number is of a log that
+contradicts what was recorded before, which stays beside it.
+
+Room is shared as memory is (`memory_budget.py`): a resource has its limit; when all have too much together, the one
+with the most loses its oldest segments, whoever asked. Called by `recorder.py`, in its one thread; it blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+
+from kafkafeatures.kafka.recorder.recorded_log import Busy, Contradicts, RecordedLog
+from kraftlog import files
+
+MIB = 1024 * 1024
+MOST = 8
+"""Recordings of one resource, of other clusters and of contradicting logs: for a new one the oldest is removed."""
+
+CLOSE_AT = 64 * MIB
+"""Bytes of a segment; an eighth of a resource's limit where that is less."""
+CLOSE_AFTER = 6 * 3600.0
+"""Seconds; until then readers do not see what is in it. 12 MB a day come from an idle cluster: four files of 3 MB."""
+LOOK_AROUND_EVERY = 3600.0
+"""Seconds between looks at the whole folder: others may write to it, and some recordings are no longer continued."""
+SPARE = 16 * MIB
+"""Bytes of the volume that are left free."""
+
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"(recorder-[^_]+_[^_]+)(?:_([1-9][0-9]{0,5}))?")
+_LONGEST = 200  # of a name of a folder, without its number; file systems take 255
+
+Resource = tuple[str, str]
+"""Namespace and name, as Kubernetes allows them: neither has an underscore."""
+
+
+class RecorderSettings(Struct, frozen=True):
+    """`folder`: absolute. Limits in bytes: of one resource, and of all that lies in the folder."""
+
+    folder: str
+    per_cluster: int = 1024 * MIB
+    all_clusters: int = 8 * 1024 * MIB
+
+
+class NoRoom(Exception):
+    """A limit is reached, and nothing may be removed: the text says which one."""
+
+
+class NotRecorded(Exception):
+    """It never is, and why."""
+
+
+class _Found(Struct, frozen=True):
+    """A recording that is there. `owner`: the name of the folder without its number. `made`: when, in nanoseconds."""
+
+    path: Path
+    owner: str
+    number: int
+    made: int
+
+
+class Recordings:
+    """`clock`: seconds since 1970; `monotonic`: seconds. `removed` hears of bytes that were removed to make room."""
+
+    def __init__(
+        self,
+        settings: RecorderSettings,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        removed: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._root = Path(settings.folder)
+        self._clock, self._monotonic, self._removed = clock, monotonic, removed
+        self._sizes: dict[Path, int] = {}
+        self._of_owner: Counter[str] = Counter()  # the same, added up
+        self._looked_at: float | None = None
+        self.held = 0
+        """Bytes of all recordings, as far as it is known."""
+
+    def of(self, resource: Resource, cluster_id: str) -> RecordedLog:
+        """The newest of this resource and this cluster, or a first one. Raises NotRecorded, OSError."""
+        if not _CLUSTER_ID.fullmatch(cluster_id):
+            raise NotRecorded("its cluster id is not of the form of Kafka's: letters, digits, '-' and '_', at most 64")
+        with suppress(FileExistsError):
+            self._root.mkdir(mode=0o700)  # in a volume: what else is at its top is not ours
+        self._look_around()
+        owner = _owner(resource)
+        found = [one for one in self._by_owner()[owner] if one.path.parent.name == cluster_id]
+        newest = max(found, key=lambda one: one.number, default=None)
+        return self._log(newest.path if newest else self._new(owner, cluster_id, 0))
+
+    def after(self, log: RecordedLog) -> RecordedLog:
+        """Beside a log that was contradicted, which is closed. Raises NoRoom, OSError.
+
+        None is removed for it: else a cluster could have all that was recorded of it removed.
+        """
+        with suppress(Busy, Contradicts):
+            log.close_segment(if_due=False)
+        found = _NAME.fullmatch(log.folder.name)
+        number = int(found[2] or 0) if found else 0
+        owner = found[1] if found else log.folder.name
+        if number + 1 >= MOST:
+            raise NoRoom(f"its log contradicted what was recorded {MOST} times; remove {owner}* under {log.cluster_id}")
+        return self._log(self._new(owner, log.cluster_id, number + 1))
+
+    def make_room(self, log: RecordedLog, size: int, *, snapshot: bool = False) -> None:
+        """So many bytes more are about to be written to it. Raises NoRoom, OSError.
+
+        An eighth is left for snapshots: without a new one, nothing could be removed for the batches behind it.
+        """
+        self._look_around()
+        owner, limits = _owner_of(log.folder), self._settings
+        parts = 8 if snapshot else 7
+        while self._of_owner[owner] + size > limits.per_cluster * parts // 8:
+            if not self._remove_oldest(self._by_owner()[owner], sparing=log.folder):
+                raise NoRoom(f"it takes {limits.per_cluster // MIB} MiB, the limit of one cluster")
+        while self.held + size > limits.all_clusters * parts // 8:
+            if not self._remove_from_largest(log.folder):
+                raise NoRoom(f"all recordings take {limits.all_clusters // MIB} MiB, the limit of all together")
+        while self._free() < size + SPARE:
+            if not self._remove_from_largest(log.folder):
+                raise NoRoom(f"less than {SPARE // MIB} MiB of the volume of {self._root} are free")
+
+    def room(self, log: RecordedLog) -> int:
+        """Bytes that can be written to it before a segment is removed. Raises OSError."""
+        limits = self._settings
+        own = limits.per_cluster * 7 // 8 - self._of_owner[_owner_of(log.folder)]
+        return max(0, min(own, limits.all_clusters * 7 // 8 - self.held, self._free() - SPARE))
+
+    def wrote(self, log: RecordedLog, size: int) -> None:
+        """So many bytes were."""
+        self._count(log.folder, size)
+
+    # --- what is there ---
+
+    def _new(self, owner: str, cluster_id: str, number: int) -> Path:
+        own = self._by_owner()[owner]
+        for one in own[: max(0, len(own) - MOST + 1)]:
+            self._drop(self._log(one.path))
+        return self._root / cluster_id / (f"{owner}_{number}" if number else owner)
+
+    def _log(self, path: Path) -> RecordedLog:
+        close_at = min(CLOSE_AT, self._settings.per_cluster // 8)
+        return RecordedLog(path, path.parent.name, close_at=close_at, close_after=CLOSE_AFTER, clock=self._clock)
+
+    def _found(self) -> Iterator[_Found]:
+        for cluster in _folders(self._root):
+            if not _CLUSTER_ID.fullmatch(cluster.name):
+                continue
+            for one in _folders(Path(cluster.path)):
+                name = _NAME.fullmatch(one.name)
+                with suppress(OSError):  # it is not whole yet, or is being removed
+                    if name:
+                        made = (Path(one.path) / files.PROPERTIES).lstat().st_mtime_ns
+                        yield _Found(Path(one.path), name[1], int(name[2] or 0), made)
+
+    def _by_owner(self) -> defaultdict[str, list[_Found]]:
+        """Of each owner, the oldest first."""
+        found = defaultdict(list)
+        for one in sorted(self._found(), key=lambda one: one.made):
+            found[one.owner].append(one)
+        return found
+
+    def _look_around(self) -> None:
+        """How large all are; and what nobody writes to any more is closed, so that it can be read."""
+        now = self._monotonic()
+        if self._looked_at is not None and now - self._looked_at < LOOK_AROUND_EVERY:
+            return
+        self._looked_at = now
+        self._sizes, self._of_owner, self.held = {}, Counter(), 0
+        for one in self._found():
+            log = self._log(one.path)
+            with suppress(Busy, Contradicts, OSError):
+                log.close_segment()
+            with suppress(OSError):
+                self._count(one.path, log.size())
+
+    def _count(self, path: Path, more: int) -> None:
+        self._sizes[path] = self._sizes.get(path, 0) + more
+        self._of_owner[_owner_of(path)] += more
+        self.held += more
+
+    def _free(self) -> int:
+        found = os.statvfs(self._root)
+        return found.f_bavail * found.f_frsize
+
+    # --- making room ---
+
+    def _remove_from_largest(self, sparing: Path) -> bool:
+        found = self._by_owner()
+        return any(self._remove_oldest(found[owner], sparing=sparing) for owner, _ in self._of_owner.most_common())
+
+    def _remove_oldest(self, own: list[_Found], *, sparing: Path) -> bool:
+        """Of one owner: segments of its oldest recording; that as a whole, where it has a newer one and no segment may
+        go alone.
+        """
+        for one in own:
+            log = self._log(one.path)
+            with suppress(Busy, Contradicts):
+                if freed := log.remove_oldest():
+                    self._count(one.path, -freed)
+                    self._removed(freed)
+                    return True
+            if one is not own[-1] and one.path != sparing and self._drop(log):
+                return True
+        return False
+
+    def _drop(self, log: RecordedLog) -> bool:
+        try:
+            self._removed(log.remove())
+        except (Busy, OSError):
+            return False
+        self._count(log.folder, -self._sizes.get(log.folder, 0))
+        del self._sizes[log.folder]
+        with suppress(OSError):  # of other resources there may be more
+            log.folder.parent.rmdir()
+        return True
+
+
+def _owner(resource: Resource) -> str:
+    """Of a name that is too long, its beginning and what tells it from all others."""
+    name = "recorder-" + "_".join(resource)
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}.{sha256(name.encode()).hexdigest()[:32]}"
+
+
+def _owner_of(path: Path) -> str:
+    found = _NAME.fullmatch(path.name)
+    return found[1] if found else path.name
+
+
+def _folders(path: Path) -> list[os.DirEntry[str]]:
+    try:
+        return [one for one in os.scandir(path) if one.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,80 @@
+"""Take a node that is gone out of the cluster's registrations (UnregisterBroker, KIP-500; UnregisterController,
+KIP-1312): the cure for a ghost.
+
+Called by `unregister`. Kafka itself asks no questions: it forgets a node that runs as readily as one that is gone, and
+a broker that still hosts replicas too. So what a broker hosts is asked first, and believed only if every topic was
+seen: a user without DESCRIBE on a topic does not see it, but the metadata log counts them all. Whether a controller is
+gone is judged by `core/levels/unregistration.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.words import printable
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.requests.features import AddressRoute
+from kafkafeatures.kafka.wire.topic_messages import MetadataRequest, MetadataResponse
+from kafkafeatures.kafka.wire.unregister_codec import (
+    UnregisterBrokerRequest,
+    UnregisterControllerRequest,
+    UnregisterResponse,
+)
+
+TOPIC_RECORD, REMOVE_TOPIC_RECORD = 2, 9
+
+
+class HostedTopics(Struct, frozen=True):
+    """Names of the topics with a replica on the broker; complete."""
+
+    topics: tuple[str, ...]
+
+
+async def hosted_by(pool: Pool, way: AddressRoute, broker: int, counts: Mapping[int, int]) -> HostedTopics | Failure:
+    """Topics with replicas on the broker. `counts`: records of the metadata log per type, up to now."""
+    last = Failure(FailureKind.NOT_ASKED, "Metadata", "no live broker is known", "name a live broker")
+    for address in way.brokers:
+        try:
+            answer: MetadataResponse = await pool.ask(address, Role.BROKER, MetadataRequest(all_topics=True))
+        except KafkaError as error:
+            last = to_failure(error, str(address))
+            continue
+        there = counts.get(TOPIC_RECORD, 0) - counts.get(REMOVE_TOPIC_RECORD, 0)
+        if len(answer.replicas) < there:
+            return Failure(
+                FailureKind.AUTHORIZATION,
+                str(address),
+                f"shows {len(answer.replicas)} of {there} topics, so the replicas on broker {broker} are unknown",
+                "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --topic '*'",
+            )
+        return HostedTopics(tuple(sorted(name for name, brokers in answer.replicas.items() if broker in brokers)))
+    return last
+
+
+_DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
+
+
+async def unregister(pool: Pool, way: AddressRoute, role: Role, node_id: int) -> Failure | None:
+    """Send it, to the first stop that takes it. None: done, or it was not registered any more."""
+    what = f"Unregister{role.value}"
+    request = UnregisterBrokerRequest(node_id) if role is Role.BROKER else UnregisterControllerRequest(node_id)
+    last = way.closed or Failure(FailureKind.NOT_ASKED, what, "no node to send it to")
+    for address, listener in way.stops():
+        try:
+            answer: UnregisterResponse = await pool.ask(address, listener, request)
+        except KafkaError as error:
+            last = to_failure(error, str(address))
+            continue  # it is the same however often it arrives
+        if answer.error_code in _DONE:
+            return None
+        if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            words = missing(what, Right.ALTER, answer.error_message)
+            return Failure(FailureKind.AUTHORIZATION, str(address), *words)
+        text = printable(answer.error_message or "") or code_name(answer.error_code)
+        last = Failure(FailureKind.REJECTED, str(address), f"{what}: {text}")
+    return last

@@ -194,10 +194,10 @@ class SimulatedWorkloads:
         self._pass_time()
         return self._pods.reading()
 
-    async def evict(self, restart: RestartNode) -> Outcome:
+    async def restart(self, step: RestartNode) -> Outcome:
         """By name and uid; 429 where a budget says no."""
         self._pass_time()
-        return Applied() if self._pods.evict(restart.pod, restart.pod_uid) else Rejected(429, REFUSED)
+        return Applied() if self._pods.evict(step.pod, step.pod_uid) else Rejected(429, REFUSED)
 
     def _pass_time(self) -> None:
         self._pods.world.advance(self._pods.world.now_ms + CALL_MS)

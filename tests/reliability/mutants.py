@@ -301,7 +301,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("an old revision is believed", "return owner.observed and bool(owner.update_revision)",
          "return bool(owner.update_revision)"),
         ("a pod that is drained stays", "pod.terminating or pod.draining or", "pod.terminating or"),
-        ("two drivers evict", "        if one.conflict:\n", "        if False:\n"),
+        ("two drivers restart", "        if one.conflict:\n", "        if False:\n"),
         ("two nodes are in one pod", "            if len(several) > 1:\n", "            if False:\n"),
     ),
     *_of(

@@ -261,8 +261,8 @@ class _Workloads:
         self._connection.pods_seen = self._pods.nodes()
         return self._pods.reading()
 
-    async def evict(self, restart: RestartNode) -> Outcome:
-        return await self._connection.evict(restart, self._pods)
+    async def restart(self, step: RestartNode) -> Outcome:
+        return await self._connection.restart(step, self._pods)
 
 
 class _Prepared:
@@ -297,18 +297,18 @@ class _Connection:
         await self._reached()
         return self._draw(self._weather.lost_before)
 
-    async def evict(self, restart: RestartNode, pods: Pods) -> Outcome:
+    async def restart(self, step: RestartNode, pods: Pods) -> Outcome:
         """Of one life of a pod; what a broken connection hides is drawn."""
         assert self._cluster is not None
         line = self._process.logged.pop() if self._process.logged else None
-        logged = line is not None and line.step == restart and line.resource.endswith(f"/{self._name}")
-        told = self._process.name, self._uid, self._cluster.world.cluster_id, restart, logged
+        logged = line is not None and line.step == step and line.resource.endswith(f"/{self._name}")
+        told = self._process.name, self._uid, self._cluster.world.cluster_id, step, logged
         number = self._process.world.asked(*told)
         await self._reached()
         if self._draw(self._weather.lost_before):
             return OutcomeUnknown("no answer")
         with self._cluster.world.sent_by(number):
-            outcome = Applied() if pods.evict(restart.pod, restart.pod_uid) else Rejected(429, REFUSED)
+            outcome = Applied() if pods.evict(step.pod, step.pod_uid) else Rejected(429, REFUSED)
         await self._back()
         return OutcomeUnknown("no answer") if self._draw(self._weather.lost_after) else outcome
 

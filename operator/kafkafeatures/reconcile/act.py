@@ -109,8 +109,8 @@ async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withhel
     if not step.pod:
         return Applied()  # a person was asked by the intent itself, and by the Event that it makes
     if context.workloads is None:
-        return NotSent("the document names no driver that could evict a pod")
-    return await context.workloads.evict(step)
+        return NotSent("the document names no driver that could restart it")
+    return await context.workloads.restart(step)
 
 
 async def _not_begun(context: ReconcileContext, found: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:

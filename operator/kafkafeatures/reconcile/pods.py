@@ -26,9 +26,9 @@ class Pods:
         self._last = await self._port.read()
         return self._last
 
-    async def evict(self, restart: RestartNode) -> Outcome:
+    async def restart(self, step: RestartNode) -> Outcome:
         """Passed on."""
-        return await self._port.evict(restart)
+        return await self._port.restart(step)
 
     async def are_as_before(self) -> bool:
         """Whether another reading says the same; False also where it cannot be told."""

@@ -58,9 +58,9 @@ class World:
         assert isinstance(found, Failure)
         return found
 
-    async def evict(self, name: str, uid: str = "") -> Outcome:
+    async def restart(self, name: str, uid: str = "") -> Outcome:
         uid = uid or self.workloads.uid(name)
-        return await self.driver().evict(RestartNode(1, "broker 1", name, uid))
+        return await self.driver().restart(RestartNode(1, "broker 1", name, uid))
 
     def wait(self, seconds: float) -> None:
         for _ in range(int(seconds)):
@@ -182,7 +182,7 @@ async def test_a_pod_that_does_not_run_says_why(world: World, image: str, fate: 
     world.workloads.images = {image: fate}
     world.workloads.set_image("broker", image)
     world.wait(1)
-    assert await world.evict("broker-2") == Applied()
+    assert await world.restart("broker-2") == Applied()
     world.wait(20)
     pod = await world.pod("broker-2")
     assert (pod.phase, pod.waiting, pod.ready) == (phase, fate, False)
@@ -219,7 +219,7 @@ async def test_a_pod_says_how_often_its_container_was_started_again_and_why_it_e
 
 
 async def test_a_pod_that_stops_is_terminating_and_one_that_is_created_waits(world: World) -> None:
-    await world.evict("broker-2")
+    await world.restart("broker-2")
     stopping = await world.pod("broker-2")
     assert (stopping.terminating, stopping.draining) == (True, True)
     world.wait(6)
@@ -346,7 +346,7 @@ async def test_a_selector_that_matches_half_the_world_is_not_read_to_its_end(
 
 async def test_an_eviction_asks_for_exactly_this_life_of_the_pod_and_for_nothing_else(world: World) -> None:
     uid = world.workloads.uid("broker-1")
-    assert await world.evict("broker-1") == Applied()
+    assert await world.restart("broker-1") == Applied()
     (request,) = world.requests
     assert (request.method, request.path) == ("POST", "/api/v1/namespaces/kafka/pods/broker-1/eviction")
     assert request.body == {
@@ -365,23 +365,23 @@ async def test_an_eviction_asks_for_exactly_this_life_of_the_pod_and_for_nothing
 
 async def test_a_pod_that_is_gone_is_evicted_already_and_one_that_lives_again_stays(world: World) -> None:
     old = world.workloads.uid("broker-1")
-    await world.evict("broker-1")
+    await world.restart("broker-1")
     world.wait(5)
-    assert await world.evict("broker-1", old) == Applied()  # it is gone
+    assert await world.restart("broker-1", old) == Applied()  # it is gone
     world.wait(20)
-    assert isinstance(await world.evict("broker-1", old), OutcomeUnknown)  # the pods are read next, and tell
+    assert isinstance(await world.restart("broker-1", old), OutcomeUnknown)  # the pods are read next, and tell
     world.wait(20)
     assert world.workloads.evictions == ["broker-1"]
 
 
 async def test_a_budget_says_no_in_its_own_words(world: World) -> None:
-    await world.evict("broker-1")
-    outcome = await world.evict("broker-0")
+    await world.restart("broker-1")
+    outcome = await world.restart("broker-0")
     assert isinstance(outcome, Rejected)
     assert outcome.code == 429
     assert "budget brokers needs 2 healthy pods and has 2 currently" in outcome.message
     world.wait(20)
-    assert await world.evict("broker-0") == Applied()
+    assert await world.restart("broker-0") == Applied()
 
 
 async def test_a_pod_that_is_not_ready_goes_where_the_others_are_enough_or_the_budget_always_allows_it(
@@ -390,16 +390,16 @@ async def test_a_pod_that_is_not_ready_goes_where_the_others_are_enough_or_the_b
     world.workloads.budget("brokers", {"app": "broker"}, maxUnavailable=1)
     not_ready = [{"type": "Ready", "status": "False"}]
     world.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=not_ready))
-    assert await world.evict("broker-2") == Applied()
+    assert await world.restart("broker-2") == Applied()
     world.wait(20)
     for name in ("broker-1", "broker-2"):
         world.workloads.change_pod(name, lambda pod: pod["status"].update(conditions=not_ready))
     assert not (await world.read()).budgets[0].has_enough_healthy
-    outcome = await world.evict("broker-2")
+    outcome = await world.restart("broker-2")
     assert isinstance(outcome, Rejected)
     assert outcome.code == 429
     world.workloads.budget("brokers", {"app": "broker"}, maxUnavailable=1, unhealthyPodEvictionPolicy="AlwaysAllow")
-    assert await world.evict("broker-2") == Applied()
+    assert await world.restart("broker-2") == Applied()
 
 
 @pytest.mark.parametrize(
@@ -419,12 +419,12 @@ async def test_what_became_of_an_eviction_is_known_or_is_said_to_be_unknown(
     world: World, fault: Fault, expected: type[Outcome]
 ) -> None:
     world.faults = lambda request: fault
-    assert isinstance(await world.evict("broker-0"), expected)
+    assert isinstance(await world.restart("broker-0"), expected)
 
 
 async def test_an_eviction_without_the_right_says_what_grants_it(world: World) -> None:
     world.server.forbidden.add("pods/eviction")
-    outcome = await world.evict("broker-0")
+    outcome = await world.restart("broker-0")
     assert isinstance(outcome, Rejected)
     assert outcome.code == 403
     assert "drivers.statefulSet" in outcome.message

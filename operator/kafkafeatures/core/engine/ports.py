@@ -76,8 +76,9 @@ class WorkloadPort(Protocol):
     async def read(self) -> WorkloadsReading | Failure:
         """Every StatefulSet of the document with its pods, and the budgets that cover them, as they are now."""
 
-    async def evict(self, restart: RestartNode) -> Outcome:
-        """Ask once for the eviction of exactly this pod, by name and uid.
+    async def restart(self, step: RestartNode) -> Outcome:
+        """Ask once for the restart of exactly this life of a pod, by name and uid.
 
-        Applied also where that pod is gone. Rejected with code 429: a PodDisruptionBudget does not allow it now.
+        Applied also where that pod is gone. Rejected with code 429: it is not allowed now, such as by a
+        PodDisruptionBudget.
         """

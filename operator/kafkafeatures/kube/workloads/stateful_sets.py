@@ -72,9 +72,9 @@ class StatefulSets:
             text = f"a StatefulSet, a pod or a PodDisruptionBudget is not as Kubernetes writes one: {error!r}"
             return Failure(FailureKind.REJECTED, f"namespace {self._namespace}", text)
 
-    async def evict(self, restart: RestartNode) -> Outcome:
+    async def restart(self, step: RestartNode) -> Outcome:
         try:
-            await self._api.evict(self._namespace, restart.pod, restart.pod_uid)
+            await self._api.evict(self._namespace, step.pod, step.pod_uid)
         except Gone:
             return Applied()
         except Throttled as error:

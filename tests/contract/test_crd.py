@@ -13,7 +13,7 @@ import yaml
 from msgspec import StructMeta
 
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.api.records import StatusRecord, json_name
+from kafkafeatures.api.records import StatusRecord, json_name, stamp
 from kafkafeatures.api.schema import Text, as_json, fields_of
 from kafkafeatures.api.spec import Spec
 from kafkafeatures.api.status import EMPTY, Status, Via
@@ -25,7 +25,7 @@ from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import soak_of, with_soak
-from kafkafeatures.core.report.status import stamp, status_of, status_of_unreachable
+from kafkafeatures.core.report.status import status_of, status_of_unreachable
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.file_store import read_file
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation

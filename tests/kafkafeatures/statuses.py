@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import read_status
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.core.engine.decide import decide, propose
@@ -15,7 +16,7 @@ from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.levels.soak import soak_of, with_soak
-from kafkafeatures.core.report.status import stamp, status_of, status_of_unreachable
+from kafkafeatures.core.report.status import status_of, status_of_unreachable
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, node, observation
 
 UP = {"metadata.version": 27, "group.version": 1}

@@ -32,6 +32,11 @@ def cut(text: str, most: int) -> str:
     return printable(text).encode()[:most].decode(errors="ignore")
 
 
+def counted(number: int, noun: str) -> str:
+    """As in: 1 partition, 3 partitions."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def format_span(span: timedelta) -> str:
     """As in: 15 min."""
     seconds = span.total_seconds()

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
-from kafkafeatures.api.records import Stamp, keeping_unknown
+from kafkafeatures.api.records import Stamp, keeping_unknown, stamp
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.accounted import missing_in, position_of, sent_by
@@ -34,7 +34,7 @@ from kafkafeatures.core.facts.observation import Known, MetadataMode, Observatio
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure
 from kafkafeatures.core.levels.soak import soak_of, with_soak
-from kafkafeatures.core.report.status import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
+from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.roll.restart_node import Phase, RestartNode
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.aside import aside

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import HistoryEntry, Status, Via
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.report.events import events_between
-from kafkafeatures.core.report.status import stamp
 from kafkafeatures.core.roll.restart_node import RestartNode
 from tests.kafkafeatures.worlds import NOW
 

@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kafkafeatures.api.records import stamp
 from kafkafeatures.cli.pages.resource import page
-from kafkafeatures.core.report.status import stamp
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.cli.restarts import LATER, RESTART, in_flight
 from tests.kafkafeatures.statuses import resource

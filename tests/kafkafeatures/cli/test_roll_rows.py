@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY
 from kafkafeatures.cli.pages.html_parts import time_in_log
 from kafkafeatures.cli.pages.roll_rows import DAY, Point, Restart, Row, restarts_of, rows_of, window_begins
-from kafkafeatures.core.report.status import stamp
 from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment
 from tests.kafkafeatures.cli.restarts import BY_HAND, LATER, RESTART, ended, event, in_flight

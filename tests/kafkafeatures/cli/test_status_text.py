@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, read_status
 from kafkafeatures.cli.kube.plan import plan_document_of
 from kafkafeatures.cli.kube.resource import KubeResource
@@ -21,7 +22,6 @@ from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.levels.soak import soak_of
 from kafkafeatures.core.report.plan_document import plan_document
-from kafkafeatures.core.report.status import stamp
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.statuses import UP, resource
 from tests.kafkafeatures.worlds import NOW, observation

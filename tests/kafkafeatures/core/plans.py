@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import PlanStatus
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Decision
@@ -13,7 +14,6 @@ from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.steps import DryRunAccepted, UpdateFeature
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.report.status import stamp
 from tests.kafkafeatures.worlds import NOW, answer, node, observation
 
 EVERY = {

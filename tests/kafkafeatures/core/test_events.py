@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import (
     EMPTY,
     HistoryEntry,
@@ -26,7 +26,6 @@ from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.report.events import MAX_NOTE, events_between
 from kafkafeatures.core.report.status import (
-    stamp,
     status_of,
     status_of_failed_reconciliation,
     status_of_invalid,

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import Intent, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.document.plan import CODES
@@ -33,7 +34,6 @@ from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknow
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.report.plan_document import plan_verdict
-from kafkafeatures.core.report.status import stamp
 from kafkafeatures.reconcile.evaluate import Evaluation, is_ours
 from kafkafeatures.reconcile.ports import Resource
 from tests.kafkafeatures import statuses

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Owner, decide, propose
@@ -439,8 +440,8 @@ def test_since_when_ready_has_its_reason_is_kept_while_it_has_it() -> None:
     other = after(Reason.UNKNOWN_RELEASE, same, later)
     told = [one.ready_reason for one in (first, same, other)]
     assert [(one.reason, one.since) for one in told if one] == [
-        ("InvalidSpec", report.stamp(NOW)), ("InvalidSpec", report.stamp(NOW)), ("UnknownRelease", report.stamp(later)),
+        ("InvalidSpec", stamp(NOW)), ("InvalidSpec", stamp(NOW)), ("UnknownRelease", stamp(later)),
     ]  # fmt: skip
-    assert other.conditions[0].last_transition_time == report.stamp(NOW)
+    assert other.conditions[0].last_transition_time == stamp(NOW)
     kept_by_an_older_release = replace(other, ready_reason=first.ready_reason)
     assert after(Reason.UNKNOWN_RELEASE, kept_by_an_older_release, later).ready_reason is None

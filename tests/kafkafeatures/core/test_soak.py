@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import EMPTY, Intent, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide, propose
@@ -18,7 +18,6 @@ from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted, Window
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation
 from kafkafeatures.core.levels.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
-from kafkafeatures.core.report.status import stamp
 from tests.kafkafeatures.core.plans import EVERY, change, world
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, known, node, observation
 

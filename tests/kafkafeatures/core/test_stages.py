@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import PlanStatus, Via, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Proposal, decide, propose
@@ -21,7 +22,7 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkafeatures.core.report.status import stamp, steps_of
+from kafkafeatures.core.report.status import steps_of
 from kafkafeatures.core.roll.excuses import excused_by
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Restarting

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.engine.memory import CONFLICT_WINDOW
 from kafkafeatures.core.engine.steps import BROKER_KEEPS, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.core.report.status import stamp
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.errors import Conflict

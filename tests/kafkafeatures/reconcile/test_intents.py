@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled
 from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown
-from kafkafeatures.core.report.status import stamp
 from kafkafeatures.reconcile.evaluate import EffectRecord
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Owner
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled, Wait
@@ -20,7 +21,6 @@ from kafkafeatures.core.engine.steps import (
     UpdateFeature,
 )
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.core.report.status import stamp
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from tests.kafkafeatures.reconcile.simulated import (

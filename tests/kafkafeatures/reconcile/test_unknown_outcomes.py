@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Wait
 from kafkafeatures.core.engine.steps import (
@@ -15,7 +16,6 @@ from kafkafeatures.core.engine.steps import (
 )
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Readings, Role
-from kafkafeatures.core.report.status import stamp
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
     Store,

@@ -31,6 +31,7 @@ from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.remedies import ghost_remedy
 from kafkafeatures.core.report.cluster_document import supported_by_all
+from kafkafeatures.core.words import counted
 
 UNKNOWN_CELL, ABSENT_CELL = "?", "-"
 
@@ -129,7 +130,7 @@ def _counts(observation: Observation) -> str:
     controllers = sum(node.roles == (Role.CONTROLLER,) for node in observation.nodes)
     brokers = sum(node.roles == (Role.BROKER,) for node in observation.nodes)
     parts = ((controllers, "controller"), (brokers, "broker"), (combined, "combined node"))
-    return ", ".join(f"{count} {name}{'s' if count != 1 else ''}" for count, name in parts if count) or "no nodes"
+    return ", ".join(counted(count, name) for count, name in parts if count) or "no nodes"
 
 
 def _apart(console: Console, observation: Observation, flags: str = "") -> None:

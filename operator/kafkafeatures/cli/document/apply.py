@@ -287,8 +287,7 @@ def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
         tell(f"kafkafeatures: {TIMED_OUT}")
     if isinstance(decision, Stalled | Wait | Held):
         for blocker in grouped(decision.blockers):
-            remedy = f"; {blocker.remedy}" if blocker.remedy else ""
-            tell(f"kafkafeatures: {blocker.message}{remedy}")
+            tell(f"kafkafeatures: {blocker}")
         if code is Exit.APPROVAL:
             tell(f"kafkafeatures: a plan is waiting for approval; to approve: {to_approve}")
         elif not decision.blockers and code is not Exit.UNREACHABLE:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.core.words import counted
 
 
 class Template(Struct, frozen=True):
@@ -77,9 +78,7 @@ def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
 def rolled_text(templates: Templates) -> str:
     """What every pod runs, for people."""
     told = (
-        f"{one.replicas} pod{'s' if one.replicas != 1 else ''} of {name} at revision {one.revision}"
-        for name, one in templates.items()
-        if one
+        f"{counted(one.replicas, 'pod')} of {name} at revision {one.revision}" for name, one in templates.items() if one
     )
     return ", ".join(told) or "no node needs a restart"
 

@@ -20,6 +20,7 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.pages.html_parts import day_and_time, lasting, table, text, time_in_log
 from kafkafeatures.cli.pages.roll_rows import Point, Row, restarts_of, rows_of, window_begins
 from kafkafeatures.cli.shell.values import duration
+from kafkafeatures.core.words import counted
 from kraftlog.rolls import RollHistory
 from kraftlog.strips import Stretch, Strip
 
@@ -201,7 +202,7 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: dat
     more = f"; the {len(rows) - len(drawn)} earlier ones are not shown" if len(drawn) < len(rows) else ""
     words = "as the metadata log and the operator tell it" if log is not None else "as far as Events tell of it"
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
-    caption = f"Timeline of {_many(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{more}"
+    caption = f"Timeline of {counted(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{more}"
     phases = [_pieces(row, now) for row in drawn]
     pictures = [(_name(row), axis.track(one), text(_took(row, now))) for row, one in zip(drawn, phases, strict=True)]
     used = {style for one in phases for style, _, _ in one}
@@ -257,7 +258,7 @@ def _cell(point: Point | None) -> str:
 
 def _partitions(log: RollHistory, axis: Axis) -> str:
     if not log.affected:
-        return f"<p>All {_many(log.partitions, 'partition')} had all replicas in sync all the time.</p>"
+        return f"<p>All {counted(log.partitions, 'partition')} had all replicas in sync all the time.</p>"
     strips = [_drawn(strip) for strip in log.strips]
     rows = [
         (
@@ -271,11 +272,11 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
     ]
     head = ("Partition, at its worst", "When", "Without leader", "Below minimum", "Lacked a replica")
     well = log.partitions - log.affected
-    caption = f"Availability of {_many(log.affected, 'partition')} that lacked a replica, the worst first"
+    caption = f"Availability of {counted(log.affected, 'partition')} that lacked a replica, the worst first"
     rest = log.affected - len(log.strips)
     said = [f"{rest} more of them had it no worse than the last one here."] if rest else []
     if well > 0:
-        said.append(f"The other {_many(well, 'partition')} had all replicas in sync all the time.")
+        said.append(f"The other {counted(well, 'partition')} had all replicas in sync all the time.")
     if not log.minimum_known:
         said.append("min.insync.replicas is not known of every topic: the brokers that have it did not tell.")
     if any(strip.is_cut for strip in strips):
@@ -343,7 +344,3 @@ def _with_axis(drawn: str, axis: Axis) -> str:
 
 def _clock(moment: datetime) -> str:
     return moment.strftime("%H:%M:%S")
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

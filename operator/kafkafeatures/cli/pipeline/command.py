@@ -23,6 +23,7 @@ from kafkafeatures.cli.pipeline import gate as pipeline_gate
 from kafkafeatures.cli.pipeline.export import missing
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
+from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
     from featurelog.config import Config
@@ -156,7 +157,7 @@ def _sum(account: Mapping[str, Any], kind: str, what: str) -> int:
 
 
 def _line(document: Mapping[str, Any]) -> str:
-    clusters = f"{document['clusters']} cluster{'' if document['clusters'] == 1 else 's'}"
+    clusters = counted(document["clusters"], "cluster")
     if not document["files"]:
         return f"pipeline: nothing new in {clusters}; tables in {document['output']}"
     records = document["records"]

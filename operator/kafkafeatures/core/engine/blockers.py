@@ -44,6 +44,9 @@ class Blocker:
     alike: Hashable = None
     wording: Wording | None = field(default=None, compare=False, repr=False)
 
+    def __str__(self) -> str:
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
     @property
     def node(self) -> Node | None:
         """The one node it is about, if there is exactly one."""

@@ -42,6 +42,7 @@ from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.checks import Question, blockers, quorum_is_known, unknown_features_in
 from kafkafeatures.core.levels.soak import LOOK_AGAIN, Soak
 from kafkafeatures.core.roll.excuses import excused_now
+from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
     from kafkafeatures.core.roll.stage import Roll
@@ -232,15 +233,14 @@ def _rolled(wanted: Wanted, proposal: Proposal, roll: Roll | None, owned: Wait |
     decision = roll.decision if roll is not None else None
     if roll is None or decision is None:
         return None
-    nodes = len(roll.needing)
-    would = f"would restart {nodes} node{'' if nodes == 1 else 's'}"
+    would = f"would restart {counted(len(roll.needing), 'node')}"
     if wanted.mode is Mode.OBSERVE and roll.in_flight:  # of before; it is followed to its end
         return Wait(Reason.ROLLING_NODES, f"mode Observe; still in flight: {roll.titles_in_flight}", after=1.0)
     if wanted.mode is Mode.OBSERVE:
         if isinstance(decision, Act) or decision == PARTITIONS_ARE_NOT_NEEDED:
             return Done(Reason.OBSERVED, would)
         now = f"now: {decision.message}"
-        return Done(Reason.OBSERVED, f"{would}; {now}" if nodes else now, decision.blockers)
+        return Done(Reason.OBSERVED, f"{would}; {now}" if roll.needing else now, decision.blockers)
     if not isinstance(decision, Act):
         if wanted.suspend and isinstance(decision, Wait) and not roll.in_flight:
             return Held(Reason.SUSPENDED, f"suspended; {would}", decision.blockers)

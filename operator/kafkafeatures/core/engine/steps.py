@@ -7,14 +7,14 @@ mypy's exhaustiveness shows the rest. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, assert_never
 
 from msgspec import Struct
 
 from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text
+from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text, stamp
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Result, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.settling import Open, Sent
@@ -215,10 +215,9 @@ def _moments(at: Stamp, stable: Stamp | None, unwanted: Stamp | None, stopping: 
 
 def _after(at: Stamp, seconds: int) -> Stamp:
     try:
-        moment = datetime.fromisoformat(at).astimezone(UTC) + timedelta(seconds=seconds)
+        return stamp(datetime.fromisoformat(at) + timedelta(seconds=seconds))
     except OverflowError:
         raise ValueError("a moment that no clock ever shows") from None
-    return Stamp(f"{moment:%Y-%m-%dT%H:%M:%SZ}")
 
 
 def in_flight(intent: Intent) -> InFlight | UnknownStep:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from kafkafeatures.core.engine.wanted import Availability
 from kafkafeatures.core.facts.readings import PartitionsReading
+from kafkafeatures.core.words import counted
 from kraftlog.partitions import NO_LEADER, Columns, Replica
 
 Bools = NDArray[np.bool_]
@@ -408,4 +409,4 @@ def _block(chunks: list[Columns], places: Callable[[Numbers], Numbers], least: N
 
 def format_partitions(count: int, names: tuple[str, ...]) -> str:
     """As in: 3 partitions (orders-1, orders-2, ...)."""
-    return f"{count} partition{'' if count == 1 else 's'} ({', '.join(names)}{', ...' if count > len(names) else ''})"
+    return f"{counted(count, 'partition')} ({', '.join(names)}{', ...' if count > len(names) else ''})"

@@ -10,6 +10,8 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+from kafkafeatures.core.words import counted
+
 INIT = "Init:"
 """Before why a pod waits, where it is a container that runs before the others which does not run."""
 
@@ -47,7 +49,7 @@ class Pod(Struct, frozen=True):
     @property
     def told_restarts(self) -> str:
         """How often kubelet started its container again, for the end of a sentence: ", restarted 2 times"."""
-        return f", restarted {self.restarts} time{'' if self.restarts == 1 else 's'}" if self.restarts else ""
+        return f", restarted {counted(self.restarts, 'time')}" if self.restarts else ""
 
 
 class StatefulSet(Struct, frozen=True):

@@ -10,11 +10,11 @@ look of this process counts, and never what a status says: a process that has ju
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Status, WayBack
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.plan import undo_of
@@ -63,10 +63,9 @@ class Soak(Struct, frozen=True):
         if self.started_at is None or self.is_over:
             return None
         try:
-            over = datetime.fromisoformat(self.started_at).astimezone(UTC) + self.lasts
+            return stamp(datetime.fromisoformat(self.started_at) + self.lasts)
         except OverflowError:  # of a stamp that no clock ever showed
             return None
-        return Stamp(over.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
     def __str__(self) -> str:
         """Without times that pass: a status that says the same is not written again."""

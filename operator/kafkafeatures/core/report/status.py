@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.api.records import Stamp, keeping_unknown
+from kafkafeatures.api.records import keeping_unknown, stamp
 from kafkafeatures.api.status import (
     EMPTY,
     ApprovedBy,
@@ -384,8 +384,3 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
         return "False", Reason.BLOCKED, "see blockers"
     unknown = (f"no node supports {feature}" for feature, _ in unknown_features)
     return "False", Reason.BEHIND_TARGET, ", ".join((*map(str, proposal.changes), *unknown))
-
-
-def stamp(moment: datetime) -> Stamp:
-    """RFC 3339 in UTC, whole seconds, as Kubernetes writes it."""
-    return Stamp(moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z")  # strftime takes ten times as long

@@ -14,6 +14,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.words import counted
 
 NOT_ASKED = ("Pending", "Succeeded", "Failed")
 """Phases of pods that are evicted whatever a budget says."""
@@ -85,7 +86,7 @@ def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Itera
     if most is not None and 0 < most < number:
         limiting = [one for one in reading.budgets if one.pods & _pods_of_brokers(reading)]
         yield (
-            f"at most {most} broker{'s' if most > 1 else ''} at a time: rollout.maxParallel is {wanted}, and "
+            f"at most {counted(most, 'broker')} at a time: rollout.maxParallel is {wanted}, and "
             f"PodDisruptionBudget {limiting[0].name} has {limiting[0].limit}; to use it, in Git, or: "
             f"{_patch(reading, limiting[0], number)}"
         )

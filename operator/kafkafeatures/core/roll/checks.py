@@ -34,7 +34,7 @@ from kafkafeatures.core.roll.pods import Awaited, PodWithoutNode
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 from kafkafeatures.core.roll.restart_node import Phase, RestartNode
 from kafkafeatures.core.roll.snapshots import snapshots_are_newer
-from kafkafeatures.core.words import format_span
+from kafkafeatures.core.words import counted, format_span
 
 POLL = 1.0
 """Seconds until it is looked again while a node is in flight, or waits to go."""
@@ -54,7 +54,7 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
     """The StatefulSets, their pods and their budgets are as a roll needs them."""
     found = question.fleet.blockers
     if found:
-        return Stalled(found[0].reason or Reason.ROLLOUT_HALTED, f"{found[0].message}; {found[0].remedy}", found)
+        return Stalled(found[0].reason or Reason.ROLLOUT_HALTED, str(found[0]), found)
     return None
 
 
@@ -64,7 +64,7 @@ def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
     if not blockers:
         return None
     first = blockers[0]
-    return Stalled(first.reason or Reason.NODES_BEHIND, f"{first.message}; {first.remedy}", blockers)
+    return Stalled(first.reason or Reason.NODES_BEHIND, str(first), blockers)
 
 
 def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
@@ -231,9 +231,8 @@ def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stal
 def _stalled(
     text: str, remedy: str, nodes: tuple[Node, ...] = (), *, stops: str = "no other node is restarted"
 ) -> Stalled:
-    message = f"{stops}: {text}"
-    blocker = Blocker(BlockerKind.WORKLOAD, message, remedy, nodes=nodes)
-    return Stalled(Reason.ROLLOUT_HALTED, f"{message}; {remedy}", (blocker,))
+    blocker = Blocker(BlockerKind.WORKLOAD, f"{stops}: {text}", remedy, nodes=nodes)
+    return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,))
 
 
 def _restarted_before(question: RestartQuestion, id_: int) -> bool:
@@ -344,7 +343,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
         return None
     count, names = sum(never.values()), sorted(never)
     message = (
-        f"{count} partition{'' if count == 1 else 's'} cannot stay available while a broker restarts: "
+        f"{counted(count, 'partition')} cannot stay available while a broker restarts: "
         f"min.insync.replicas requires every replica (topics: {', '.join(names[:NAMED])}"
         f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''})"
     )
@@ -358,7 +357,8 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
         remedy = f"the consent was used by an earlier roll: {anew}"
     else:
         remedy, reason = f"add replicas, or add {SINGLE_REPLICA_TOPICS} to consents", Reason.CONSENT_REQUIRED
-    return Stalled(reason, f"{message}; {remedy}", (Blocker(BlockerKind.PARTITION, message, remedy),))
+    blocker = Blocker(BlockerKind.PARTITION, message, remedy)
+    return Stalled(reason, str(blocker), (blocker,))
 
 
 def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:

@@ -20,6 +20,7 @@ from kafkafeatures.core.engine.stages import nodes_to_restart, pods_in, roll_id
 from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.engine.wanted import Driver, Wanted
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.words import counted
 
 MOST_MARKS = 100
 """Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""
@@ -82,16 +83,12 @@ def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) ->
 
 def told(excused: ExcusedTopics) -> str:
     """As in: 3 partitions of 2 topics (a, b)."""
-    return f"{_counted(excused.partitions, 'partition')} of {_counted(excused.topics, 'topic')} ({_named(excused)})"
+    return f"{counted(excused.partitions, 'partition')} of {counted(excused.topics, 'topic')} ({_named(excused)})"
 
 
 def _named(excused: ExcusedTopics) -> str:
     more = excused.topics - len(excused.names)
     return ", ".join(excused.names) + (f" and {more} more" if more > 0 else "")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _mark(name: str) -> str:

@@ -33,7 +33,8 @@ def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
         return _wait(f"the metadata mode is not known: {seen.mode.why}", "make the controllers reachable")
     if seen.mode.value is MetadataMode.ZOOKEEPER:
         text, remedy = "no node is restarted in ZooKeeper mode", "restart nodes by hand, or migrate to KRaft first"
-        return Stalled(Reason.ZOOKEEPER_MODE, f"{text}; {remedy}", (Blocker(BlockerKind.ZOOKEEPER_MODE, text, remedy),))
+        blocker = Blocker(BlockerKind.ZOOKEEPER_MODE, text, remedy)
+        return Stalled(Reason.ZOOKEEPER_MODE, str(blocker), (blocker,))
     if seen.mode.value is MetadataMode.MIGRATING:
         return _wait("a migration from ZooKeeper is in progress", _BY_HAND)
     migrating = [node.id for node in seen.nodes if node.migrating_from_zookeeper]
@@ -57,7 +58,5 @@ def _is_certain(seen: Observation) -> bool:
 
 
 def _wait(why: str, remedy: str) -> Wait:
-    message = f"no node is restarted: {why}"
-    return Wait(
-        Reason.MIGRATING, f"{message}; {remedy}", after=5.0, blockers=(Blocker(BlockerKind.MIGRATION, message, remedy),)
-    )
+    blocker = Blocker(BlockerKind.MIGRATION, f"no node is restarted: {why}", remedy)
+    return Wait(Reason.MIGRATING, str(blocker), after=5.0, blockers=(blocker,))

@@ -7,13 +7,13 @@ and `core/roll/snapshots.py`. It decides nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.memory import AgeOf
@@ -107,11 +107,11 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         """Nodes of which it is not certain which pod is theirs, and since when. First those that all others wait for: a
         status has room for few.
         """
-        rollout, now = self.remembered.status.rollout, self.remembered.now.astimezone(UTC)
+        rollout = self.remembered.status.rollout
         known = {one.node_id: one.since for one in rollout.unconfirmed} if rollout is not None else {}
         waits = sorted(self.fleet.waits, key=lambda one: one.is_alone)
         nodes = (one.node.id for one in waits if one.node is not None)
-        return {id_: known.get(id_) or Stamp(f"{now:%Y-%m-%dT%H:%M:%SZ}") for id_ in nodes}
+        return {id_: known.get(id_) or stamp(self.remembered.now) for id_ in nodes}
 
     @cached_property
     def flying(self) -> frozenset[int]:

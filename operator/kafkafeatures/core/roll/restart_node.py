@@ -23,6 +23,7 @@ from kafkafeatures.core.engine.settling import Open, Sent
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.quorum import is_caught_up
 from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import Pod, StatefulSet
@@ -255,7 +256,7 @@ class RestartNode(Struct, frozen=True):
             return RestartState(Phase.UNKNOWN, f"the partitions are not known{why}")
         count, names = self._not_back(node.id, replication)
         if count:
-            some = f"{count} partition{'' if count == 1 else 's'} yet ({', '.join(names[:NAMED])})"
+            some = f"{counted(count, 'partition')} yet ({', '.join(names[:NAMED])})"
             kept = (
                 "; which it was not in sync with before was not kept" if self.out_of_sync and not self.lagging else ""
             )

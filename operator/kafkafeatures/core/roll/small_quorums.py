@@ -55,4 +55,4 @@ def refused_by_small_quorum(question: RestartQuestion, id_: int, given: str) -> 
 
 def _stalled(question: RestartQuestion, id_: int, reason: Reason, message: str, remedy: str) -> Stalled:
     blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=question.nodes(id_), reason=reason)
-    return Stalled(reason, f"{message}; {remedy}", (blocker,))
+    return Stalled(reason, str(blocker), (blocker,))

@@ -44,7 +44,7 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
     remedy = f"{look}bring {question.title(voter)} back, or remove it from the quorum if it no longer exists"
     nodes = tuple(node for one in missing for node in question.nodes(one))
     blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=nodes)
-    return Wait(Reason.WAITING_FOR_QUORUM, f"{message}; {remedy}", after=2.0, blockers=(blocker,))
+    return Wait(Reason.WAITING_FOR_QUORUM, str(blocker), after=2.0, blockers=(blocker,))
 
 
 def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:

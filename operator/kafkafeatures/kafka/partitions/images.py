@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.words import counted
 from kafkafeatures.environment import SYSTEM
 
 MAX_PARTITION_IMAGES = 2
@@ -44,7 +45,7 @@ class PartitionImages:
             del self._waiting[cluster]
             self._holders[cluster] = now
             return None
-        others = f"{self._most} other cluster{'s' if self._most > 1 else ''}"
+        others = counted(self._most, "other cluster")
         return Failure(
             FailureKind.WAITING_FOR_BUDGET,
             "partitions",

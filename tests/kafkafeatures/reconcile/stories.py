@@ -1,0 +1,273 @@
+"""Stories on a simulated cluster, told by the statuses that a reconciliation writes: a roll, changes of levels whose
+outcome is open for a while, and restarts by a person. Always the same, to the second and to the id.
+
+`python -m tests.kafkafeatures.reconcile.stories` records them into `tests/golden/statuses`, as the release writes them
+whose tree it is: later ones have to read them, and to go on from each of them. Not to be written anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kafkafeatures.api.status import Status, Via, read_status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.ports import PreparedUpdate, Withheld
+from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Driver, OnDrift, Rollout, Wanted
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.reconcile.act import Reconciliation, reconcile
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.ports import Resource
+from kafkasim.plan import NodePlan, Plan, TopicPlan
+from kafkasim.pods import BudgetPlan, Pods, SetPlan, addresses
+from kafkasim.ports import SimulatedCluster, SimulatedWorkloads
+from kafkasim.releases import release_named
+from kafkasim.rules import FeatureUpdate, UpgradeType
+from kafkasim.world import World
+
+Json = dict[str, Any]
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "statuses"
+BEGINS_MS = 1_800_000_000_000
+CONTROLLERS, BROKERS = (101, 102, 103), (1, 2, 3)
+SETS = (
+    SetPlan("controller", "controllers", CONTROLLERS, "kafka:4.1.2"),
+    SetPlan("broker", "brokers", BROKERS, "kafka:4.1.2"),
+)
+TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), 2),)
+BEFORE = release_named("4.1")
+BY_SETS = Rollout(Driver.STATEFUL_SET, ("broker",), ("controller",))
+MOST = 600
+"""Reconciliations of a story."""
+
+
+class Kafka(SimulatedCluster):
+    """Changes may be lost on their way, or go through a broker. `lost`: whether each of the next ones is."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.lost: list[bool] = []
+        self.through_broker = False
+        self.sent: list[UpdateFeature] = []
+
+    @asynccontextmanager
+    async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
+        async with super().prepared(change) as request:
+            yield request if isinstance(request, NotSent) else _Way(self, change, request)
+
+
+@dataclass
+class _Way:
+    kafka: Kafka
+    change: UpdateFeature
+    request: PreparedUpdate
+
+    @property
+    def via(self) -> Via:
+        return Via.BROKER if self.kafka.through_broker else Via.CONTROLLER
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        self.kafka.sent.append(self.change)
+        if self.kafka.lost and self.kafka.lost.pop(0):
+            return OutcomeUnknown("EOF")
+        return await self.request.send(withheld)
+
+
+class Restarts(SimulatedWorkloads):
+    """The first ones end otherwise than by an answer that says yes."""
+
+    def __init__(self, pods: Pods) -> None:
+        super().__init__(pods)
+        self.answers: list[Outcome] = []
+        self.asked: list[str] = []
+
+    async def restart(self, step: RestartNode) -> Outcome:
+        self.asked.append(step.pod)
+        return self.answers.pop(0) if self.answers else await super().restart(step)
+
+
+@dataclass
+class Store:
+    """The resource, with its status as JSON: what it was, after each write."""
+
+    wanted: Wanted
+    status: Json = field(default_factory=dict)
+    written: list[Json] = field(default_factory=list)
+
+    async def read(self) -> Resource:
+        status, invalid = read_status(json.loads(json.dumps(self.status)))
+        return Resource("story", 1, self.wanted, status, invalid)
+
+    async def read_again(self) -> Resource:
+        return await self.read()
+
+    async def write_status(self, status: Status) -> None:
+        self.status = json.loads(json.dumps(status.as_json()))
+        self.written.append(self.status)
+
+
+class Scene:
+    """A cluster in pods, one resource of it, and who reconciles that."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        nodes = [(Role.CONTROLLER, one) for one in CONTROLLERS] + [(Role.BROKER, one) for one in BROKERS]
+        plan = Plan(
+            tuple(NodePlan(role, one, BEFORE) for role, one in nodes),
+            {"metadata.version": BEFORE.bootstrap_level},
+            leader=CONTROLLERS[0],
+            addresses=addresses(SETS),
+            topics=TOPICS,
+        )
+        self.world = World(plan, now_ms=BEGINS_MS, random=Random(1))
+        self.pods = Pods(self.world, SETS)
+        self.pods.budgets.append(BudgetPlan("kafka", tuple(one.name for one in SETS)))
+        self.kafka, self.restarts = Kafka(self.world), Restarts(self.pods)
+        self.store = Store(wanted)
+        self.ages = Ages(self._monotonic)
+        self.told: list[Reconciliation] = []
+
+    def restart_process(self) -> None:
+        """What it knew itself is gone."""
+        self.ages = Ages(self._monotonic)
+
+    async def once(self) -> Reconciliation:
+        """Reconcile, and wait for as long as that says."""
+        by_sets = self.store.wanted.rollout.driver is Driver.STATEFUL_SET
+        context = ReconcileContext(
+            self.store, self.kafka, self._now, self._sleep, self._monotonic, self.ages,
+            workloads=self.restarts if by_sets else None,
+        )  # fmt: skip
+        done = await reconcile(context, await self.store.read())
+        await self._sleep(min(30.0, 30.0 if done.requeue_after is None else done.requeue_after))
+        self.told.append(done)
+        return done
+
+    async def until(self, reached: Callable[[Json], bool], between: Callable[[], None] = lambda: None) -> None:
+        """Reconcile until the status says so; `between`: what happens after each."""
+        for _ in range(MOST):
+            await self.once()
+            between()
+            if reached(self.store.status):
+                return
+        raise AssertionError(self.store.status)
+
+    def set_images(self) -> None:
+        for one in SETS:
+            self.pods.set_image(one.name, "kafka:4.4.0")
+        self.world.advance(self.world.now_ms + 1000)
+
+    def _now(self) -> datetime:
+        return self.kafka.now()
+
+    def _monotonic(self) -> float:
+        return self.world.now_ms / 1000
+
+    async def _sleep(self, seconds: float) -> None:
+        self.world.advance(self.world.now_ms + max(int(seconds * 1000), 1), sparse=True)
+
+
+Between = Callable[[Scene], None]
+
+
+def _nothing(_: Scene) -> None:
+    """Nothing happens between two reconciliations."""
+
+
+def is_in_sync(status: Json) -> bool:
+    """Whether all is done: levels, and restarts."""
+    rollout = status.get("rollout", {})
+    ready: Json = next((one for one in status.get("conditions", ()) if one["type"] == "Ready"), {})
+    return (
+        ready.get("reason") in ("InSync", "Observed")
+        and "intents" not in status
+        and rollout.get("done", 0) == rollout.get("total", 0)
+    )
+
+
+async def roll(between: Between = _nothing) -> Scene:
+    """Three controllers and three brokers in pods, then the levels. One eviction is lost, and for a moment the resource
+    is suspended; a budget refuses another one.
+    """
+    scene = Scene(Wanted({"metadata.version": 31}, rollout=BY_SETS, finalize_after=timedelta(minutes=5)))
+    await scene.once()
+    scene.set_images()
+    scene.restarts.answers = [OutcomeUnknown("EOF"), Rejected(429, "the budget does not allow it")]
+    await scene.once()
+    for suspend in (True, True, False):
+        scene.store.wanted = replace(scene.store.wanted, suspend=suspend)
+        between(scene)
+        await scene.once()
+    await scene.until(is_in_sync, lambda: between(scene))
+    return scene
+
+
+async def levels(between: Between = _nothing) -> Scene:
+    """Two levels: the first change is lost; one is moved by somebody else, and corrected; then it is lowered, through a
+    broker, by a consent.
+    """
+    scene = Scene(Wanted({"group.version": 1, "metadata.version": 27}, policy=ApprovalPolicy.NEVER))
+    scene.kafka.lost = [True, False, True]
+    await scene.until(is_in_sync, lambda: between(scene))
+    leader = scene.world.active_node
+    assert leader is not None
+    moved = FeatureUpdate("group.version", 0, UpgradeType.SAFE_DOWNGRADE)
+    scene.world.update_features(leader, [moved], validate_only=False)
+    scene.store.wanted = replace(scene.store.wanted, on_drift=OnDrift.CORRECT)
+    await scene.until(is_in_sync, lambda: between(scene))
+    scene.kafka.through_broker, scene.kafka.lost = True, [True]
+    scene.store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    await scene.until(is_in_sync, lambda: between(scene))
+    return scene
+
+
+async def by_hand(between: Between = _nothing) -> Scene:
+    """A person is asked to restart every node with a newer Kafka, does it, and the level is raised."""
+    scene = Scene(Wanted({"metadata.version": 31}, rollout=Rollout(Driver.MANUAL)))
+
+    def restart_what_was_asked_for() -> None:
+        between(scene)
+        for intent in scene.store.status.get("intents", ()):
+            if intent["kind"] == "RestartNode" and "stableSince" not in intent and "stoppedAfter" not in intent:
+                stateful_set = "controller" if intent["nodeId"] in CONTROLLERS else "broker"
+                scene.pods.set_image(stateful_set, "kafka:4.4.0")
+                scene.world.advance(scene.world.now_ms + 1000)
+                pod = scene.pods.reading().pod(f"{stateful_set}-{(intent['nodeId'] - 1) % 100}")
+                assert pod is not None
+                if scene.pods.evict(pod.name, pod.uid):
+                    scene.world.advance(scene.world.now_ms + 5000)
+
+    await scene.until(is_in_sync, restart_what_was_asked_for)
+    return scene
+
+
+STORIES: Mapping[str, Callable[..., Any]] = {"roll": roll, "levels": levels, "by-hand": by_hand}
+
+
+def recorded(name: str) -> list[Json]:
+    """The statuses of a story, as an older release wrote them."""
+    with gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def _record() -> None:
+    GOLDEN.mkdir(exist_ok=True)
+    for name, story in STORIES.items():
+        scene = asyncio.run(story())
+        with (GOLDEN / f"{name}.jsonl.gz").open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as file:
+            file.write("".join(f"{json.dumps(one)}\n" for one in scene.store.written).encode())
+        print(name, len(scene.store.written))
+
+
+if __name__ == "__main__":
+    _record()

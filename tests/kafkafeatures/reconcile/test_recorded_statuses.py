@@ -1,0 +1,92 @@
+"""Statuses that an older release wrote in the midst of its work: they are read, said the same way, and gone on from."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from kafkafeatures.api.status import read_status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.steps import InFlight, in_flight
+from tests.kafkafeatures.reconcile.stories import BROKERS, CONTROLLERS, STORIES, Json, Scene, recorded
+
+REMEMBERED = ("intents", "history", "changeCount", "spentConsents", "rollout", "soakStartedAt", "logPosition", "plan")
+"""What the next reconciliation rests on; the words of conditions and plans may change."""
+
+
+def remembered(status: Json) -> Json:
+    found = {name: status[name] for name in REMEMBERED if name in status}
+    plan = found.get("plan", {})
+    return {**found, "plan": {name: plan.get(name) for name in ("hash", "stages", "approvedBy")}}
+
+
+def as_sent(status: Json) -> str:
+    return json.dumps(status, sort_keys=True)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_every_field_is_known_and_is_written_as_it_was_read(story: str) -> None:
+    for status in recorded(story):
+        read, invalid = read_status(json.loads(as_sent(status)))
+        assert not invalid
+        assert not read.unknown
+        assert as_sent(read.as_json()) == as_sent(status)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_an_intent_means_a_step_that_is_written_the_same_field_for_field(story: str) -> None:
+    intents = [intent for status in recorded(story) for intent in read_status(status)[0].intents]
+    assert intents
+    for intent in intents:
+        sent = in_flight(intent)
+        assert isinstance(sent, InFlight)
+        assert sent.to_intent() == intent
+        made = replace(sent, written=None).to_intent()
+        assert as_sent(made.as_json()) == as_sent(intent.as_json())
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_this_release_remembers_the_same_to_the_letter_at_each_step_of_the_way(story: str) -> None:
+    """So an older release goes on from what this one wrote, too."""
+    scene = asyncio.run(STORIES[story]())
+    now, before = scene.store.written, recorded(story)
+    assert [as_sent(remembered(one)) for one in now] == [as_sent(remembered(one)) for one in before]
+
+
+class Upgrade:
+    """The operator is replaced by this release in the midst of a story: its status is the other one's, and it has seen
+    nothing itself.
+    """
+
+    def __init__(self, before: list[Json], at: int) -> None:
+        self.before, self.at, self.done = before, at, False
+
+    def __call__(self, scene: Scene) -> None:
+        if not self.done and len(scene.store.written) >= self.at:
+            self.done = True
+            scene.store.status = self.before[len(scene.store.written) - 1]
+            scene.restart_process()
+
+
+@pytest.mark.parametrize("at", [2, 4, 17, 28, 43])
+def test_a_roll_that_an_older_release_began_is_brought_to_its_end_and_no_node_is_restarted_twice(at: int) -> None:
+    upgrade = Upgrade(recorded("roll"), at)
+    scene = asyncio.run(STORIES["roll"](upgrade))
+    assert upgrade.done
+    restarted = [one["target"] for one in scene.store.status["history"] if one.get("kind") == "RestartNode"]
+    assert sorted(restarted) == sorted({*restarted})
+    assert len(restarted) == len(CONTROLLERS) + len(BROKERS)
+    assert scene.store.status["rollout"]["restarted"] == len(restarted)
+    assert scene.store.status["metadataVersion"] == "4.4-IV0"
+
+
+@pytest.mark.parametrize("at", range(1, 9))
+def test_a_change_of_a_level_that_it_sent_is_settled_and_is_made_once(at: int) -> None:
+    upgrade = Upgrade(recorded("levels"), at)
+    scene = asyncio.run(STORIES["levels"](upgrade))
+    assert upgrade.done
+    results = [(one["action"], one["result"]) for one in scene.store.status["history"]]
+    assert results.count(("group.version 1 -> 0", "Applied")) == 1
+    assert scene.store.status["changeCount"] == recorded("levels")[-1]["changeCount"]

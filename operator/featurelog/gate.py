@@ -19,6 +19,7 @@ from typing import Any
 from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.records import json_name
+from kafkafeatures.core.facts.readings import majority_of
 
 Row = Mapping[str, Any]
 """Of `upgrade_readiness`, as `pyarrow.Table.to_pylist` gives it."""
@@ -185,7 +186,7 @@ def _coverage(row: Row) -> list[tuple[str, str]]:
         return [("coverage", "an older release made the tables; run the pipeline again")]
     ids = set(nodes)
     copied = sorted(ids & set(voters))
-    if 2 * len(copied) <= len(voters):
+    if len(copied) < majority_of(len(voters)):
         text = f"copies of {len(copied)} of {len(voters)} voters were read, not of a majority"
         if len(copies) > len(ids):
             text += f" ({len(copies)} folders hold logs of {len(ids)} nodes; see data_quality)"

@@ -117,7 +117,7 @@ class Client:
         probe = self._probe()
         log = self._read_log(probe, until_ms)
         if isinstance(log, Failure):
-            return Readings(self._with_proven_id(probe, log), log)
+            return Readings(probe, log)
         asked = {(node.role, node.id) for node in probe.nodes}
         brokers = [_host(one) for id_, one in log.image.brokers.items() if (Role.BROKER, id_) not in asked]
         controllers = [_host(one) for id_, one in log.image.controllers.items() if (Role.CONTROLLER, id_) not in asked]
@@ -153,7 +153,8 @@ class Client:
         else:
             cluster_id = brokers if self._access.brokers and not contacts else controllers
         failures = tuple(failure for key, failure in (silent | more_silent).items() if key not in nodes)
-        return ClusterProbe(started, cluster_id, brokers, controllers, quorum, everybody, failures)
+        apart = self._access.brokers and self._access.controllers
+        return ClusterProbe(started, cluster_id, brokers, controllers, quorum, everybody, failures, apart)
 
     # --- lists ---
 
@@ -315,15 +316,6 @@ class Client:
         found = world.image.partitioned if isinstance(log, Failure) else log.image.partitioned
         default = max(world.default_min_insync_replicas(one) for one in lives)
         return PartitionsReading(found or _nothing(), default, -1 if isinstance(log, Failure) else log.image.offset)
-
-    def _with_proven_id(self, probe: ClusterProbe, log: Failure) -> ClusterProbe:
-        """As the adapter does: controllers that do not say of which cluster they are put the brokers' word in doubt."""
-        answers = any(one.role is Role.CONTROLLER and isinstance(one.answer, NodeAnswer) for one in probe.nodes)
-        given = self._access.brokers and self._access.controllers
-        if not given or not answers or isinstance(probe.controllers, ControllerList):
-            return probe
-        why = f"they do not say of which cluster they are, and their log was not read ({log.message})"
-        return replace(probe, cluster_id=Failure(FailureKind.NOT_ASKED, "bootstrapControllers", why))
 
     def _now(self) -> datetime:
         return moment(self._world)

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kraftlog.batches import HEADER_SIZE, Batch
 from kraftlog.errors import MalformedError
-from kraftlog.image import Image
+from kraftlog.image import MIGRATION_UNDER_WAY, Image
 from kraftlog.records import Decoded, Raw, decode, decode_control, key_of
 from kraftlog.replay import ONLY_NO_OP
 from kraftlog.schema import NAMES, table
@@ -149,7 +149,7 @@ def may_be_by_3_4(state: int, metadata_version: int | None) -> bool:
     """Whether Kafka 3.4 may have written this state of the migration. metadata_version: the level then; None where it
     is not known, or there is none.
     """
-    return state in (1, 2) and metadata_version in (None, _LEVEL_OF_3_4)
+    return state in MIGRATION_UNDER_WAY and metadata_version in (None, _LEVEL_OF_3_4)
 
 
 class HistoryReader:

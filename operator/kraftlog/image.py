@@ -167,6 +167,27 @@ class Quorum:
     leader_id: int | None
 
 
+class ZkMigrationState(enum.IntEnum):
+    """How far a migration from ZooKeeper is, by the code in its record: `ZkMigrationState.java` of Kafka 3.5 to 3.9.
+
+    Kafka 3.4 wrote the codes 1 and 2 the other way round (`kraftlog.history.may_be_by_3_4`).
+    """
+
+    NONE = 0
+    MIGRATION = 1
+    PRE_MIGRATION = 2
+    POST_MIGRATION = 3
+
+    @classmethod
+    def of(cls, code: int) -> ZkMigrationState | None:
+        """The state that has this code; None where no release knows it."""
+        return next((state for state in cls if state == code), None)
+
+
+MIGRATION_UNDER_WAY = frozenset({ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION})
+"""Before and while metadata is copied; the same two codes by every release."""
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
     """How far the cluster is from ZooKeeper. zk_state: the raw code, None when no record says."""
@@ -253,6 +274,11 @@ class Image:
     def zk_migration_state(self) -> int | None:
         """The raw code of the migration."""
         return _read(self.migration, Section.MIGRATION).zk_state
+
+    @property
+    def is_migrating(self) -> bool:
+        """Whether a migration from ZooKeeper has begun and is not over."""
+        return self.zk_migration_state in MIGRATION_UNDER_WAY
 
     @property
     def partitions(self) -> Partitions:

@@ -289,10 +289,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/core/facts/quorum.py",
         ("a controller that is behind is of the majority", "if len(staying - behind) >= required:",
          "if len(staying) >= required:"),
-        ("half of the voters are a majority", "required = len(voters) // 2 + 1", "required = len(voters) // 2"),
         ("the leader goes first", "key=lambda id_: (id_ == quorum.leader_id,",
          "key=lambda id_: (id_ != quorum.leader_id,"),
         ("who fetches has caught up", " and voter.last_caught_up_timestamp >= since", ""),
+    ),
+    *_of(
+        "rolls",
+        "kafkafeatures/core/facts/readings.py",
+        ("half of the voters are a majority", "return voters // 2 + 1", "return voters // 2"),
+        ("a single voter is a majority", "return fetched >= majority_of(len(self.voters))", "return fetched > 0"),
     ),
     *_of(
         "rolls",
@@ -328,7 +333,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/kafka/log/follower.py",
         ("what is not committed counts", "below=response.high_watermark)", "below=1 << 62)"),
         ("a log of an older epoch is asked for what it cannot have", "if end.epoch > self._leader.epoch:", "if False:"),
-        ("a single voter is a majority", "if len(current) > len(response.voters) // 2:", "if current:"),
+        ("every leader has a majority", "if quorum_of(response).has_majority:", "if True:"),
     ),
     *_of(
         "adapters",
@@ -415,7 +420,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "pipeline",
         "featurelog/gate.py",
-        ("half of the voters will do", "if 2 * len(copied) <= len(voters):", "if 2 * len(copied) < len(voters):"),
+        ("half of the voters will do", "if len(copied) < majority_of(len(voters)):",
+         "if 2 * len(copied) < len(voters):"),
         ("one copy will do", "if len(ids) < FEWEST_COPIES:", "if False:"),
         ("a clock ahead is no doubt", "if last > at_ms + CLOCKS_DIFFER_MS:", "if False:"),
         ("nothing is too old", "    if at_ms > until:\n", "    if False:\n"),
@@ -469,7 +475,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "pipeline",
         "featurelog/tables/history.py",
-        ("half of the voters commit", "held[len(held) // 2]", "held[(len(held) - 1) // 2]"),
+        ("half of the voters commit", "held[majority_of(len(held)) - 1]", "held[(len(held) - 1) // 2]"),
         ("static voters are kept over a gap", "        self.static_voters = None\n", ""),
         ("who votes in a snapshot is forgotten", "        self._voted(file.end - 1)\n", ""),
         ("who votes in a snapshot votes from its end on", "self._voted(file.end - 1)", "self._voted(file.end)"),

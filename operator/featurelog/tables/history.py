@@ -19,9 +19,10 @@ from featurelog.tables.merging import Merged, Piece, SnapshotFile, merged
 from featurelog.tables.scans import KEYS, rows_of
 from featurelog.tables.tracks import Evidence, Point, Track
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.facts.readings import majority_of
 from kraftlog.arrow import DECODED
 from kraftlog.errors import ContradictionError
-from kraftlog.image import SMALL, BrokerRegistration, ControllerRegistration
+from kraftlog.image import MIGRATION_UNDER_WAY, SMALL, BrokerRegistration, ControllerRegistration
 from kraftlog.schema import table
 from kraftlog.state import CONTROL_RULES, METADATA_RULES, State
 
@@ -30,8 +31,6 @@ RECORD, CONTROL, SNAPSHOT = "record", "control", "snapshot"
 
 _RULES = {key: rule for section in SMALL for key, rule in METADATA_RULES[section].items()}
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
-
-_UNDER_WAY = (1, 2)  # codes of a migration: before and while metadata is copied, in whichever order
 
 _MOST = 1000
 """Of each kind of note, and of doubts, that are kept one by one: whoever wrote the log chose how many there are."""
@@ -170,7 +169,7 @@ class _Walk:
             if id_ in until:
                 until[id_] = max(until[id_], end)
         held = sorted(until.values(), reverse=True)
-        return max(proved, held[len(held) // 2]) if held else proved
+        return max(proved, held[majority_of(len(held)) - 1]) if held else proved
 
     def _voted(self, offset: int) -> None:
         voters, known = self._voters(), self.found.voter_sets
@@ -338,7 +337,7 @@ class _Walk:
         if code is None:
             return
         zk_brokers: tuple[int, ...] = ()
-        if code in _UNDER_WAY:
+        if code in MIGRATION_UNDER_WAY:
             brokers = self.state.brokers.view().items()
             zk_brokers = tuple(sorted(id_ for id_, one in brokers if one.is_migrating_zk_broker))
         value = Migration(code, zk_brokers, self.state.features.get(METADATA_VERSION))

@@ -13,9 +13,7 @@ import pyarrow as pa
 from featurelog.tables.history import History
 from featurelog.tables.table import EVIDENCE, SPAN, WHERE, Column, Row, Table
 from kraftlog.history import may_be_by_3_4
-
-STATES = {0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION"}
-"""`ZkMigrationState.java` of Kafka 3.5 to 3.9."""
+from kraftlog.image import ZkMigrationState
 
 TABLE = Table(
     "migration_timeline",
@@ -52,10 +50,11 @@ def table(history: History) -> pa.Table:
 def _rows(history: History) -> Iterator[Row]:
     for one in history.migration.versions:
         code, version = one.value.code, one.value.metadata_version
+        state = ZkMigrationState.of(code)
         yield {
             **history.cluster.as_columns(),
             "state_code": code,
-            "state_name": STATES.get(code),
+            "state_name": None if state is None else state.name,
             "written_by_3_4_possible": may_be_by_3_4(code, version),
             "metadata_version": version,
             "zk_brokers_remaining": list(one.value.zk_brokers),

@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 
 from featurelog.tables.history import BROKER, CONTROLLER, History, Registered
-from featurelog.tables.migration_timeline import STATES
 from featurelog.tables.node_registrations import ghost
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
 from featurelog.tables.tracks import Version
@@ -37,6 +36,7 @@ from kafkafeatures.core.facts.releases import (
 )
 from kafkafeatures.core.levels.checks import CONTROLLER_REGISTRATION
 from kraftlog.ghosts import FENCED_FOR_MS
+from kraftlog.image import ZkMigrationState
 
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
 VALID_FOR_MS = 24 * 60 * 60 * 1000
@@ -237,8 +237,9 @@ class _Judge:
 
     def _migration(self, found: _Findings) -> None:
         for one in self._history.migration.versions:
-            state = STATES.get(one.value.code)
-            if not one.may_hold(self._below) or state in ("NONE", "POST_MIGRATION"):
+            state = ZkMigrationState.of(one.value.code)
+            over = (ZkMigrationState.NONE, ZkMigrationState.POST_MIGRATION)
+            if not one.may_hold(self._below) or state in over:
                 continue
             if state is None:
                 found.unknown.append(("migration", f"the state {one.value.code} of the migration is unknown"))

@@ -16,7 +16,6 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     ClusterProbe,
-    ControllerList,
     EarlierMoves,
     Failure,
     FailureKind,
@@ -132,7 +131,6 @@ class Cluster:
             if not controllers_known.is_set() or not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes):
                 reading.cancel()  # where no node answers, ten seconds more would not change that
             log = await self._of_this_cluster(asked, await _result(reading))
-            asked = replace(asked, cluster_id=self._proven_id(asked, log))
             as_read = None
             if isinstance(log, LogReading):
                 self._committed = log.image.offset
@@ -330,25 +328,6 @@ class Cluster:
         if isinstance(log, Failure):
             return log
         return await self._bounded(lambda: self._log.of_cluster(cluster_id, log))
-
-    def _proven_id(self, asked: ClusterProbe, log: LogReading | Failure) -> str | Failure:
-        """The cluster id, unless the controllers may be of another cluster: a change would go to them.
-
-        Not to those that do not answer: that all of them are down is a lost quorum, and no doubt about the cluster.
-        """
-        servers, controllers = self._settings.bootstrap_servers, self._settings.bootstrap_controllers
-        answers = any(node.role is Role.CONTROLLER and isinstance(node.answer, NodeAnswer) for node in asked.nodes)
-        unlisted = answers and not isinstance(asked.controllers, ControllerList)
-        if isinstance(log, Failure) and servers and controllers and unlisted:
-            if log.kind is FailureKind.WRONG_CLUSTER:
-                return log
-            return Failure(
-                FailureKind.NOT_ASKED,
-                "bootstrapControllers",
-                f"their cluster id is unknown, and their metadata log was not read ({log.message})",
-                log.remedy or "remove them, so that all requests go through the brokers",
-            )
-        return asked.cluster_id
 
     async def _read_log(self, controllers_known: asyncio.Event) -> LogReading | Failure:
         await controllers_known.wait()

@@ -26,12 +26,12 @@ from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.world import World
 from kraftlog.batches import Record
 from kraftlog.encoding import encode_batch
+from kraftlog.image import ZkMigrationState
 from kraftlog.records import frame
 from kraftlog.schema import table
 
 SHARE_VERSION = "share.version"
 SNAPSHOT_EVERY_MS = DAY_MS  # metadata.log.max.snapshot.interval.ms of these clusters
-_PRE_MIGRATION, _MIGRATION = 2, 1
 _LIMIT_MS = 900_000  # a node that takes longer than that to be back is a mistake of the plan
 _SLOW = 12  # times that a broker falls behind, towards the end
 _FLAPS = 24
@@ -238,7 +238,7 @@ def _world_plan(plan: ClusterPlan) -> Plan:
         levels=levels_of(plan.before, dynamic=plan.dynamic),
         addresses=addresses,
         topics=() if migrating else _topics(plan)[:1],
-        zk_migration_state=_PRE_MIGRATION if migrating else 0,
+        zk_migration_state=ZkMigrationState.PRE_MIGRATION if migrating else ZkMigrationState.NONE,
         timing=Timing(snapshot=SNAPSHOT_EVERY_MS, idle=plan.idle_ms),
     )
 
@@ -256,7 +256,7 @@ def _begin(history: History) -> None:
         history.append([Write(table.BEGIN_TRANSACTION, {"name": "ZK Migration"})])
         for topic in _topics(history.plan):
             history.create_topic(topic)
-        history.append([registrations.migration(_MIGRATION), Write(table.END_TRANSACTION, {})])
+        history.append([registrations.migration(ZkMigrationState.MIGRATION), Write(table.END_TRANSACTION, {})])
         history.wait(1_000)
         return
     for topic in _topics(history.plan)[1:]:

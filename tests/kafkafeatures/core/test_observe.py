@@ -182,3 +182,23 @@ def test_a_combined_node_is_one_node() -> None:
     assert node.roles == (Role.CONTROLLER, Role.BROKER)
     assert set(node.registered) == {Role.BROKER, Role.CONTROLLER}
     assert node.title == "node 1"
+
+
+@pytest.mark.parametrize(
+    ("parts", "read", "expected"),
+    [
+        ({}, NO_LOG, FailureKind.NOT_ASKED),
+        ({}, replace(NO_LOG, kind=FailureKind.WRONG_CLUSTER), FailureKind.WRONG_CLUSTER),
+        ({}, REGISTERED, None),  # the leader confirmed it
+        ({"controllers": probe(C1).controllers}, NO_LOG, None),  # their own list did
+        ({"named_apart": False}, NO_LOG, None),  # the brokers named them
+        ({"nodes": (asked(1), asked(3001, SILENT))}, NO_LOG, None),  # a lost quorum leaves no doubt about the cluster
+    ],
+)
+def test_controllers_that_may_be_of_another_cluster_leave_its_id_unknown(
+    parts: dict[str, object], read: Image | Failure, expected: FailureKind | None
+) -> None:
+    silent = Failure(FailureKind.UNSUPPORTED, "DescribeCluster", "metadata.version is below 3.7-IV0")
+    here = probe(asked(1), C1, **{"controllers": silent, "named_apart": True, **parts})
+    found = seen(here, read).cluster_id
+    assert (found.why.kind if isinstance(found, Unknown) else None) == expected

@@ -11,12 +11,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kafkafeatures.cli.shell.output import natural_width
+from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-MIGRATION_STATES = {0: "None", 1: "Migration", 2: "PreMigration", 3: "PostMigration"}
-"""ZkMigrationState.java as of Kafka 3.5; in Kafka 3.4 codes 1 and 2 were the other way round."""
 
 
 @lru_cache(maxsize=1000)
@@ -36,7 +34,8 @@ def format_time(milliseconds: int) -> str:
 
 def migration_state(code: int) -> str:
     """The name of a state; "Unknown" for a code that no release has."""
-    return MIGRATION_STATES.get(code, "Unknown")
+    found = ZkMigrationState.of(code)
+    return "Unknown" if found is None else found.name.title().replace("_", "")
 
 
 def format_ranges(features: Mapping[str, tuple[int, int]]) -> str:

@@ -31,6 +31,7 @@ from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     BrokerList,
     ClusterProbe,
+    ControllerList,
     Failure,
     FailureKind,
     LogReading,
@@ -48,7 +49,6 @@ T = TypeVar("T")
 
 DESCRIBE_QUORUM = 55
 _LATEST_MS = 4_102_444_800_000  # the year 2100
-_OPEN_MIGRATION = {1, 2}  # ZkMigrationState as of Kafka 3.5: MIGRATION, PRE_MIGRATION
 
 
 class ClusterUnreachable(Exception):
@@ -81,7 +81,7 @@ def observe(
     gaps += _contradictions(nodes)
     return Observation(
         at=probe.at,
-        cluster_id=_known(probe.cluster_id, probe),
+        cluster_id=_known(_proven_id(probe, log), probe),
         mode=mode,
         source=_source(probe, reading),
         nodes=nodes,
@@ -99,6 +99,27 @@ def observe(
         if isinstance(workloads, Failure)
         else Known(workloads, SourceKind.KUBERNETES, "", workloads.at),
         past_levels=None if reading is None else _past_levels(reading),
+    )
+
+
+def _proven_id(probe: ClusterProbe, log: LogReading | Failure) -> str | Failure:
+    """The cluster id, unless the controllers may be of another cluster than the brokers: a change would go to them.
+
+    Their own list, or their log, shows which one they belong to. That none of them answers is a lost quorum, and no
+    doubt about the cluster.
+    """
+    answers = any(node.role is Role.CONTROLLER and isinstance(node.answer, NodeAnswer) for node in probe.nodes)
+    if isinstance(log, LogReading) or isinstance(probe.controllers, ControllerList):
+        return probe.cluster_id
+    if not probe.named_apart or not answers:
+        return probe.cluster_id
+    if log.kind is FailureKind.WRONG_CLUSTER:
+        return log
+    return Failure(
+        FailureKind.NOT_ASKED,
+        "bootstrapControllers",
+        f"their cluster id is unknown, and their metadata log was not read ({log.message})",
+        log.remedy or "remove them, so that all requests go through the brokers",
     )
 
 
@@ -151,8 +172,7 @@ def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown
 def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unknown:
     """KRaft where a quorum exists; ZooKeeper where brokers answer without DescribeQuorum (key 55)."""
     if members.image is not None:
-        open_ = members.image.zk_migration_state in _OPEN_MIGRATION
-        return members.from_log(MetadataMode.MIGRATING if open_ else MetadataMode.KRAFT)
+        return members.from_log(MetadataMode.MIGRATING if members.image.is_migrating else MetadataMode.KRAFT)
     answers = [(node.role, node.answer) for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
     brokers = [answer for role, answer in answers if role is Role.BROKER]
     without_quorum = [DESCRIBE_QUORUM not in answer.apis for answer in brokers]

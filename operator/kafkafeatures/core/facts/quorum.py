@@ -7,7 +7,7 @@ restarts. Only the leader knows who has caught up; lag is measured by its clock,
 from __future__ import annotations
 
 from kafkafeatures.core.facts.observation import Observation, SourceKind, Unknown
-from kafkafeatures.core.facts.readings import MAJORITY_WITHIN_MS, QuorumAnswer
+from kafkafeatures.core.facts.readings import QuorumAnswer, majority_of
 
 
 def worked_between(first: Observation, second: Observation) -> bool:
@@ -26,13 +26,11 @@ def worked_between(first: Observation, second: Observation) -> bool:
 
 
 def _majority_fetched_since(before: QuorumAnswer, after: QuorumAnswer) -> bool:
-    """The same where NoOps are switched off: nothing is uncommitted, and a majority fetched after the first look."""
-    then = next((v.last_fetch_timestamp for v in before.voters if v.id == before.leader_id), -1)
+    """Without NoOps the mark stands still: then nothing may be uncommitted, and a majority must have fetched since."""
     leader = next((v for v in after.voters if v.id == after.leader_id), None)
-    if then < 0 or leader is None or leader.log_end_offset != after.high_watermark:
+    if before.clock < 0 or leader is None or leader.log_end_offset != after.high_watermark:
         return False
-    since = sum(v.id == after.leader_id or v.last_fetch_timestamp > then for v in after.voters)
-    return since > len(after.voters) // 2
+    return after.fetched_by_majority(before.clock + 1)
 
 
 def nothing_was_moved_since(offset: int, observation: Observation) -> bool:
@@ -45,9 +43,8 @@ def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
     """Whether the leader says that this voter has just fetched, and has all that is there: by the leader's clock."""
     if id_ == quorum.leader_id:
         return True
-    clock = next((voter.last_fetch_timestamp for voter in quorum.voters if voter.id == quorum.leader_id), -1)
-    since = clock - MAJORITY_WITHIN_MS
-    return clock >= 0 and any(
+    since = quorum.recent_since
+    return any(
         voter.id == id_ and voter.last_fetch_timestamp >= since and voter.last_caught_up_timestamp >= since
         for voter in quorum.voters
     )
@@ -62,7 +59,7 @@ def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> 
     voters = {voter.id for voter in quorum.voters}
     staying = voters - down - {controller}
     behind = {id_ for id_ in staying if not is_caught_up(id_, quorum)}
-    required = len(voters) // 2 + 1
+    required = majority_of(len(voters))
     if len(staying - behind) >= required:
         return None
     if len(voters - {controller}) < required:

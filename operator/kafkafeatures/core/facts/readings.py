@@ -120,7 +120,15 @@ class ReplicaProgress(Struct, frozen=True):
 
 
 MAJORITY_WITHIN_MS = 2_000
-"""A follower fetches every 500 ms at least; one that did not for so long begins an election, where it can."""
+"""`controller.quorum.fetch.timeout.ms`: a voter fetches every 500 ms at least; one that did not for so long begins an
+election, where it can."""
+
+_NEVER = 1 << 63  # above every time stamp
+
+
+def majority_of(voters: int) -> int:
+    """How many of so many voters are a majority: more than half."""
+    return voters // 2 + 1
 
 
 class QuorumAnswer(Struct, frozen=True):
@@ -133,18 +141,27 @@ class QuorumAnswer(Struct, frozen=True):
     observers: tuple[ReplicaProgress, ...]
 
     @property
-    def has_majority(self) -> bool:
-        """Whether a majority of the voters, the leader among them, fetched just now by the leader's own clock.
+    def clock(self) -> int:
+        """The leader's own time stamp, by which all others are measured (KIP-836); -1 where it has none."""
+        return next((voter.last_fetch_timestamp for voter in self.voters if voter.id == self.leader_id), -1)
 
-        A leader that was cut off goes on answering. Its time stamp is its clock (KIP-836).
+    @property
+    def recent_since(self) -> int:
+        """From which time stamp on a fetch counts as recent; where the leader names no time, none does."""
+        return max(0, self.clock - MAJORITY_WITHIN_MS) if self.clock >= 0 else _NEVER
+
+    @property
+    def has_majority(self) -> bool:
+        """Whether a majority of the voters, the leader among them, fetched recently.
+
+        A leader that was cut off goes on answering, and then the time stamps of the others show it.
         """
-        clock = next((voter.last_fetch_timestamp for voter in self.voters if voter.id == self.leader_id), -1)
-        current = sum(
-            voter.id == self.leader_id
-            or (clock >= 0 and voter.last_fetch_timestamp >= max(0, clock - MAJORITY_WITHIN_MS))
-            for voter in self.voters
-        )
-        return current > len(self.voters) // 2
+        return self.fetched_by_majority(self.recent_since)
+
+    def fetched_by_majority(self, since: int) -> bool:
+        """Whether a majority of the voters fetched from this time stamp on; the leader has its own log at any time."""
+        fetched = sum(one.id == self.leader_id or one.last_fetch_timestamp >= since for one in self.voters)
+        return fetched >= majority_of(len(self.voters))
 
 
 class BrokerList(Struct, frozen=True):
@@ -171,6 +188,7 @@ class ClusterProbe(Struct, frozen=True):
     quorum: QuorumAnswer | Failure
     nodes: tuple[ProbedNode, ...]
     bootstrap_failures: tuple[Failure, ...] = field(default=())  # addresses that gave nothing, while another did
+    named_apart: bool = False  # addresses of brokers and of controllers were given: one cluster's, or of two by mistake
 
 
 class LogReading(Struct, frozen=True):

@@ -49,6 +49,7 @@ from kafkafeatures.kafka.base.memory_budget import CHECK, MemoryBudget, Share
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.log.batch_heads import SLICE, end_of, from_offset, pieces
 from kafkafeatures.kafka.log.leaders import ATTEMPT, MOVED, VANISHED, Connect, Leaders, refused
+from kafkafeatures.kafka.probe.quorum import quorum_of
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
     DescribeQuorumRequest,
@@ -66,9 +67,6 @@ MAX_AGE = 3.0
 
 STALE_AFTER = 4.5
 """Seconds after the last evidence within which a follower is told that there is none, whatever hangs."""
-
-MAJORITY_WITHIN_MS = 2_000
-"""`controller.quorum.fetch.timeout.ms`: a voter that has not fetched for longer begins an election itself."""
 
 POLL_MS = 500
 PART = 2 * 1024 * 1024
@@ -300,15 +298,7 @@ class MetadataLog:
         response = await self._link.request(DescribeQuorumRequest(), timeout=min(ATTEMPT, self._timeout))
         if response.error_code or response.partition_error_code or response.leader_epoch != self._leader.epoch:
             return
-        # The leader's own time stamp is its clock (KIP-836); without one no other voter is known to follow it.
-        now = next((v.last_fetch_timestamp for v in response.voters if v.id == response.leader_id), -1)
-        current = [
-            voter
-            for voter in response.voters
-            if voter.id == response.leader_id
-            or (now >= 0 and voter.last_fetch_timestamp >= now - MAJORITY_WITHIN_MS and voter.last_fetch_timestamp >= 0)
-        ]
-        if len(current) > len(response.voters) // 2:
+        if quorum_of(response).has_majority:
             self._evidence_at = self._monotonic()
 
     # --- records ---

@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 
 from kafkafeatures.core.facts.readings import (
-    MAJORITY_WITHIN_MS,
     ClusterProbe,
     Failure,
     FailureKind,
@@ -77,13 +76,8 @@ def _following(quorum: QuorumAnswer | Failure, brokers: Mapping[int, Address]) -
     """
     if isinstance(quorum, Failure) or not quorum.has_majority:
         return []
-    now = next((one.last_fetch_timestamp for one in quorum.voters if one.id == quorum.leader_id), -1)
     seen = {one.id: one for one in (*quorum.observers, *quorum.voters) if one.id in brokers}
-    current = [
-        one
-        for one in seen.values()
-        if now >= 0 and (one.id == quorum.leader_id or one.last_fetch_timestamp >= now - MAJORITY_WITHIN_MS)
-    ]
+    current = [one for one in seen.values() if one.last_fetch_timestamp >= quorum.recent_since]
     current.sort(key=lambda one: -one.log_end_offset)
     return [brokers[one.id] for one in current[:BROKERS_TRIED]]
 

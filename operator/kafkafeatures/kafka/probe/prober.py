@@ -60,6 +60,7 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
         quorum=directory.quorum,
         nodes=nodes,
         bootstrap_failures=silent,
+        named_apart=bool(pool.settings.bootstrap_servers and pool.settings.bootstrap_controllers),
     )
 
 

@@ -23,7 +23,7 @@ from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, TimedOut, to_
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.rights import Right, missing
 from kafkafeatures.kafka.base.settings import Address
-from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, ReplicaState
+from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaState
 
 QUORUM_TIMEOUT = 5.0
 """Seconds, at most: a leader answers in milliseconds, a broker without a leader never does."""
@@ -60,14 +60,18 @@ async def describe_quorum(pool: Pool, address: Address, role: Role) -> tuple[Quo
         return refused("DescribeQuorum", address, code, answer.error_message or answer.partition_error_message), ()
     if answer.leader_id < 0:
         return NO_LEADER, ()
-    quorum = QuorumAnswer(
+    return quorum_of(answer), answer.nodes
+
+
+def quorum_of(answer: DescribeQuorumResponse) -> QuorumAnswer:
+    """An answer without an error code, as a fact."""
+    return QuorumAnswer(
         leader_id=answer.leader_id,
         leader_epoch=answer.leader_epoch,
         high_watermark=answer.high_watermark,
         voters=tuple(map(_progress, answer.voters)),
         observers=tuple(map(_progress, answer.observers)),
     )
-    return quorum, answer.nodes
 
 
 async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failure:

@@ -2,7 +2,7 @@
 
 What it decides: the ranges of a file. Called when a run is planned: workers look at one span each (`survey`), and what
 they found is put together here (`joined`). A cut is made only where everything before it was read, is in order up to
-the checksum, and goes on in order: a reader of the pieces then finds what a reader of the whole finds, whatever the
+the checksum, and continues in order: a reader of the pieces then finds what a reader of the whole finds, whatever the
 bytes are. From the first damage on a file is one piece.
 """
 

@@ -64,7 +64,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A file of which something is to be read. kept: the parts that stay; what is read goes on behind them."""
+    """A file of which something is to be read. kept: the parts that stay; what is read continues behind them."""
 
     node: Node
     uri: str

@@ -62,7 +62,7 @@ class DamagedInputError(Exception):
 
 
 class EngineError(Exception):
-    """Who reads cannot go on: why, and what to do. What was committed before is kept."""
+    """Who reads cannot continue: why, and what to do. What was committed before is kept."""
 
 
 @dataclass(frozen=True, slots=True)

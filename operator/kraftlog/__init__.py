@@ -75,7 +75,7 @@ __all__ = [
     "decode_control",
     "encode",
     "encode_batch",
-    "files",  # a module; imported by whoever wants it
+    "files",  # a module; imported by name: `from kraftlog import files`
     "to_json",
     "walk",
 ]

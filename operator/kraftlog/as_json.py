@@ -1,8 +1,8 @@
 """Decoded records as JSON text: Kafka's field names, uuids and bytes as Kafka's dump tool prints them.
 
-What it decides: how a record is written down, by whoever shows or stores it, and that secrets are not unless they are
-asked for. Tags that no table knows are told by their number and size. The text is ASCII, and may hold any name that a
-client chose: whoever puts it into HTML or a table escapes it.
+What it decides: how a record is written where it is shown or stored, and that secrets are left out unless they are
+asked for. Of an unknown tag the number and the size are written. The text is ASCII, and may hold any name that a client
+chose: who puts it into HTML or a table must escape it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def body(record: Decoded, *, redact: bool = True) -> str:
 
 
 def bytes_of(content: bytes, *, redact: bool = True, **what: object) -> dict[str, object]:
-    """Of what was not decoded: how much it is, and itself only where secrets may be shown."""
+    """Describes bytes that were not decoded: how many they are, and the bytes themselves only where secrets may be
+    shown.
+    """
     raw = {} if redact else {"raw": base64.b64encode(content).decode()}
     return {**what, "bytes": len(content), **raw}
 

@@ -4,8 +4,8 @@ What it decides: what the bytes at a position are, a batch or a damage, which is
 `replay`, which know where to look; the way back is in `encoding`. It never opens a file and never decodes what a record
 says.
 
-Nothing is copied: a batch is a view of the bytes that were given. So whoever keeps a batch keeps those bytes, and must
-not change them; the values of records are copies.
+Nothing is copied: a batch is a view of the bytes that were given. Who keeps a batch keeps those bytes, and must not
+change them; the values of records are copies.
 
 The CRC covers the bytes from `attributes` on. baseOffset, partitionLeaderEpoch and the length lie before it (so that a
 broker can assign offsets without touching the rest): a flipped bit there can only show as a break in the order of
@@ -52,8 +52,8 @@ _PIECE = 256 * 1024
 MAX_BATCH = 16 * 1024 * 1024
 """Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
 
-# A controller writes at most 8 MiB per batch (KafkaRaftClient), and none of them compressed: whoever does may not take
-# much more memory and time with it than with the same bytes as they are.
+# A controller writes at most 8 MiB per batch (KafkaRaftClient), and compresses none: a log that has compressed batches
+# may not take much more memory and time than its bytes as they are.
 MAX_INFLATED = 16 * 1024 * 1024
 MAX_RATIO = 8
 ALWAYS_INFLATED = 4096
@@ -269,8 +269,10 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
 
 
 def usual_record(section: Bytes, position: int, limit: int) -> tuple[int, int, int, int] | None:
-    """Of a record that is as nearly all are, without attributes, key and headers: the deltas of time and offset, where
-    its value begins, which ends with the last byte but one, and where the next record begins. None of another.
+    """Reads a record without attributes, key and headers, as nearly all records of a metadata log are.
+
+    Returns the deltas of time and offset, where its value begins (it ends one byte before the next record), and where
+    the next record begins; None for any other record.
     """
     try:
         size, start = section[position], position + 1
@@ -304,7 +306,7 @@ def _read_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def view_of(data: Buffer) -> memoryview:
-    """The same bytes, read-only."""
+    """A read-only view of the bytes."""
     return memoryview(data).toreadonly()
 
 
@@ -342,7 +344,7 @@ class Head(NamedTuple):
 def head_at(data: Pieces, position: int) -> Head | Damage:
     """The header of a batch at `position` that is whole, and whose CRC holds.
 
-    Else what is wrong there: TRUNCATED when it may go on behind the data, LENGTH, MAGIC or CRC when it is none.
+    Else what is wrong there: TRUNCATED when it may continue behind the data, LENGTH, MAGIC or CRC when it is none.
     """
     head = claimed_at(data, position)
     return head if isinstance(head, Damage) else checked(data, position, head)
@@ -365,7 +367,7 @@ def claimed_at(data: Pieces, position: int) -> Head | Damage:
 
 
 def checked(data: Pieces, position: int, head: Head) -> Head | Damage:
-    """The same header, or a damage where the CRC says that something else was written."""
+    """Checks the header's CRC over the bytes of its batch; returns the header, or a Damage where it does not hold."""
     crc = 0
     for _, piece in pieces(data, position + CRC_START, position + head.size):  # it takes no views
         crc = google_crc32c.extend(crc, piece)

@@ -33,8 +33,8 @@ _ONE_BYTE = 0x7F  # the largest length that is written in one
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Of the replay. value: a record that is read by itself, and counted. count: so many of a key. judge_weight: may
-    raise ImageTooLargeError. unreadable: so many contradict what is there.
+    """What a block of records needs of the replay. value: applies and counts one record. count: counts so many records
+    of a key. judge_weight: may raise ImageTooLargeError. unreadable: counts records that contradict the state.
     """
 
     value: Callable[[bytes], None]
@@ -93,8 +93,8 @@ def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink
 
 @dataclass(frozen=True, slots=True)
 class _Topics:
-    """Of each topic that is written as usual: the place of its record, where its value is, its id. names: of all, each
-    from one of the edges to the next.
+    """Topic records of the usual layout. places, starts, ids: of each, the place of its record, where its value begins,
+    its id. names: all names as one text, cut at `edges`.
     """
 
     places: list[int]
@@ -107,7 +107,7 @@ class _Topics:
         return self.names[self.edges[at] : self.edges[at + 1]]
 
     def run(self, some: range) -> tuple[list[bytes], str, list[int]]:
-        """Of some of them."""
+        """The ids, the joined names and their edges (from 0) of some of the topics."""
         edges = self.edges[some.start : some.stop + 1]
         ids, names = self.ids[some.start : some.stop], self.names[edges[0] : edges[-1]]
         return ids, names, [edge - edges[0] for edge in edges]

@@ -38,8 +38,8 @@ _UNREAD = frozenset(("partitionId", "topicId", "leaderRecoveryState", "lastKnown
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Of a record's value. fixed: where the bytes are that make the shape: versions, counts and tags. fields:
-    where each field starts, and of how many items it is.
+    """The layout of a record's value. fixed: positions of the bytes that determine it (versions, counts and tags).
+    fields: where each field starts, and how many items it has.
     """
 
     fixed: list[int]
@@ -51,7 +51,9 @@ class _OtherShape(Exception):
 
 
 def _shape(kind: RecordType, value: bytes) -> _Shape:
-    """Of one value, by the table. Raises _OtherShape, or IndexError for a value that is cut."""
+    """The layout of one value, by the schema table. Raises _OtherShape for one that cannot be read as columns,
+    IndexError for one that is cut.
+    """
     position = 0
     fixed: list[int] = []
     places: dict[str, tuple[int, int]] = {}
@@ -110,7 +112,9 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Births:
-    """Of the topics whose numbers go from `first` on: where in the data their records are."""
+    """Topics that the same data creates. Their numbers begin at `first`. at: where in the data the record
+    of each is.
+    """
 
     first: int
     at: Positions
@@ -133,7 +137,7 @@ class Brought:
         self._view = np.frombuffer(data, dtype=np.uint8)
 
     def nothing(self) -> Rest:
-        """Of so few records that it is quicker one by one."""
+        """Leaves all records to be read one by one: they are so few that this is quicker."""
         return self._rest(np.arange(len(self._values)))
 
     def partitions(self) -> Rest:
@@ -256,7 +260,7 @@ class _Rows:
 
     @property
     def ids(self) -> Ids:
-        """Of the topics."""
+        """The topic ids, one per record."""
         return self._at(_ID_AT, _ID).copy()
 
     def numbers(self, name: str) -> Int32s:

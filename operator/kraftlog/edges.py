@@ -31,7 +31,9 @@ _BEFORE_KEY = np.arange(4, 17)  # bytes of length, attributes and deltas
 
 
 def _sizes() -> Positions:
-    """Of a record, by the two bytes that it begins with; 0 for a length that is negative or has more bytes."""
+    """The size of a record by the two bytes that it begins with, as one number; 0 where the length is negative or has
+    more bytes.
+    """
     words = np.arange(1 << 16, dtype=np.int64)
     low, high = words & 0xFF, words >> 8
     size = np.where(low < _CONTINUES, 1 + (low >> 1), 2 + ((low & 0x7F | high << 7) >> 1))
@@ -100,7 +102,7 @@ def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Ite
     places[0] = starts
     for step in range(_STEPS):
         at = places[step]
-        # Behind the end the last byte is read again: nobody comes back from there. Two bytes quicker than a word.
+        # Behind the end the last byte is read again, and stays the last. Two bytes are quicker than a word.
         word = high.take(at, mode="clip").astype(np.int64) << 8 | low.take(at, mode="clip")
         places[step + 1] = at + _SIZES.take(word)
     arrived = places == ends

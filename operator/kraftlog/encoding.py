@@ -1,6 +1,6 @@
 """Record batches written, as Kafka writes them: each number in its shortest form, and no codec but gzip.
 
-Called by whoever writes a log (the simulator, tests).
+Called by what writes a log (the simulator, tests).
 """
 
 from __future__ import annotations

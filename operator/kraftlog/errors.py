@@ -1,6 +1,6 @@
 """What a metadata log can be refused for.
 
-Raised by the readers of this package and caught by whoever owns the bytes: a follower that can fetch them again, a
+Raised by the readers of this package and caught by the owner of the bytes: a follower that can fetch them again, a
 command that was given a file. Damage met on a walk over a file is not raised: it is a value (`batches.Damage`), because
 the rest of the file is still worth reading. Nothing here ever carries the content of a record: records may hold
 secrets.
@@ -40,7 +40,7 @@ class GapError(KraftLogError):
 
 
 class TooLargeError(KraftLogError):
-    """Something is larger than any cluster makes it; it says what. Whoever wrote it wants to take memory or time."""
+    """Something is larger than any cluster makes it, and would take too much memory or time; the message says what."""
 
 
 class ImageTooLargeError(TooLargeError):

@@ -2,7 +2,7 @@
 
 In `__cluster_metadata-0` lie segments (`00000000000000000000.log`: the offset of the first record) and snapshots
 (`00000000000000000442-0000000009.checkpoint`: end offset and epoch), beside indexes and what Kafka has not finished or
-is about to delete, which is none of a log (`Snapshots.java`). Called by whoever reads a directory.
+is about to delete, which is none of a log (`Snapshots.java`). Called by what reads a directory.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def in_order(names: Iterable[str]) -> tuple[list[Snapshot], list[Segment]]:
 
 
 def newest(names: Iterable[str]) -> tuple[Snapshot | None, tuple[Segment, ...]]:
-    """What the newest image is made of: the last snapshot, if there is one, and the segments that go on behind it."""
+    """What the newest image is made of: the last snapshot, if there is one, and the segments that continue
+    behind it.
+    """
     snapshots, segments = in_order(names)
     snapshot = snapshots[-1] if snapshots else None
     first = max((one.base_offset for one in segments if snapshot and one.base_offset <= snapshot.end_offset), default=0)

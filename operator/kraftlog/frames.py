@@ -31,7 +31,7 @@ _NULL = 1  # zigzag of -1, the length of a key that is not there
 _WIDEST = 3  # bytes of a length
 
 _WAITS = np.zeros(_CONTINUES, dtype=np.bool_)
-"""Of each api key, whether its records are brought together with others of their kind."""
+"""For each api key, whether its records are collected with others of their kind, to be applied together."""
 _WAITS[[table.PARTITION.key, table.PARTITION_CHANGE.key]] = True
 
 
@@ -57,7 +57,7 @@ class Frames:
         return {key: times for key, times in enumerate(self.times) if times and not self.is_wanted[key]}
 
     def places(self, key: int) -> Positions:
-        """Of the records with this api key."""
+        """The indices of the records with this api key."""
         return np.flatnonzero(self.api == key)
 
     def others(self, done: Positions) -> Iterator[tuple[int, int, int, int]]:
@@ -112,8 +112,8 @@ class _Heads(NamedTuple):
 
 
 def _heads(view: Bytes, starts: Positions, behind: Positions) -> _Heads | None:
-    """Of records that end there: length and attributes, two deltas, a null key, a length, a value with a frame. None
-    where one has something else.
+    """Reads up to the values of records that end at `behind`: length and attributes, two deltas, a null key, a length,
+    a value with a frame. None where any record has something else.
     """
     last = len(view) - 1
     deltas = _behind_varints(view, starts) + 1

@@ -1,7 +1,7 @@
 """Which registrations may be those of ghosts: registered, although no such node exists any more.
 
 A log says who is registered and not who runs, so this is a suspicion: a controller that is not a voter, a broker that
-has been fenced for long. Called by whoever went over a log, with what it says; why is put into words there.
+has been fenced for long. Called with what a log says by its readers, which also put the reason into words.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def may_be_ghost(
     end_ms: int | None,
     fenced_for_ms: int = FENCED_FOR_MS,
 ) -> bool | None:
-    """Of a registration at the end of a log, which is that of `end_ms`; None where it cannot be told.
+    """Whether a registration at the end of a log (at `end_ms`) may be a ghost's; None where that cannot be decided.
 
-    voters: None where nothing says who votes. fenced_since_ms: None, or below 0, where nothing says it.
+    voters: None where the log does not say who votes. fenced_since_ms: None, or below 0, where the log does not say it.
     """
     if isinstance(one, ControllerRegistration):
         return None if voters is None else one.id not in voters

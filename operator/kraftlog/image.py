@@ -1,8 +1,8 @@
 """What a metadata log says at one offset, in sections: registrations, features, quorum, migration, partitions, clients.
 
 The values only; `replay.Replay` makes them. An image is immutable and complete up to its offset: every record below it
-is in, none at or above it. `unreadable` above 0 means that something below the offset could not be understood: whoever
-decides on the image must say so and treat what could be missing as unknown. An image can be pickled.
+is in, none at or above it. `unreadable` above 0 means that something below the offset could not be understood: a
+decision based on the image must say so, and treat what could be missing as unknown. An image can be pickled.
 
 A section that the reader did not ask for is not there, and reading it raises `SectionNotRead`: what was not looked for
 must not look like what does not exist.
@@ -102,9 +102,9 @@ class Registrations:
 
 
 Moves = tuple[tuple[int, int], ...]
-"""Of a feature: the end of the batch that moved it and the level since then, in the order of the log."""
+"""When a feature's level changed, in the order of the log: the end offset of the batch, and the level since then."""
 MOST_MOVES = 16
-"""The newest of a feature, that are kept."""
+"""How many of a feature's newest changes are kept."""
 
 
 @dataclass(frozen=True, slots=True)

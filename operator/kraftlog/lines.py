@@ -1,9 +1,9 @@
 """A line of text for each record of a file: usual ones straight from their bytes, all others from what they say.
 
 What it decides: which records are usual (framed as Kafka frames them, of a type without secrets, in the layout of today
-and without a tag that no table knows), and how many lines are given at once. What `texts` writes of them is what
-whoever called writes of one record, character by character; and they are counted like it. Called by whoever shows
-records; of large files `kraftlog.arrow.lines` does the same sooner, where numpy and Arrow are installed.
+and without a tag that no table knows), and how many lines are given at once. What `texts` writes for them equals,
+character by character, what the caller writes for a single record; they are counted alike. Called by commands that show
+records; `kraftlog.arrow.lines` does it faster for large files, where numpy and Arrow are installed.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Kinds(dict[bytes, _Kind]):
 
 
 class _Writer:
-    """Of one reading."""
+    """Writes the lines of one reading."""
 
     def __init__(self, reading: Reading, form: Form) -> None:
         self._reading = reading

@@ -2,7 +2,7 @@
 
 Both keep their keys in buckets of about a thousand keys at most. What was shown is never written to again: a change
 copies one bucket, and the list of buckets, never the mapping. So a change in a million keys costs what one in a
-thousand does, and whoever holds an image keeps it as it was. Called by `state`, which writes; read by all.
+thousand does, and an image that was given out stays as it was. Called by `state`, which writes; read by all.
 
 Up to a thousand keys come in the order in which they were put, as in a dict; more come in none.
 """
@@ -148,14 +148,14 @@ class VersionedMap(Generic[K, V]):
 
 
 def _place(key: object, buckets: list[Any]) -> int:
-    """Of the bucket, the same for numbers that are near one another. Through a tuple: the hash of a number is the
-    number, and ids may go up in steps of a thousand.
+    """The index of a key's bucket; numbers that are near one another share one. Hashed as a tuple: the hash of a number
+    is the number itself, and ids may go up in steps of a thousand.
     """
     return hash((key | _NEAR if isinstance(key, int) else key,)) % len(buckets)
 
 
 def _spread(buckets: list[dict[K, V]], size: int) -> list[dict[K, V]]:
-    """The same keys in as many buckets as so many keys take."""
+    """Distributes the keys over as many buckets as `size` keys need."""
     if size <= FULL:  # most maps
         return buckets
     count = len(buckets)

@@ -1,7 +1,6 @@
 """What records of partitions and of min.insync.replicas say beside their layout: the numbers and names that Kafka uses.
 
-For whoever applies them, as rows (`partition_state`) or as times without a replica (`strips`), or shows them (`arrow`).
-Needs no numpy.
+Used where they become rows (`partition_state`), times without a replica (`strips`), or text (`arrow`). Needs no numpy.
 """
 
 from __future__ import annotations

@@ -143,7 +143,9 @@ class Table:
 
 
 def _by_chunk(rows: Int64s) -> Iterator[tuple[int, Int64s, Int64s]]:
-    """Of each chunk that has some: which it is, the places in it, and those in `rows`."""
+    """Groups rows by chunk: the number of each chunk that has some, their places in the chunk, their places
+    in `rows`.
+    """
     order = np.argsort(rows, kind="stable")
     chunks = rows[order] // CHUNK
     for of in np.split(order, np.flatnonzero(chunks[1:] != chunks[:-1]) + 1):
@@ -179,7 +181,7 @@ class Index:
         return self._recent.get(key >> 32, _NOTHING).get(key, GONE)
 
     def places(self, keys: Int64s) -> Int64s:
-        """Of each key."""
+        """The place of each key; GONE where the key is not known."""
         found = np.full(len(keys), GONE, dtype=np.int64)
         there = np.zeros(len(keys), dtype=bool)
         if len(self._keys):

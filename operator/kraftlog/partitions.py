@@ -1,9 +1,9 @@
 """Partitions of an image, as columns: who has a replica, who is in sync, what is being moved, who leads.
 
-The values only; `partition_state` writes them. Needs numpy, which is imported with this module: who does not ask for
-`Section.PARTITIONS` pays nothing. Partitions with the same number of replicas share a table, so a row has no padding,
-and a table is a list of chunks of which none is ever written to again: an image costs nothing, and a change copies one
-chunk. Rows are in no order.
+The values only; `partition_state` writes them. Needs numpy, which is imported with this module: a reader without
+`Section.PARTITIONS` does not pay for it. Partitions with the same number of replicas share a table, so a row has no
+padding, and a table is a list of chunks of which none is ever written to again: an image costs nothing, and a change
+copies one chunk. Rows are in no order.
 
 What is in sync, and what is being moved, is a bit for each replica, in the order of `replicas`. The log says nothing of
 what a broker reads from its own file: where `MinInsyncReplicas` is silent, the value is not known here.
@@ -61,7 +61,7 @@ class Columns(NamedTuple):
     flags: Bytes
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Columns:
-        """The same change of every column."""
+        """Applies one change to every column."""
         columns: Iterable[NDArray[Any]] = self
         return Columns._make(change(column) for column in columns)
 

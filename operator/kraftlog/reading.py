@@ -1,8 +1,8 @@
 """A file read to the last byte: every record decoded or kept, every damage named, and an account of all of it.
 
 What it decides: what becomes of bytes that are no record, and how they are counted. `Reading` goes over one segment or
-snapshot; what it gives out is for whoever shows or stores records, and `account` for whoever asks whether anything is
-missing. It never raises for what the bytes hold, never opens a file, and holds one batch at a time.
+snapshot; what it gives out is to be shown or stored, and `account` answers whether anything is missing. It never raises
+for what the bytes hold, never opens a file, and holds one batch at a time.
 
 The account is a law, not a summary: the bytes of a file are those of batch headers, of records that were decoded, of
 records that were kept as bytes, and of damage; and the records that batches claim to have are those three as well.
@@ -67,9 +67,9 @@ class Account:
 
     size: bytes of the file. batches, headers: batches whose CRC holds, and the bytes of their headers. claimed: records
     that these batches say they have. inflated: bytes by which compressed records are more than what lies in the file.
-    decoded: by the name of the type; kept: by why; damaged: by what is wrong. Of damaged bytes outside of batches
-    nobody knows how many records they held: they count as none. breaks: places where the order of offsets or epochs is
-    broken; no byte is damaged there.
+    decoded: by the name of the type; kept: by why; damaged: by what is wrong. How many records damaged bytes outside of
+    batches held is not known: they count as none. breaks: places where the order of offsets or epochs is broken; no
+    byte is damaged there.
     """
 
     size: int
@@ -106,9 +106,9 @@ class Account:
 class Reading:
     """One file. Iterate it once; damage comes where it was met, the account is complete at the end.
 
-    Beside the account, so that whoever knows other files can say what is missing between them: begin_offset: of the
-    batch that the file begins with. end_offset: behind its last batch. first, last: the types of its first and last
-    record. None where there is none, "" for one that was not decoded.
+    Beside the account, so that a caller with several files can say what is missing between them: begin_offset: the
+    first batch's. end_offset: behind the last batch. first, last: the types of its first and last record. None where
+    there is none, "" for one that was not decoded.
     """
 
     def __init__(self, data: Buffer | Pieces) -> None:
@@ -125,8 +125,8 @@ class Reading:
             yield from self._next(walk)
 
     def runs(self) -> Iterator[Run | Entry | Damage]:
-        """The same for whoever reads many batches at once. What is in a run they count themselves: each batch by
-        `entries` or in the account, each break by `damage`.
+        """Iterates with usual batches in runs, to read many at once. The caller counts what is in a run:
+        each batch by `entries` or in the account, each break by `damage`.
         """
         walk = Walk(self._data)
         while walk.is_open:
@@ -137,8 +137,8 @@ class Reading:
                 yield from self._next(walk)
 
     def damages(self) -> Iterator[Damage]:
-        """The damage alone, for whoever shows no record. Batches of an idle controller, a NoOp each, are known by their
-        bytes.
+        """The damage alone, for callers that need no records. Batches of an idle controller, a NoOp each, are known by
+        their bytes.
         """
         for item in self.runs():
             if isinstance(item, Run):
@@ -197,7 +197,9 @@ class Reading:
         yield from self.rest(batch, bytes(section))
 
     def rest(self, batch: Batch, section: bytes, first: int = 0, position: int = 0) -> Iterator[Entry | Damage]:
-        """Of the records of a batch those from one on, which begins at this position of the section; counted."""
+        """The records of a batch from number `first` on, which begins at `position` of the section; they
+        are counted.
+        """
         limit = len(section)
         for number in range(first, batch.count):
             try:

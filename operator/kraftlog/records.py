@@ -1,9 +1,9 @@
 """Record frames: which type a value is, and its body by the schema table; control records likewise.
 
 A value either decodes (`Decoded`), is of a type or version the table does not have and is kept as bytes (`Raw`), or
-contradicts its own layout (`Unreadable`). None of the three is an error: whoever asks decides. `encode` writes all
-three back: what decodes as Kafka writes it, with each number in its shortest form, the others bit for bit. Bytes behind
-a body make it unreadable, as they do for Kafka (`AbstractApiMessageSerde.java`). Called by `replay` and by tools; never
+contradicts its own layout (`Unreadable`). None of the three is an error: the caller decides. `encode` writes all three
+back: what decodes as Kafka writes it, with each number in its shortest form, the others bit for bit. Bytes behind a
+body make it unreadable, as they do for Kafka (`AbstractApiMessageSerde.java`). Called by `replay` and by tools; never
 looks at batches.
 """
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 FRAME_VERSION = 1  # 0 was the 2.8 preview, which Kafka itself refuses
 MAX_RECORD = 256 * 1024
-"""Bytes of a record that whoever bounds their memory decodes: most have some hundred, a text at most 32 KiB. Its values
-may take a hundred times as much: a list of items without content does."""
+"""The largest record, in bytes, that readers with bounded memory decode: most have some hundred, a text at most 32 KiB.
+Decoded values may take a hundred times as much: a list of items without content does.
+"""
 
 _CONTROL_KEY = struct.Struct(">hh")  # version 0, type
 _VERSION = struct.Struct(">h")

@@ -1,9 +1,9 @@
 """Records without their secrets: what is shown to a person, or stored, unless all of it is asked for.
 
 What it decides: which values are secret. Of a SCRAM credential all from which a password could be guessed; of a config
-the value, unless Kafka defines the config and not as a password (`KafkaConfigSchema.isSensitive`: what nobody defines
-may be the password of a plugin). A delegation token has no secret in a log: nodes derive its HMAC from the id. Called
-with decoded records only; the bytes of any other record are not to be shown at all.
+the value, unless Kafka defines the config and not as a password (`KafkaConfigSchema.isSensitive`: a config that Kafka
+does not define may be the password of a plugin). A delegation token has no secret in a log: nodes derive its HMAC from
+the id. Called with decoded records only; the bytes of any other record are not to be shown at all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[a-z0-9-]+\.(?=sasl\.|ssl\.|c
 
 
 def redacted(record: Decoded) -> Decoded:
-    """The same without secrets; the very same where it has none."""
+    """The record without its secrets; the very object that was given where it has none."""
     if record.type.control:
         return record
     if record.type.key == table.CONFIG.key:
@@ -50,7 +50,7 @@ def redacted(record: Decoded) -> Decoded:
 
 
 def is_open(record: Decoded) -> bool:
-    """Whether nothing in it is secret, as can be told from its type and its names alone."""
+    """Whether nothing in the record is secret, decided by its type and the names of its fields alone."""
     kind = record.type
     return kind.key in _FLAT and not kind.control and UNKNOWN_TAGS not in record.data
 
@@ -71,14 +71,14 @@ def _is_secret(struct: Struct) -> bool:
 
 def is_shown(resource_type: int, name: str) -> bool:
     """Whether the value of this config may be shown."""
-    from kraftlog.shown_configs import SHOWN  # hundreds of names, for whoever shows configs
+    from kraftlog.shown_configs import SHOWN  # hundreds of names, needed only where configs are shown
 
     names = SHOWN.get(resource_type, frozenset())
     return name in names or _LISTENER.sub("", name, count=1) in names
 
 
 def _without(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same mapping where nothing in it is secret. What is in tags that no table knows could be."""
+    """The mapping without secrets; the very object that was given where it has none. Unknown tags may hold secrets."""
     changed: dict[str, Any] = {}
     for name, value in data.items():
         if name in SECRET_FIELDS:

@@ -4,9 +4,9 @@
 
 What it decides: which snapshot an image can be built on, and whether it is exact: every record below the offset is in,
 none at or above it, also where the offset lies inside of a batch. Whatever stands against that is said, never stepped
-over: a gap, damage, a log that ends before. Called by whoever has the files of a node; `opened` gives it their bytes,
-which are read a piece at a time. It opens nothing itself, and believes no file that names promise: a snapshot without
-its footer stands for no state, and is left out with its reason.
+over: a gap, damage, a log that ends before. Called by commands that have the files of a node; `opened` gives it their
+bytes, which are read a piece at a time. It opens nothing itself, and believes no file that names promise: a snapshot
+without its footer stands for no state, and is left out with its reason.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _whole(window: memoryview, below: int) -> tuple[int, bool]:
 
 
 def _divided(replay: Replay, data: Pieces, position: int, name: str, below: int) -> str:
-    """Of a batch that lies across `below` the records before it."""
+    """Applies the records before `below` of a batch that lies across it; returns why that is not possible, or ""."""
     head = head_at(data, position)
     if isinstance(head, Damage):
         return f"{name}: at byte {position}: {head.reason.value}"

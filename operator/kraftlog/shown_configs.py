@@ -1,6 +1,6 @@
 """The configs that Kafka 3.9 to 4.4 define, and not as passwords: their values may be shown.
 
-Made from Kafka's jars by `python -m tests.kraftlog.generate`; do not edit. Loaded by whoever shows configs.
+Made from Kafka's jars by `python -m tests.kraftlog.generate`; do not edit. Loaded only where configs are shown.
 """
 
 from __future__ import annotations

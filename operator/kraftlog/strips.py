@@ -30,16 +30,16 @@ Key = tuple[bytes, int]
 """A partition: the id of its topic, its number."""
 
 MAX_PARTITIONS = 2_000_000
-"""Of a cluster; as many as Kafka says that it can hold."""
+"""The most partitions of a cluster that are followed: as many as Kafka says that a cluster can hold."""
 
 MAX_STRETCHES = 200_000
-"""Kept to be drawn, of all partitions together: some fifty megabytes."""
+"""The most stretches of all partitions together that are kept to be drawn: some fifty megabytes."""
 
 _SOME_LEADER = 0  # of a partition that is well it only matters that it has one
 
 
 class Moment(NamedTuple):
-    """Of a record: when a controller made it, in ms, and where it is in the log."""
+    """When a controller made a record, in ms, and the record's offset."""
 
     at_ms: int
     offset: int
@@ -177,7 +177,7 @@ class PartitionStrips:
         known = {TOPIC_RESOURCE: self._of_topics, BROKER_RESOURCE: self._of_brokers}.get(data["resourceType"])
         if known is None:
             return
-        if data["value"] is None:  # not set any more
+        if data["value"] is None:  # no longer set
             known.pop(data["resourceName"], None)
             return
         try:
@@ -277,14 +277,18 @@ class PartitionStrips:
             one.stretches.clear()
 
     def _minimum(self, topic: str) -> int | None:
-        """As of now. Of a topic that sets none: the highest that any broker applies."""
+        """The topic's min.insync.replicas at this point of the log; for a topic that sets none, the highest of any
+        broker.
+        """
         if topic in self._of_topics:
             return self._of_topics[topic]
         of_all = self._of_brokers.get("", self._default)
         return None if of_all is None else max([of_all, *(n for id_, n in self._of_brokers.items() if id_)])
 
     def finish(self, end_ms: int) -> Iterator[Strip]:
-        """Of every partition that was without a replica or a leader since the window began, in no order. Once."""
+        """Every partition that was without a replica or a leader since the window began, in no order. To be called
+        once.
+        """
         for key, ill in self._ill.items():
             self._keep(key, ill, max(end_ms, self._since_ms))
         for key, kept in self._kept.items():

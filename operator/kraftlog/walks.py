@@ -5,10 +5,10 @@ damage and never hides it: each damage is a value with its position, and the wal
 holds. Called by `reading` and by tools that read files. It never opens a file and never looks at a record.
 
 Batches are views of the bytes that were walked over, a mapped file (`mmap`) among them; a file that may be cut
-meanwhile is not mapped but read a piece at a time (`Pieces`). Whoever reads many batches at once takes them in runs,
+meanwhile is not mapped but read a piece at a time (`Pieces`). Readers of many batches at once take them in runs,
 which are copies.
 
-Whoever wrote the bytes, a walk takes no more memory than the largest batch does, and time as the file is long.
+Whatever the bytes are, a walk takes no more memory than the largest batch, and time in proportion to the file's length.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def walk(data: Buffer | Pieces) -> Iterator[Batch | Damage]:
     """Every batch of a file in order, and every damage where it was met.
 
     Behind damaged bytes the walk continues at the next position at which a batch holds its CRC; a cut or zero tail ends
-    it. A break in the order of offsets or epochs is told before the batch that breaks it.
+    it. A break in the order of offsets or epochs comes before the batch that breaks it.
     """
     steps = Walk(data)
     while steps.is_open:
@@ -229,8 +229,8 @@ def _next_batch(data: Pieces, start: int, heads: _Heads) -> int | None:
 
 
 def _possible(piece: bytes) -> Iterator[int]:
-    """Where headers could begin of which all is in `piece`: all such places, and not many more. All of them are
-    looked at at once, as numbers of which each byte is 1 where a byte fits.
+    """Where headers could begin that lie in `piece` as a whole: every such place, and not many others. All places are
+    judged at once, by arithmetic on long integers that have the byte 1 where a byte fits.
     """
     count = len(piece) - HEADER_SIZE + 1
     if count <= 0 or MAGIC not in piece:

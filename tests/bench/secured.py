@@ -65,7 +65,7 @@ async def _serve(count: int, file: str) -> None:
 
 
 class _Scram:
-    """The server's side, of exchanges that go on at the same time."""
+    """The server's side, of exchanges that continue at the same time."""
 
     def __init__(self) -> None:
         self._mechanism = ScramMechanism(MECHANISM)

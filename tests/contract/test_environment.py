@@ -21,7 +21,9 @@ def is_nothing(arguments: list[ast.expr]) -> bool:
 
 
 def asked(tree: ast.AST) -> Iterator[str]:
-    """What asks the machine for time or chance. A pause of nothing only lets others go on; a UUID is a type as well."""
+    """What asks the machine for time or chance. A pause of nothing only lets others continue; a UUID is a
+    type as well.
+    """
     pauses = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and is_nothing(node.args)}
     for node in ast.walk(tree):
         match node:

@@ -42,7 +42,7 @@ def test_killed_at_any_point_of_a_first_run(inputs: list[Path], tmp_path: Path) 
         assert swept(output) == swept(tmp_path / "whole")
 
 
-def test_killed_at_any_point_of_a_run_that_goes_on(inputs: list[Path], tmp_path: Path) -> None:
+def test_killed_at_any_point_of_a_run_that_continues(inputs: list[Path], tmp_path: Path) -> None:
     run(inputs, tmp_path / "before")
     grow(inputs)
     shutil.copytree(tmp_path / "before", tmp_path / "whole")

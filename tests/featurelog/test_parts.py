@@ -107,7 +107,7 @@ def test_each_span_can_be_looked_at_by_itself(places: list[int], piece: int, cut
         pytest.param(batch(3, no_op())[:-1], id="nothing whole"),
     ],
 )
-def test_there_is_no_cut_at_or_behind_what_does_not_go_on_in_order(behind: bytes) -> None:
+def test_there_is_no_cut_at_or_behind_what_does_not_continue_in_order(behind: bytes) -> None:
     begun = batch(0, no_op(), no_op(), epoch=2) + batch(2, no_op(), no_op(), epoch=2)
     rest = batch(4, no_op(), epoch=2) + batch(5, no_op(), epoch=2) + batch(6, no_op(), epoch=2)
     size = len(batch(2, no_op(), no_op()))
@@ -213,7 +213,7 @@ def test_nothing_is_written_where_nothing_is_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "rows").exists()
 
 
-def test_a_file_that_is_gone_or_shorter_is_told_apart_from_damage(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_or_shorter_is_distinguished_from_damage(tmp_path: Path) -> None:
     path = put(tmp_path, "orders", "1", f"{0:020}.log", made_log())
     longer = task(path, end=10**6)
     with pytest.raises(InputChangedError, match="changed while it was read"):

@@ -227,7 +227,7 @@ def test_a_file_that_shrinks_before_it_is_looked_at_is_named(tmp_path: Path) -> 
     assert summary.files == 0
 
 
-def test_two_clusters_under_one_name_are_told_and_kept_apart(tmp_path: Path) -> None:
+def test_two_clusters_under_one_name_are_reported_and_kept_apart(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(), "one")
     put(tmp_path / "in", "orders", "2", SEGMENT, made_log(), "another")
     summary = run([tmp_path / "in"], tmp_path / "out")
@@ -236,7 +236,7 @@ def test_two_clusters_under_one_name_are_told_and_kept_apart(tmp_path: Path) -> 
     assert any("two_clusters_under_one_name" in row for row in tables(tmp_path / "out")["data_quality"])
 
 
-def test_one_node_in_two_places_is_read_once_and_told(tmp_path: Path) -> None:
+def test_one_node_in_two_places_is_read_once_and_reported(tmp_path: Path) -> None:
     for root in ("a", "b"):
         put(tmp_path / root, "orders", "1", SEGMENT, made_log(), "one")
     run([tmp_path / "a", tmp_path / "b"], tmp_path / "out")

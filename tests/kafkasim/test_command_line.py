@@ -64,7 +64,7 @@ def test_a_blocked_apply_says_so_to_a_pipe_that_nobody_reads(cluster: dict[str, 
     assert shell(f"{PROGRAM} apply -f levels.yaml 2>&1 | true", tmp_path).returncode == 4
 
 
-def test_an_apply_goes_on_to_its_end_when_nobody_reads_its_progress(cluster: dict[str, Any], tmp_path: Path) -> None:
+def test_an_apply_continues_to_its_end_when_nobody_reads_its_progress(cluster: dict[str, Any], tmp_path: Path) -> None:
     path = document(tmp_path, cluster, {"metadata.version": 29, "share.version": 1, "group.version": 1})
     done = shell(f"{PROGRAM} apply -f levels.yaml 2>&1 >/dev/null | head -1", tmp_path)
     assert done.returncode == 0
@@ -210,7 +210,7 @@ def test_where_the_document_approves_another_plan_it_is_the_document_that_has_to
 
 
 def _but_the_offset(text: str) -> str:
-    """The log goes on while we look."""
+    """The log continues while we look."""
     return re.sub(r'offset"?:? [0-9]+', "offset", text)
 
 
@@ -240,7 +240,9 @@ def test_standard_input_and_a_state_file_go_together(cluster: dict[str, Any], tm
         ("a: \xff", "stdin: invalid YAML"),
     ],
 )
-def test_what_is_wrong_on_standard_input_is_told_in_lines_of_their_own(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_wrong_on_standard_input_is_reported_in_lines_of_their_own(
+    tmp_path: Path, text: str, said: str
+) -> None:
     (tmp_path / "x").write_bytes(text.encode("latin-1"))
     done = shell(f"{PROGRAM} plan -f - < x", tmp_path)
     assert done.returncode == 4

@@ -126,7 +126,7 @@ def newest_segment(folder: Path) -> bytes:
     return max(folder.glob("*.log")).read_bytes()
 
 
-def test_each_story_of_its_own_is_told_once() -> None:
+def test_each_story_of_its_own_is_reported_once() -> None:
     assert sorted(plan.story for plan in plans() if plan.story in OWN_STORIES) == sorted(OWN_STORIES)
 
 

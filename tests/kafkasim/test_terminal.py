@@ -56,7 +56,7 @@ def test_colours_change_no_word(
 
 
 def _but_the_offset(text: str) -> str:
-    """The log goes on while we look."""
+    """The log continues while we look."""
     return re.sub(r'offset"?:? [0-9]+', "offset", text)
 
 

@@ -39,7 +39,7 @@ _SCALARS: dict[Scalar, st.SearchStrategy[Any]] = {
 
 
 def body(struct: Struct, version: int, unknown_tags: bool = True) -> st.SearchStrategy[dict[str, Any]]:
-    """Data of a struct: tagged fields sometimes absent, sometimes tags nobody knows."""
+    """Data of a struct: tagged fields are sometimes absent, and sometimes there are unknown tags."""
     present = [field for field in struct.fields if field.since <= version]
     always = {f.name: _value(f, version) for f in present if f.tag is None}
     sometimes = {f.name: _value(f, version) for f in present if f.tag is not None}

@@ -137,7 +137,7 @@ def test_a_flipped_bit_anywhere_in_a_batch_but_its_leader_epoch_is_reported(bit:
         assert [b.data for b in walked if isinstance(b, Batch)] == [THREE[0], THREE[2]]
 
 
-def test_a_batch_whose_crc_is_wrong_is_reported_and_the_walk_goes_on_behind_it() -> None:
+def test_a_batch_whose_crc_is_wrong_is_reported_and_the_walk_continues_behind_it() -> None:
     data = LOG[: STARTS[2] - 1] + b"\xaa" + LOG[STARTS[2] :]
     found = list(walk(data))
     assert [b.data for b in found if isinstance(b, Batch)] == [THREE[0], THREE[2]]
@@ -150,7 +150,7 @@ def test_a_batch_whose_crc_is_wrong_is_reported_and_the_walk_goes_on_behind_it()
 
 
 @given(st.binary(min_size=1, max_size=300))
-def test_bytes_in_between_are_skipped_and_told_whatever_they_are(garbage: bytes) -> None:
+def test_any_bytes_in_between_are_skipped_and_reported(garbage: bytes) -> None:
     found = list(walk(THREE[0] + garbage + THREE[1] + THREE[2]))
     assert [b.data for b in found if isinstance(b, Batch)] == THREE
     assert sum(d.size for d in found if isinstance(d, Damage)) == len(garbage)
@@ -167,7 +167,7 @@ def test_whatever_is_walked_over_every_byte_is_in_a_batch_or_in_a_damage(data: b
 
 
 @pytest.mark.parametrize("zeros", [1, 60, 61, 5000])
-def test_the_zero_tail_of_a_preallocated_file_is_told_apart_from_a_cut_batch(zeros: int) -> None:
+def test_the_zero_tail_of_a_preallocated_file_is_distinguished_from_a_cut_batch(zeros: int) -> None:
     found = list(walk(LOG + bytes(zeros)))
     assert [b.data for b in found if isinstance(b, Batch)] == THREE
     assert found[-1] == Damage(len(LOG), zeros, DamageReason.ZEROS)

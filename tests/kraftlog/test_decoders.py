@@ -95,7 +95,7 @@ def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, befor
          {"brokerId": 1, "brokerEpoch": 2, "nextProducerId": 3}),
         (16, "REMOVE_FEATURE_LEVEL_RECORD", "0361 62", {"name": "ab"}),
         (17, "BROKER_REGISTRATION_CHANGE_RECORD", "00000001 0000000000000002", {"brokerId": 1, "brokerEpoch": 2}),
-        # Kafka 3.5 let 1 and 2 change places: the number stays, whoever knows the metadata.version names it.
+        # Kafka 3.5 let 1 and 2 change places: the number stays, its name depends on the metadata.version.
         (21, "ZK_MIGRATION_STATE_RECORD", "01", {"zkMigrationState": 1}),
         (21, "ZK_MIGRATION_STATE_RECORD", "02", {"zkMigrationState": 2}),
         # 29 was proposed for another record as well.

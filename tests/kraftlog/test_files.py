@@ -46,7 +46,7 @@ def test_a_name_says_what_a_file_holds(text: str, found: object) -> None:
     ],
     ids=["nothing", "no snapshot", "a snapshot", "two snapshots", "a snapshot alone", "a gap, which a replay refuses"],
 )
-def test_the_newest_image_is_of_the_last_snapshot_and_what_goes_on_behind_it(
+def test_the_newest_image_is_of_the_last_snapshot_and_what_continues_behind_it(
     there: list[files.Segment | files.Snapshot], wanted: object
 ) -> None:
     assert files.newest([one.name for one in there] + ["quorum-state"]) == wanted

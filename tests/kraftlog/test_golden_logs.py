@@ -145,7 +145,7 @@ def test_brokers_are_flagged_as_migrating_until_their_other_incarnation_register
     }
 
 
-def test_a_fenced_and_an_unregistered_broker_are_told_apart() -> None:
+def test_a_fenced_and_an_unregistered_broker_are_distinguished() -> None:
     replay = Replay()
     seen: list[tuple[int, bool]] = []
     for batch in batches_of(CHANGES):
@@ -172,7 +172,7 @@ def test_a_snapshot_gives_the_image_the_log_gives_at_its_offset(path: Path) -> N
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
-def test_the_log_goes_on_behind_a_snapshot(path: Path) -> None:
+def test_the_log_continues_behind_a_snapshot(path: Path) -> None:
     (segment,) = (each for each in SEGMENTS if each.parent == path.parent)
     end, epoch = snapshot_id(path)
     replay = Replay()

@@ -142,7 +142,7 @@ def test_a_transaction_takes_effect_at_its_end_an_aborted_one_never_and_control_
     assert reader.open_transaction == 9
 
 
-def test_registrations_fencing_and_their_end_are_told_of_brokers_and_controllers() -> None:
+def test_registrations_fencing_and_their_end_are_events_for_brokers_and_controllers() -> None:
     ranges = {METADATA: (7, 29)}
     data = log(
         [broker(1, 10, fenced=True), controller(3)],

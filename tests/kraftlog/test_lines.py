@@ -152,7 +152,7 @@ def test_a_batch_that_looks_idle_and_claims_other_than_one_record_is_damage(reco
     assert_same(fast, slow)
 
 
-def test_of_a_run_of_idle_batches_a_gap_and_an_older_epoch_are_told() -> None:
+def test_of_a_run_of_idle_batches_a_gap_and_an_older_epoch_are_reported() -> None:
     data = IDLE + batch(70, no_op(), epoch=3) + batch(71, no_op(), epoch=2)
     reading = Reading(data)
     assert [one.detail for one in reading.damages()] == ["base offset 70, expected 60", "leader epoch 2 after 3"]

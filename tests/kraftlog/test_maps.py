@@ -76,7 +76,7 @@ def test_a_small_one_has_the_order_in_which_it_was_written() -> None:
     assert list(written.view()) == ["z", "a", "x"] == list(FrozenMap({"z": 1, "a": 1, "x": 1}))
 
 
-def test_nobody_can_write_to_a_view() -> None:
+def test_a_view_cannot_be_written_to() -> None:
     view = FrozenMap({"a": 1})
     with pytest.raises(TypeError):
         view["a"] = 2  # type: ignore[index] # what it refuses is what is tested

@@ -118,7 +118,7 @@ def test_bytes_behind_the_records_of_a_batch_are_damage() -> None:
     assert account.is_balanced
 
 
-def test_records_of_a_compressed_batch_are_read_and_its_growth_is_told() -> None:
+def test_records_of_a_compressed_batch_are_read_and_its_growth_is_reported() -> None:
     records = [Record(at, 1, level(f"feature.{at}.version", at)) for at in range(20)]
     plain, packed = encode_batch(records, leader_epoch=1), encode_batch(records, leader_epoch=1, attributes=1)
     entries, found, account = read(packed)
@@ -140,7 +140,7 @@ def test_a_batch_whose_codec_is_not_what_it_says_is_named_with_all_its_records(c
     assert account.is_balanced
 
 
-def test_a_gap_is_told_and_costs_no_byte() -> None:
+def test_a_gap_is_reported_and_costs_no_byte() -> None:
     _, (damage,), account = read(batch(0, no_op()) + batch(5, no_op()))
     assert (damage.reason, damage.size) == (DamageReason.OFFSET_ORDER, 0)
     assert (account.breaks, account.is_balanced, account.is_sound) == (1, True, False)
@@ -186,7 +186,7 @@ def test_a_record_of_many_small_items_takes_no_memory() -> None:
     assert (account.is_balanced, account.is_sound) == (True, False)
 
 
-def test_what_a_file_begins_and_ends_with_is_told() -> None:
+def test_what_a_file_begins_and_ends_with_is_reported() -> None:
     whole = Reading(SMALL)
     list(whole)
     assert (whole.begin_offset, whole.first, whole.last) == (

@@ -63,7 +63,7 @@ def test_every_type_and_version_comes_back_with_unknown_tags_and_absent_fields(
 @EVERY
 @settings(max_examples=5)
 @given(data=st.data())
-def test_a_body_that_is_cut_anywhere_or_goes_on_is_unreadable_and_kept(
+def test_a_body_that_is_cut_anywhere_or_continues_is_unreadable_and_kept(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
 ) -> None:
     content = data.draw(body(layout.fields, version, unknown_tags=False))
@@ -174,7 +174,7 @@ def test_a_control_record_without_type_or_version_is_unreadable(key: bytes | Non
         ("0366 6f 0001 0003 00", "3.0-3.2", {"name": "fo", "minFeatureLevel": 1, "maxFeatureLevel": 3}),
     ],
 )
-def test_the_two_layouts_of_a_feature_level_are_told_apart_and_remembered(
+def test_the_two_layouts_of_a_feature_level_are_distinguished_and_remembered(
     content: str, layout: str, data: dict[str, Any]
 ) -> None:
     value = bytes((1, 12, 0)) + bytes.fromhex(content)
@@ -185,7 +185,7 @@ def test_the_two_layouts_of_a_feature_level_are_told_apart_and_remembered(
 
 @pytest.mark.parametrize(("value", "shortest"), [("0114008000", "01140000"), ("011580000300", "0115000300")])
 def test_a_number_that_is_longer_than_needed_comes_back_as_kafka_writes_it(value: str, shortest: str) -> None:
-    """As Kafka reads it; nobody is known to write one."""
+    """Kafka reads a longer form too, but none is known to be written."""
     assert encode(decode(bytes.fromhex(value))).hex() == shortest
 
 

@@ -1,4 +1,4 @@
-"""What is shown of secrets: nothing, whoever wrote them and wherever they are; and all of the rest."""
+"""What is shown of secrets: nothing, wherever they are and whatever wrote them; and all of the rest."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def test_a_data_record_with_key_and_headers_is_read_too() -> None:
     assert image_of(data).features == {"a": 1}
 
 
-def test_a_control_record_nobody_knows_counts_against_the_image() -> None:
+def test_an_unknown_control_record_counts_against_the_image() -> None:
     data = encode_batch([Record(0, NOW, b"\0\0x", b"\0\0\0\x63")], leader_epoch=1, control=True)
     assert image_of(data).unreadable == 1
 
@@ -350,7 +350,7 @@ def test_any_buffer_is_replayed_and_not_held(view: type) -> None:
     assert reader.finish().image().features == {"a": 1}
     for buffer in (data, whole):
         if isinstance(buffer, bytearray):
-            buffer.clear()  # what somebody holds a view of cannot be resized
+            buffer.clear()  # a bytearray with a view of it cannot be resized
     assert replay.image().features == {"a": 1, "b": 2}
 
 
@@ -399,7 +399,7 @@ def test_a_damaged_batch_is_refused_and_what_came_before_is_in(at: int) -> None:
     assert (replay.offset, replay.image().features) == (1, {"a": 1})
 
 
-def test_an_image_does_not_change_when_the_log_goes_on() -> None:
+def test_an_image_does_not_change_when_the_log_continues() -> None:
     replay = Replay()
     replay.append(batch(0, level("a", 1), broker(1, 5), controller(3001)), below=ALL)
     before = replay.image()

@@ -24,7 +24,7 @@ from tests.kraftlog.partitions import change as partition_change
 Json = dict[str, Any]
 
 
-def told(data: bytes, since_ms: int = 0, most: int = 50) -> RollHistory:
+def history_of(data: bytes, since_ms: int = 0, most: int = 50) -> RollHistory:
     reader = RollReader(since_ms=since_ms)
     reader.append(data, below=ALL)
     return reader.finish(most)
@@ -44,7 +44,7 @@ def dumped() -> dict[int, Json]:
 
 
 def in_effect() -> Iterator[tuple[Json, int]]:
-    """The same records, and the ms at which each took effect: of a metadata transaction its end."""
+    """The dumped records, and the ms at which each took effect: those of a metadata transaction at its end."""
     lines = [one for one in dump_of(MIGRATION).splitlines() if "payload: {" in one]
     stamps = [int(one.split("CreateTime: ")[1].split()[0]) for one in lines]
     waiting: list[Json] | None = None
@@ -63,7 +63,9 @@ def in_effect() -> Iterator[tuple[Json, int]]:
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_each_phase_of_a_real_brokers_restart_is_the_record_that_the_dump_tool_shows(number: int) -> None:
     records = dumped()
-    (found,) = (one for one in told(MIGRATION.read_bytes()).absences if (one.role, one.node_id) == ("broker", number))
+    (found,) = (
+        one for one in history_of(MIGRATION.read_bytes()).absences if (one.role, one.node_id) == ("broker", number)
+    )
     stop, fenced, registered, unfenced, in_sync = (records[one.offset] for one in found.moments if one is not None)
     assert (stop["data"]["inControlledShutdown"], fenced["data"]["fenced"], unfenced["data"]["fenced"]) == (1, 1, -1)
     assert registered["type"] == "REGISTER_BROKER_RECORD"
@@ -78,7 +80,7 @@ def test_each_phase_of_a_real_brokers_restart_is_the_record_that_the_dump_tool_s
 
 
 def test_partitions_of_real_nodes_lacked_a_replica_for_as_long_as_the_dump_says() -> None:
-    found = told(MIGRATION.read_bytes())
+    found = history_of(MIGRATION.read_bytes())
     assert (found.partitions, found.affected, found.without_leader, found.unreadable) == (14, 12, 0, 0)
     lacked: dict[int, int] = {}
     since: dict[int, int] = {}
@@ -97,7 +99,7 @@ def test_partitions_of_real_nodes_lacked_a_replica_for_as_long_as_the_dump_says(
 def test_from_a_snapshot_on_it_says_the_same_as_from_the_beginning(path: Path) -> None:
     offset, epoch = snapshot_id(path)
     data = path.with_name("00000000000000000000.log").read_bytes()
-    whole, late = told(data), RollReader(since_ms=0)
+    whole, late = history_of(data), RollReader(since_ms=0)
     late.load_snapshot(path.read_bytes(), end_offset=offset, epoch=epoch)
     late.append(data, below=ALL)
     found = late.finish(50)
@@ -108,7 +110,7 @@ def test_from_a_snapshot_on_it_says_the_same_as_from_the_beginning(path: Path) -
 
 
 def test_a_real_broker_that_was_unregistered_does_not_come_back() -> None:
-    (gone,) = (one for one in told(CHANGES.read_bytes()).absences if one.node_id == 4)
+    (gone,) = (one for one in history_of(CHANGES.read_bytes()).absences if one.node_id == 4)
     assert gone.unregistered
     assert gone.registered is None
 
@@ -155,7 +157,7 @@ def test_the_phases_of_recorded_restarts_on_kubernetes_are_as_recorded(release: 
     cluster, *restarts = map(json.loads, lines)
     for restart in restarts:
         records = [one for one in restart["timeline"] if "type" in one]
-        found = told(bytes_of(cluster, records))
+        found = history_of(bytes_of(cluster, records))
         assert found.unreadable == 0
         assert {one.node_id for one in found.absences} == set(restart["restarted"])
         for one in found.absences:
@@ -183,9 +185,9 @@ def test_what_a_fenced_broker_is_taken_out_of_in_the_same_batch_is_waited_for() 
     """A controller writes the partitions first, and then that the broker is fenced."""
     crash = (partition_change(1, 0, isr=(2,), leader=2), partition_change(1, 1, isr=(2,)), change(1, 1, fenced=1))
     back = (broker(1, 9), change(1, 9, fenced=-1))
-    (found,) = told(log(START, crash, back, [partition_change(1, 0, isr=(2, 1))])).absences
+    (found,) = history_of(log(START, crash, back, [partition_change(1, 0, isr=(2, 1))])).absences
     assert offsets(found) == [None, 7, 8, 9, None]
-    (found,) = told(
+    (found,) = history_of(
         log(START, crash, back, [partition_change(1, 0, isr=(2, 1))], [partition_change(1, 1, isr=(1, 2))])
     ).absences
     assert offsets(found) == [None, 7, 8, 9, 11]
@@ -194,34 +196,36 @@ def test_what_a_fenced_broker_is_taken_out_of_in_the_same_batch_is_waited_for() 
 def test_a_partition_that_a_broker_was_not_in_sync_with_before_is_not_waited_for() -> None:
     stop = (change(1, 1, inControlledShutdown=1), partition_change(1, 0, isr=(2,), leader=2))
     back = (change(1, 1, fenced=1), broker(1, 9), change(1, 9, fenced=-1), partition_change(1, 0, isr=(2, 1)))
-    (found,) = told(log(START, [partition_change(1, 1, isr=(2,), leader=2)], stop, back)).absences
+    (found,) = history_of(log(START, [partition_change(1, 1, isr=(2,), leader=2)], stop, back)).absences
     assert offsets(found) == [6, 8, 9, 10, 11]
 
 
 def test_a_broker_without_partitions_is_in_sync_once_it_is_unfenced() -> None:
-    (found,) = told(log([broker(7, 1, fenced=False)], [broker(7, 2), change(7, 2, fenced=-1)])).absences
+    (found,) = history_of(log([broker(7, 1, fenced=False)], [broker(7, 2), change(7, 2, fenced=-1)])).absences
     assert offsets(found) == [None, None, 1, 2, 2]
 
 
 def test_a_broker_that_was_only_fenced_for_a_while_was_not_restarted() -> None:
-    (found,) = told(log(START, [change(1, 1, fenced=1)], [change(1, 1, fenced=-1)])).absences
+    (found,) = history_of(log(START, [change(1, 1, fenced=1)], [change(1, 1, fenced=-1)])).absences
     assert offsets(found) == [None, 5, None, 6, 6]
 
 
 def test_a_broker_that_goes_again_before_it_is_in_sync_is_away_twice() -> None:
     crash = (partition_change(1, 0, isr=(2,), leader=2), change(1, 1, fenced=1))
-    found = told(log(START, crash, [broker(1, 9), change(1, 9, fenced=-1)], [change(1, 9, fenced=1)], [broker(1, 12)]))
+    found = history_of(
+        log(START, crash, [broker(1, 9), change(1, 9, fenced=-1)], [change(1, 9, fenced=1)], [broker(1, 12)])
+    )
     assert [offsets(one) for one in found.absences] == [[None, 6, 7, 8, None], [None, 9, 10, None, None]]
 
 
 def test_a_broker_that_begins_its_first_life_was_not_away() -> None:
-    assert told(log(START, [broker(3, 5), change(3, 5, fenced=-1)])).absences == ()
+    assert history_of(log(START, [broker(3, 5), change(3, 5, fenced=-1)])).absences == ()
 
 
-def test_a_combined_node_is_told_of_once() -> None:
+def test_a_combined_node_is_reported_once() -> None:
     both = (broker(1, 1, fenced=False), controller(1))
     again = (controller(1, 2), change(1, 1, fenced=1), broker(1, 4), change(1, 4, fenced=-1))
-    (found,) = told(log(both, again)).absences
+    (found,) = history_of(log(both, again)).absences
     assert (found.role, offsets(found)) == ("node", [None, 3, 4, 5, 5])
 
 
@@ -238,16 +242,16 @@ def test_of_a_snapshot_who_is_away_is_known_but_not_since_when() -> None:
 
 
 def test_what_a_transaction_that_was_aborted_says_did_not_happen() -> None:
-    whole = told(log(START, [begin(), change(1, 1, fenced=1), end()]))
+    whole = history_of(log(START, [begin(), change(1, 1, fenced=1), end()]))
     assert [offsets(one) for one in whole.absences] == [[None, 7, None, None, None]]  # at the end of it
-    assert told(log(START, [begin(), change(1, 1, fenced=1), abort()])).absences == ()
+    assert history_of(log(START, [begin(), change(1, 1, fenced=1), abort()])).absences == ()
 
 
-def test_what_was_over_before_the_window_is_not_told() -> None:
+def test_what_was_over_before_the_window_is_not_reported() -> None:
     crash, back = [change(1, 1, fenced=1)], [broker(1, 6), change(1, 6, fenced=-1)]
     data = log(START, crash, back, [change(2, 2, fenced=1)])
-    assert [one.node_id for one in told(data, since_ms=NOW + 7).absences] == [1, 2]
-    assert [one.node_id for one in told(data, since_ms=NOW + 8).absences] == [2]
+    assert [one.node_id for one in history_of(data, since_ms=NOW + 7).absences] == [1, 2]
+    assert [one.node_id for one in history_of(data, since_ms=NOW + 8).absences] == [2]
 
 
 def test_nothing_that_is_not_committed_counts_and_records_are_taken_once() -> None:
@@ -261,7 +265,7 @@ def test_nothing_that_is_not_committed_counts_and_records_are_taken_once() -> No
 
 def test_a_log_with_a_gap_is_refused() -> None:
     with pytest.raises(GapError):
-        told(log(START) + batch(9, no_op()))
+        history_of(log(START) + batch(9, no_op()))
 
 
 @pytest.mark.parametrize(
@@ -278,10 +282,10 @@ def test_a_log_with_a_gap_is_refused() -> None:
     ],
 )
 def test_what_does_not_read_or_contradicts_is_counted(value: bytes) -> None:
-    found = told(log(START, [value]))
+    found = history_of(log(START, [value]))
     assert (found.unreadable, found.absences, found.affected) == (1, (), 0)
 
 
 def test_the_end_is_that_of_an_idle_log_too() -> None:
-    found = told(log(START, [no_op()], [no_op()]))
+    found = history_of(log(START, [no_op()], [no_op()]))
     assert found.end == Moment(NOW + 6, 6)

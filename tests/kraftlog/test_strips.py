@@ -26,7 +26,7 @@ ONE = (topic(1), partition(1, 0, 1, 2, 3))
 """What follows is at offset 2, and a ms later for each offset."""
 
 
-def told(data: bytes, *, since_ms: int = 0, default: int | None = None, most: int = 50) -> RollHistory:
+def history_of(data: bytes, *, since_ms: int = 0, default: int | None = None, most: int = 50) -> RollHistory:
     reader = RollReader(since_ms=since_ms, default_minimum=default)
     reader.append(data, below=ALL)
     return reader.finish(most)
@@ -38,7 +38,7 @@ def only(found: RollHistory) -> Strip:
 
 
 def test_a_partition_lacks_a_replica_from_the_record_that_says_so_to_the_one_that_has_all_back() -> None:
-    found = told(log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(2, 1, 3))], [no_op()]))
+    found = history_of(log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(2, 1, 3))], [no_op()]))
     strip = only(found)
     assert (strip.topic, strip.partition, strip.fewest, strip.replicas) == ("topic-1", 0, 2, 3)
     assert (strip.under_replicated_ms, strip.without_leader_ms, strip.lasts) == (8, 0, False)
@@ -48,19 +48,19 @@ def test_a_partition_lacks_a_replica_from_the_record_that_says_so_to_the_one_tha
 
 
 def test_each_number_of_replicas_in_sync_is_a_stretch_of_its_own_and_the_last_lasts_until_the_end() -> None:
-    strip = only(told(log(ONE, [change(1, 0, isr=(1, 2))], [change(1, 0, isr=(1,))], [no_op()] * 5)))
+    strip = only(history_of(log(ONE, [change(1, 0, isr=(1, 2))], [change(1, 0, isr=(1,))], [no_op()] * 5)))
     assert [(o.in_sync, o.end_ms - o.begin_ms) for o in strip.stretches] == [(2, 1), (1, 5)]
     assert (strip.fewest, strip.lasts, strip.under_replicated_ms) == (1, True, 6)
 
 
 def test_who_is_in_sync_may_change_without_a_new_stretch() -> None:
-    strip = only(told(log(ONE, [change(1, 0, isr=(1, 2))], [change(1, 0, isr=(1, 3))], [no_op()])))
+    strip = only(history_of(log(ONE, [change(1, 0, isr=(1, 2))], [change(1, 0, isr=(1, 3))], [no_op()])))
     assert [(o.offset, o.in_sync) for o in strip.stretches] == [(2, 2)]
 
 
 def test_the_only_replica_stays_in_sync_and_the_partition_has_no_leader() -> None:
     single = (topic(1), partition(1, 0, 1))
-    found = told(log(single, [change(1, 0, leader=-1)], [no_op()] * 3, [change(1, 0, leader=1)]))
+    found = history_of(log(single, [change(1, 0, leader=-1)], [no_op()] * 3, [change(1, 0, leader=1)]))
     strip = only(found)
     assert (strip.without_leader_ms, strip.under_replicated_ms, strip.fewest) == (4, 0, 1)
     assert found.without_leader == 1
@@ -69,8 +69,8 @@ def test_the_only_replica_stays_in_sync_and_the_partition_has_no_leader() -> Non
 def test_a_replica_that_is_being_added_is_not_missed() -> None:
     move: dict[str, Any] = {"replicas": (1, 2, 3, 4), "addingReplicas": (4,), "removingReplicas": (1,)}
     done: dict[str, Any] = {"replicas": (2, 3, 4), "isr": (2, 3, 4), "addingReplicas": (), "removingReplicas": ()}
-    assert told(log(ONE, [change(1, 0, **move)], [no_op()], [change(1, 0, **done)])).affected == 0
-    strip = only(told(log(ONE, [change(1, 0, **move)], [change(1, 0, isr=(1, 2))], [no_op()])))
+    assert history_of(log(ONE, [change(1, 0, **move)], [no_op()], [change(1, 0, **done)])).affected == 0
+    strip = only(history_of(log(ONE, [change(1, 0, **move)], [change(1, 0, isr=(1, 2))], [no_op()])))
     assert (strip.replicas, strip.fewest) == (3, 2)
 
 
@@ -88,10 +88,10 @@ def test_a_replica_that_is_being_added_is_not_missed() -> None:
         ((config(TOPIC, "topic-2", "3"),), 2, False),
     ],
 )
-def test_below_the_minimum_is_told_where_the_minimum_is_known(
+def test_below_the_minimum_is_reported_where_the_minimum_is_known(
     settings_of_it: tuple[bytes, ...], default: int | None, below: bool | None
 ) -> None:
-    found = told(log((*ONE, *settings_of_it), [change(1, 0, isr=(1, 2))], [no_op()] * 4), default=default)
+    found = history_of(log((*ONE, *settings_of_it), [change(1, 0, isr=(1, 2))], [no_op()] * 4), default=default)
     assert [one.below_minimum for one in only(found).stretches] == [below]
     assert found.minimum_known == (below is not None)
     assert (found.below_minimum, only(found).below_minimum_ms) == ((1, 4) if below else (0, 0))
@@ -99,7 +99,7 @@ def test_below_the_minimum_is_told_where_the_minimum_is_known(
 
 def test_the_worst_is_first_and_the_rest_is_counted() -> None:
     several = (topic(1), *(partition(1, at, 1, 2, 3) for at in range(4)))
-    found = told(
+    found = history_of(
         log(
             several,
             [change(1, 0, isr=(1, 2)), change(1, 1, isr=(1,)), change(1, 2, leader=-1, isr=(1,))],
@@ -115,15 +115,15 @@ def test_the_worst_is_first_and_the_rest_is_counted() -> None:
 
 def test_what_was_before_the_window_is_not_counted() -> None:
     data = log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(1, 2, 3))], [no_op()])
-    assert only(told(data, since_ms=NOW + 6)).under_replicated_ms == 4
-    assert told(data, since_ms=NOW + 11).affected == 0
+    assert only(history_of(data, since_ms=NOW + 6)).under_replicated_ms == 4
+    assert history_of(data, since_ms=NOW + 11).affected == 0
 
 
 @pytest.mark.parametrize("since_ms", [0, NOW + 2])
 def test_what_ended_by_a_clock_that_is_behind_took_no_time_and_was_there(since_ms: int) -> None:
     """The next controller leads with another clock."""
     ended = encode_batch([Record(3, NOW - 998, change(1, 0, isr=(1, 2, 3), leader=1))], leader_epoch=2)
-    found = told(log(ONE, [change(1, 0, isr=(), leader=-1)]) + ended, since_ms=since_ms, default=2)
+    found = history_of(log(ONE, [change(1, 0, isr=(), leader=-1)]) + ended, since_ms=since_ms, default=2)
     assert (found.affected, found.without_leader, found.below_minimum) == (1, 1, 1)
     strip = only(found)
     assert (strip.fewest, strip.without_leader_ms, strip.under_replicated_ms, strip.lasts) == (0, 0, 0, False)
@@ -131,7 +131,7 @@ def test_what_ended_by_a_clock_that_is_behind_took_no_time_and_was_there(since_m
 
 
 def test_a_topic_that_is_deleted_lacks_nothing_any_more() -> None:
-    found = told(log(ONE, [change(1, 0, isr=(1,))], [remove(1)], [no_op()] * 5))
+    found = history_of(log(ONE, [change(1, 0, isr=(1,))], [remove(1)], [no_op()] * 5))
     assert (found.partitions, only(found).under_replicated_ms, only(found).lasts) == (0, 1, False)
 
 
@@ -140,9 +140,9 @@ def test_of_too_many_stretches_those_of_the_best_are_given_up_and_no_number_chan
 ) -> None:
     many = (topic(1), *(partition(1, at, 1, 2, 3) for at in range(6)))
     turns = [one for _ in range(5) for at in range(6) for one in _gone_for(at, at + 1)]
-    whole = told(log(many, *turns))
+    whole = history_of(log(many, *turns))
     monkeypatch.setattr(strips, "MAX_STRETCHES", 12)
-    bounded = told(log(many, *turns))
+    bounded = history_of(log(many, *turns))
     assert sum(len(one.stretches) for one in bounded.strips) <= 12
     assert [one.severity for one in bounded.strips] == [one.severity for one in whole.strips]
     assert [one.is_cut for one in whole.strips] == [False] * 6
@@ -158,7 +158,7 @@ def _gone_for(at: int, ms: int) -> Iterator[list[bytes]]:
 def test_more_partitions_than_a_cluster_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "MAX_PARTITIONS", 1)
     with pytest.raises(TooLargeError, match="more than 1 partitions"):
-        told(log(ONE, [partition(1, 1, 1, 2)]))
+        history_of(log(ONE, [partition(1, 1, 1, 2)]))
 
 
 # --- any log ---
@@ -180,7 +180,7 @@ def test_after_any_records_those_lack_something_that_do_by_the_image(values: lis
         now = {key for key, row in rows.items() if is_ill(row)}
         for key in now:
             before.setdefault(key, offset)
-    found = told(log(*([one] for one in values)), most=10_000)
+    found = history_of(log(*([one] for one in values)), most=10_000)
     assert {(one.topic, one.partition) for one in found.strips if one.lasts} == now
     assert {(one.topic, one.partition) for one in found.strips} >= set(before)
     assert found.partitions == len(replay.image().partitions)

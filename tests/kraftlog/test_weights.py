@@ -1,4 +1,4 @@
-"""What a log takes: the weight that a replay tells is no less than the memory it took, whatever it was made to keep."""
+"""What a log takes: the weight that a replay gives is no less than the memory it took, whatever it was made to keep."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
     python -m tests.reliability.calibration NAME 50          # one, in this process; at most so many histories
 
 Histories are tried in the order of their seeds, and the first one that breaks a promise ends it. A defect is a few
-words of one module, replaced while it is imported: the tree is never touched. Where the words are not there any more,
+words of one module, replaced while it is imported: the tree is never touched. Where the words are no longer there,
 it says so instead of passing.
 """
 

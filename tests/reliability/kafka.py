@@ -52,8 +52,8 @@ class Roads:
     `leader_dies`: as a change arrives; `quorum_lost`: all controllers do; `overtaken`: somebody else moves the level
     then. `lagging`: that a node that does not lead still says what was so before a level moved last; `log_behind`: that
     the log was read up to some seconds before the nodes were asked. `late`: that a request which has left is on its way
-    for seconds, whatever becomes of who sent it; `queued`: that the controller has it in a queue that does not go on;
-    `twice`: that a broker which kept it forwards it once more.
+    for seconds, whatever becomes of who sent it; `queued`: that the controller has it in a queue that does not
+    continue; `twice`: that a broker which kept it forwards it once more.
     """
 
     lost_before: float = 0.0
@@ -78,7 +78,7 @@ class RecordedWorld(World):
     def __init__(self, plan: Plan, record: Callable[[Moved | Kept | Whole | Ended], None], random: Random) -> None:
         self.sender: int | None = None
         self.hung: set[int] = set()
-        """Nodes that answer nobody, while their sessions go on."""
+        """Nodes that answer nobody, while their sessions continue."""
         self._record = record
         self._away: set[int] | None = None  # None while it is being made, and where it has no partitions
         self.levels_before: dict[str, int] | None = None
@@ -86,7 +86,7 @@ class RecordedWorld(World):
         self.twice = 0.0
         self.healed = False
         self.busy_until_ms = 0
-        """Until then the active controller's queue does not go on; what is asked of it meanwhile waits in it."""
+        """Until then the active controller's queue does not continue; what is asked of it meanwhile waits in it."""
         self.moved_ms = START_MS
         """When that was."""
         super().__init__(plan, now_ms=START_MS, random=random)

@@ -6,7 +6,7 @@
 Each is put into a copy of the tree, never into the tree itself, and a programme is run there that ends with the first
 thing it finds. Units: the unit tests of the module's area. Simulate: random histories, of rolls for a mutant of rolls.
 Rolls: modelled clusters. A programme is asked only for what it can reach. What is known of this
-very tree is kept outside of it, so that a run that was ended goes on where it was.
+very tree is kept outside of it, so that a run that was ended continues where it was.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class Process:
         self.point()
 
     def point(self) -> None:
-        """Here it may die; and if it is dead, nothing of it goes on."""
+        """Here it may die; and if it is dead, nothing of it continues."""
         if self.dead:
             raise asyncio.CancelledError
         if self.world.random.random() < self.world.weather.dies:

@@ -77,7 +77,7 @@ def replicas_fall_behind(scene: Scene) -> None:
 
 
 def a_node_hangs(scene: Scene) -> None:
-    """It answers nobody for a while, although its session goes on."""
+    """It answers nobody for a while, although its session continues."""
     world, pods = scene.clusters["a"].world, _pods(scene)
     node = pods.node_of(scene.random.choice(pods.names()))
     world.hung.add(node)

@@ -1,4 +1,4 @@
-"""SQL views over the tables: who is blocked, what was finalized when, ghosts, rolls, migrations that do not go on.
+"""SQL views over the tables: who is blocked, what was finalized when, ghosts, rolls, migrations that do not continue.
 
 What it decides: which views there are and what they take; the text of each is a file beside this one. Nothing here
 runs SQL: `featurelog.spark.views` does so on Spark. Another engine that has `explode` can as well; for DuckDB

@@ -1,9 +1,9 @@
 """Bodies of many records of one type and version at once: what their fields say, and their text.
 
-A cursor for each row goes over the fields of the table, all rows together. What is as usual is read here: lengths of
-one or two bytes, texts of printable ASCII, no tag that no table knows, few items. A row in which anything else is met
-is given up, whatever it is: whoever called reads it by itself, and then it is said what is wrong with it, if anything
-is. So nothing is ever read here that reads otherwise there. Called by `columns`.
+A cursor for each row goes over the fields of the table, all rows together. Only usual values are read here: lengths of
+one or two bytes, texts of printable ASCII, no unknown tag, few items. A row with anything else is given up: the caller
+reads it by itself, with `records.decode`, and reports what is wrong with it, if anything is. A row that is read here
+reads the same there. Called by `columns`.
 
 No cursor leaves the bytes that were given: every length is judged against the end of its row before it is followed.
 """
@@ -52,7 +52,7 @@ _ITEMS = 32  # of structs in an array: they are read one behind the other
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Of a field: what it holds in which rows (of all, if None), and where it is null."""
+    """What a field holds. rows: in which rows, None for all of them. null: where it is null."""
 
     data: Any
     rows: Positions | None = None
@@ -147,7 +147,7 @@ def read(kind: RecordType, version: int, rows: Rows, redact: bool) -> tuple[pa.A
 
 
 def _plain(struct: Struct, version: int, rows: Rows) -> tuple[dict[str, Parts], dict[str, Value]]:
-    """Of the fields without a tag."""
+    """Reads the fields without a tag; returns their text and their values, by name."""
     texts, values = {}, {}
     for each in struct.fields:
         if each.tag is None and each.since <= version:
@@ -163,7 +163,7 @@ def _object(texts: dict[str, Parts]) -> Parts:
 
 
 def _tagged(struct: Struct, version: int, rows: Rows, values: dict[str, Value]) -> Parts:
-    """Of the fields with a tag, which come in the order of their tags; others are not read here."""
+    """Reads the fields with a tag, which stand in the order of their tags. A row with an unknown tag is given up."""
     left, parts = rows.length(), Parts()
     known = {each.tag: each for each in struct.fields if each.tag is not None and each.since <= version}
     tags = np.where(left > 0, rows.view[rows.at], _NO_TAG)
@@ -267,7 +267,9 @@ def _structs(each: Field, struct: Struct, version: int, rows: Rows) -> tuple[Par
 
 
 def _shown(text: Parts, values: dict[str, Value], good: Bools) -> Parts:
-    """Of configs the values that may be shown. The names of rows that are given up may be no text."""
+    """The text of config values, where a value that may be secret is replaced. Rows that are given up may have names
+    that are not UTF-8.
+    """
     names = pc.if_else(pa.array(good), values["name"].data, "").dictionary_encode()
     kinds = values["resourceType"].data.astype(np.int64)
     pairs = kinds << 32 | np.asarray(names.indices, dtype=np.int64)

@@ -1,8 +1,8 @@
 """Where the records of a run of batches are, all of them at once: the k-th of every batch together.
 
-What it decides: which batches are as usual (data records, not compressed, each framed as Kafka frames them). Of any
-other it says nothing: whoever called reads it record by record, and then it is said what is wrong with it, if anything
-is. So what is framed here is framed the same there. It never reads a value. Called by `kraftlog.arrow`.
+What it decides: which batches are as usual (data records, not compressed, each framed as Kafka frames them). Any other
+batch is left to the caller, who reads it record by record and reports what is wrong with it, if anything is. A record
+that is framed here is framed the same there. It never reads a value. Called by `kraftlog.arrow`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """Of each batch of a run whether it is as usual; the records of those that are, and where each batch begins there,
-    and the last ends.
+    """The records of a run's usual batches. usual: for each batch of the run, whether it is usual. first: the index of
+    each batch's first record, and one more, the number of records.
     """
 
     usual: Bools
@@ -151,7 +151,7 @@ class _Framing:
 def _framing(view: Bytes, start: Positions, end: Positions) -> _Framing:
     """What lies in front of the values: a length, attributes, two deltas, no key, a length. Behind them: no headers."""
     _, at, good = _number(view, start, 5)
-    timestamp, at, whole = _number(view, at + 1, 9)  # of more bytes is a time that nobody has
+    timestamp, at, whole = _number(view, at + 1, 9)  # a time of more bytes is not in any real log
     good &= whole
     offset, at, whole = _number(view, np.minimum(at, end), 5)
     good &= whole & (np.abs(offset) < 1 << 31)

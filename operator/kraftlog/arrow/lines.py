@@ -1,7 +1,7 @@
 """A line of text for each record, many at once: what `columns` reads of them, put into one text.
 
-Called by whoever shows large files, with what they say of one record; it is asked for those that are unusual, and what
-is written here of the others is the same. The account of the reading is kept.
+Called by commands that show large files, with the function by which they write a single record: it writes the unusual
+records, and the lines written here for the usual ones are identical. The reading's account is kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is in a file, in order: many usual records at once, everything else one by one.
 
-What it decides: how many records are taken together, so that memory is bounded. Called by whoever makes rows or lines
-of them, who also counts the records; batches and what is read one by one are counted here.
+What it decides: how many records are taken together, so that memory is bounded. Called by what makes rows or lines of
+records, which also counts them; batches and what is read one by one are counted here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kraftlog.walks import Run
 
 ROWS = 65_536
 BYTES = 4 * 1024 * 1024
-"""Of records that are in one batch of rows at most, and one more: their text may take some times as much."""
+"""Bytes of records that are taken together at most, and one record more. Their text may take several times as much."""
 _FEW = 256  # records of a run that are quicker one by one
 
 
@@ -44,7 +44,7 @@ def _of_run(reading: Reading, run: Run) -> Iterator[Records | Entry | Damage]:
 
 
 def _usual(reading: Reading, run: Run, frames: Framed, begin: int, end: int) -> Iterator[Records | Entry | Damage]:
-    """Of batches that all are as usual."""
+    """The records of the batches from `begin` to `end`, all of which are usual."""
     first, last = int(frames.first[begin]), int(frames.first[end])
     if last - first < _FEW:
         for number in range(begin, end):

@@ -85,7 +85,7 @@ FIELDS: Mapping[tuple[bool, int], Mapping[str, str]] = {
         (table.KRAFT_VERSION, {"level": "kRaftVersion"}),
     )
 }
-"""Of each type, by whether it is a control record and its key: the columns that its fields fill."""
+"""The columns that the fields of a record type fill. Key: whether it is a control record, and its api key."""
 
 CONSTANT: Mapping[tuple[bool, int], Mapping[str, object]] = {
     (False, table.FENCE_BROKER.key): {"fenced": True},

@@ -116,7 +116,7 @@ def offsets_of(array: pa.Array) -> NDArray[np.int32]:
 
 
 def lists(offsets: Positions, items: pa.Array) -> pa.Array:
-    """Of each row the items from one offset to the next."""
+    """A list array: row i has the items from `offsets[i]` to `offsets[i + 1]`."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), items)
 
 

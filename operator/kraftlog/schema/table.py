@@ -160,7 +160,7 @@ NO_OP = metadata(
     "NO_OP_RECORD",
 )
 
-# 1 and 2 changed places in Kafka 3.5: whoever knows metadata.version names them.
+# 1 and 2 changed places in Kafka 3.5: only with the metadata.version can they be named.
 ZK_MIGRATION_STATE = metadata(
     21,
     "ZK_MIGRATION_STATE_RECORD",

@@ -34,7 +34,7 @@ class Link(NamedTuple):
 
     @property
     def bytes_kept(self) -> int:
-        """By the client's kernel, which goes on sending them."""
+        """By the client's kernel, which continues sending them."""
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
             local, remote, _, queues = line.split()[1:5]
             if (_port(local), _port(remote)) == self:

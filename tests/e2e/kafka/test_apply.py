@@ -116,7 +116,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-def test_a_living_old_broker_is_named_and_nothing_is_sent(refusing: Cluster, tmp_path: Path) -> None:
+def test_a_live_old_broker_is_named_and_nothing_is_sent(refusing: Cluster, tmp_path: Path) -> None:
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=refusing.bootstrap_servers
     )

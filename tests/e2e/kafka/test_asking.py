@@ -115,7 +115,7 @@ async def test_every_controller_is_asked_from_one_of_them(cluster: Cluster) -> N
         assert result.brokers.kind is FailureKind.NOT_ASKED
 
 
-async def test_addresses_under_the_wrong_kind_are_told(cluster: Cluster) -> None:
+async def test_addresses_under_the_wrong_kind_are_reported(cluster: Cluster) -> None:
     right = settings(cluster)
     result, _ = await surveyed(
         replace(right, bootstrap_servers=right.bootstrap_controllers, bootstrap_controllers=right.bootstrap_servers)

@@ -285,7 +285,7 @@ def test_a_first_address_that_swallows_packets_does_not_hold_up_the_others(ailin
         )
 
 
-def test_a_frozen_node_is_told_and_holds_up_nothing(ailing: Cluster) -> None:
+def test_a_frozen_node_is_reported_and_holds_up_nothing(ailing: Cluster) -> None:
     ailing.nodes[2].freeze()
     try:
         done = ask("--bootstrap-server", ailing.bootstrap_servers)
@@ -313,7 +313,7 @@ class KillAtTheQuestion:
         """Not of interest."""
 
 
-async def test_a_node_that_dies_while_it_is_asked_is_told_and_the_others_are_shown(ailing: Cluster) -> None:
+async def test_a_node_that_dies_while_it_is_asked_is_reported_and_the_others_are_shown(ailing: Cluster) -> None:
     victim = ailing.nodes[2]
     settings = ClusterSettings(
         parse_addresses(ailing.bootstrap_servers, ""),

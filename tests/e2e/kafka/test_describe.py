@@ -24,7 +24,7 @@ def cluster(six: Cluster) -> Cluster:
     return six
 
 
-def test_every_feature_is_told_as_kafkas_own_tool_tells_it(cluster: Cluster) -> None:
+def test_every_feature_is_reported_as_kafkas_own_tool_tells_it(cluster: Cluster) -> None:
     theirs = cluster.features()
     document = describe(cluster)
     ours = {}

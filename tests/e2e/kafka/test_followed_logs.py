@@ -134,7 +134,7 @@ async def follower(cluster: Cluster) -> AsyncIterator[Follower]:
 
 
 async def soon(what: str, holds: Callable[[], object], seconds: float = 60.0) -> None:
-    """As `wait_until`, while the follower goes on."""
+    """As `wait_until`, while the follower continues."""
     await asyncio.to_thread(wait_until, what, holds, seconds)
 
 

@@ -102,8 +102,8 @@ def test_killed_at_random_instants(cluster: Cluster, tmp_path: Path) -> None:
 def test_what_a_network_kept_never_arrives_and_one_that_was_killed_is_waited_for(
     cluster: Cluster, tmp_path: Path, cut: list[Link]
 ) -> None:
-    """A kernel would go on sending it, for a process that gave up and for one that is gone: the level would move when
-    everybody was told that nothing came of it. Here one is killed, and another one gives up meanwhile.
+    """A kernel would continue sending it, for a process that gave up and for one that is gone: the level would move
+    when everybody was told that nothing came of it. Here one is killed, and another one gives up meanwhile.
     """
     before = feature_records(cluster)
     killed = asking_for(tmp_path / "killed", cluster, "share.version")

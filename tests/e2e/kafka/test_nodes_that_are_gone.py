@@ -42,7 +42,7 @@ async def test_what_is_gone_is_a_failure_and_answers_stay_bounded(six: Cluster) 
     assert 1 in answering(result, Role.BROKER)
     assert took < 5
 
-    # Two of three controllers gone. The survivor may go on naming the dead leader, so the quorum is what counts.
+    # Two of three controllers gone. The survivor may continue naming the dead leader, so the quorum is what counts.
     leader = cluster.leader()
     cluster.nodes[leader].kill()
     (last,) = CONTROLLERS - {standby, leader}

@@ -238,7 +238,7 @@ def test_replicas_that_are_eligible_without_being_in_sync_are_shown(cluster: Clu
     agree(cluster, lambda rows: all(len(rows["orders", at].in_sync) == 3 for at in range(5)))
 
 
-def test_partitions_are_given_up_when_they_are_not_wanted_any_more(cluster: Cluster) -> None:
+def test_partitions_are_given_up_when_they_are_no_longer_wanted(cluster: Cluster) -> None:
     async def with_and_without() -> tuple[LogReading, LogReading, bool]:
         async with Client(settings(cluster, "alice")) as client:
             first, again = (await client.read(partitions=True)).log, (await client.read()).log

@@ -140,7 +140,7 @@ def test_a_token_is_fetched_over_tls_once_for_all_nodes(tokens: tuple[Cluster, T
     assert issuer.issued == before + 1
 
 
-def test_a_wrong_client_secret_is_told_and_not_shown(tokens: tuple[Cluster, TokenServer], tmp_path: Path) -> None:
+def test_a_wrong_client_secret_is_reported_and_not_shown(tokens: tuple[Cluster, TokenServer], tmp_path: Path) -> None:
     cluster, issuer = tokens
     config = token_config(cluster, issuer, tmp_path, secret="wrong-5d1e")
     done = run("describe", "--bootstrap-server", cluster.bootstrap_servers, *config)
@@ -236,7 +236,7 @@ def not_read(document: dict[str, Any]) -> dict[str, str]:
     return {gap["what"]: gap["remedy"] for gap in document["notRead"]}
 
 
-def test_without_any_right_the_living_are_shown_and_what_is_missing_is_named(guarded: Cluster) -> None:
+def test_without_any_right_the_live_are_shown_and_what_is_missing_is_named(guarded: Cluster) -> None:
     document = describe(guarded, *flags(guarded), controllers=True)
     assert document["source"]["kind"] == "ApiRequests"
     assert {one["id"]: one["features"]["metadata.version"]["max"] for one in document["nodes"]} == {1: 33, 2: 33}

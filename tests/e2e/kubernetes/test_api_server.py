@@ -1,4 +1,4 @@
-"""Whatever an API server answers, the operator goes on by itself, as the same process.
+"""Whatever an API server answers, the operator continues by itself, as the same process.
 
 No Kafka runs here. A pass that writes the condition of a new generation is all that these tests want to see.
 """
@@ -74,7 +74,7 @@ def one_seat(plane: ControlPlane) -> Iterator[None]:
         plane.kubectl("delete", "flowschema,prioritylevelconfiguration", "one-seat")
 
 
-def test_told_to_ask_less_it_goes_on_when_it_may(resources: Resources, operator: Operator) -> None:
+def test_told_to_ask_less_it_continues_when_it_may(resources: Resources, operator: Operator) -> None:
     """429 with Retry-After."""
     plane, mark = operator.plane, operator.plane.audit.mark()
     with one_seat(plane):

@@ -46,7 +46,7 @@ def test_a_dependency_that_is_not_met_is_stalled(resources: Resources, operator:
 def test_an_old_live_node_is_waited_for_and_not_stalled(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
-    """Then it is stopped and stays registered: a ghost. Then it comes back with the new Kafka, and all goes on.
+    """Then it is stopped and stays registered: a ghost. Then it comes back with the new Kafka, and all continues.
 
     When it is down once more, with nothing to do, that is said and changes nothing else.
     """

@@ -119,7 +119,7 @@ def test_an_expired_token_is_replaced_by_the_one_that_kubelet_wrote(
         resources.apply("orders", {"share.version": 1}, cluster=CLUSTER)
         resources.until("orders", "Reachable", "AddressRefused")  # in a pod, loopback is nobody's
         control_plane.kubectl("delete", "secret", "first", "-n", NAMESPACE)
-        control_plane.api_server.kill()  # or the watch would go on: a token counts when a connection begins
+        control_plane.api_server.kill()  # or the watch would continue: a token counts when a connection begins
         control_plane.api_server.start()
         wait_until("it is refused", lambda: operator.log.count("401") > 3)
         (account / "next").write_text(token("second"))
@@ -190,7 +190,7 @@ def test_a_namespace_that_goes_takes_no_other_one_along(control_plane: ControlPl
             one.apply("before", {"share.version": 1}, cluster=CLUSTER)
             one.until("before", "Reachable", "BootstrapUnreachable")
         control_plane.kubectl("delete", "namespace", "bb", "--timeout=120s")
-        control_plane.api_server.kill()  # or the watch would go on: a right counts when a request begins
+        control_plane.api_server.kill()  # or the watch would continue: a right counts when a request begins
         control_plane.api_server.start()
         wait_until("it says what is missing", lambda: operator.asked("/readyz") == (503, "not watched: bb\n"))
         here.apply("after", {"share.version": 1}, cluster=CLUSTER)

@@ -69,7 +69,7 @@ def test_killed_at_random_instants_of_an_upgrade_nothing_is_done_twice(
             meddle(kafka, feature, 0)
 
 
-def test_deleted_at_any_moment_it_is_gone_at_once_and_whoever_comes_next_goes_on(
+def test_deleted_at_any_moment_it_is_gone_at_once_and_whoever_comes_next_continues(
     resources: Resources, operator: Operator, kafka: Cluster
 ) -> None:
     chance = random.Random(3)

@@ -96,7 +96,7 @@ def test_one_migration_is_stuck_and_waits_for_its_last_broker(said: dict[str, An
     )
 
 
-def test_what_was_finalized_by_the_operator_is_told_from_what_was_not(said: dict[str, Any]) -> None:
+def test_what_was_finalized_by_the_operator_is_distinguished_from_what_was_not(said: dict[str, Any]) -> None:
     found = [row for row in said["views"]["what_finalized_when"] if row["finalized_at"] is not None]
     by_hand = history_with(Story.CHANGED_BY_HAND).plan.name
     assert ("share.version", 0, "Unattributed") in {

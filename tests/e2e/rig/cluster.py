@@ -283,7 +283,7 @@ class Cluster:
     def remove_voter(self, node: Node) -> None:
         """Take a controller out of a dynamic quorum. It stays registered.
 
-        Asked of the controllers: a broker goes on forwarding to one that answers NotLeaderOrFollower.
+        Asked of the controllers: a broker continues forwarding to one that answers NotLeaderOrFollower.
         """
         done = self.tool(
             "org.apache.kafka.tools.MetadataQuorumCommand",

@@ -273,7 +273,7 @@ def test_snapshots_of_real_nodes_say_what_their_logs_say(name: str) -> None:
     assert {note.kind for note in found.notes} <= {"kraft_version_record"}
 
 
-def test_a_migration_of_real_nodes_is_told_as_it_was() -> None:
+def test_a_migration_of_real_nodes_is_reported_as_it_was() -> None:
     found = rows(golden("3.9.1-after-migration"), "migration_timeline")
     assert [(row["state_name"], row["zk_brokers_remaining"], row["from_offset"]) for row in found] == [
         ("PRE_MIGRATION", [], 4), ("PRE_MIGRATION", [1], 240), ("PRE_MIGRATION", [1, 2], 376),
@@ -282,7 +282,7 @@ def test_a_migration_of_real_nodes_is_told_as_it_was() -> None:
     ]  # fmt: skip
 
 
-def test_levels_of_real_nodes_are_told_as_they_were() -> None:
+def test_levels_of_real_nodes_are_reported_as_they_were() -> None:
     found = [
         row for row in rows(golden("4.2.0-feature-changes"), "feature_timeline") if row["feature"] == "metadata.version"
     ]

@@ -50,7 +50,7 @@ def decoder_files() -> Mapping[Path, str]:
 
 
 def formatted(text: str) -> str:
-    """As the rest of the tree is."""
+    """The text as ruff formats the rest of the tree."""
     ruff = [sys.executable, "-m", "ruff"]
     name = ["--stdin-filename", str(DECODERS / "made.py")]
     sorted_ = [*ruff, "check", "--select", "I", "--fix", "-q", *name, "-"]

@@ -119,8 +119,8 @@ class Writer:
         return [*lines, "    if count:", f"        at = {reader}(data, at, end, count, {into}{given})"]
 
     def tags(self, struct: Struct, name: str, version: int) -> tuple[str, str]:
-        """The function that reads a tagged section, of every version that has tags of its own; and how it is told the
-        version.
+        """The function that reads a tagged section, for every version that has tags of its own; and the argument by
+        which it gets the version.
         """
         tagged = [one for one in struct.fields if one.tag is not None]
         first = min(one.since for one in tagged)

@@ -54,7 +54,7 @@ class Merged:
     since: str
     until: str
     spans: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Of each layout, the first and the last release, counted from the oldest layout."""
+    """The first and the last release of each layout, counted from the oldest layout."""
 
 
 def jars() -> dict[str, Path]:
@@ -153,7 +153,9 @@ def fields(defined: Iterable[dict[str, Any]], structs: dict[str, list[dict[str, 
 
 
 def _since(versions: str) -> int:
-    """Of `2+`: a field that was taken out again is none that we know how to lay out."""
+    """The number of `2+`. Raises ValueError for a field that was removed again: its layout does not follow from the
+    schema.
+    """
     if not (found := re.fullmatch(r"(\d+)\+", versions)):
         raise ValueError(f"a field of versions {versions}")
     return int(found[1])

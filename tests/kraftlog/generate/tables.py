@@ -22,7 +22,7 @@ NOTES: Mapping[str, str] = {
     "FEATURE_LEVEL": "A range up to Kafka 3.2, one level from 3.3 on (KIP-778), both as version 0.",
     "PRODUCER_IDS": "Kafka 3.0 and 3.1 call the last field producerIdsEnd; it is the same number.",
     "BROKER_REGISTRATION_CHANGE": "fenced: -1 is unfenced, 0 or absent is unchanged, 1 is fenced.",
-    "ZK_MIGRATION_STATE": "1 and 2 changed places in Kafka 3.5: whoever knows metadata.version names them.",
+    "ZK_MIGRATION_STATE": "1 and 2 changed places in Kafka 3.5: only with the metadata.version can they be named.",
     "BEGIN_TRANSACTION": "KIP-868, as the next two.",
     "REGISTER_CONTROLLER": "KIP-919.",
     "CLEAR_ELR": "An empty name means all topics.",

@@ -21,7 +21,9 @@ def test_a_plan_is_approved_by_its_whole_hash(orders: Orders, person: Person) ->
     assert "already approved" in again.stdout
 
 
-def test_once_approved_waiting_goes_on_though_the_operator_did_not_read_it_yet(orders: Orders, person: Person) -> None:
+def test_once_approved_waiting_continues_though_the_operator_did_not_read_it_yet(
+    orders: Orders, person: Person
+) -> None:
     orders.write(statuses.waiting_for_approval())
     assert person.run("wait", "orders").returncode == 3
     assert person.run("approve", "orders", "--yes").returncode == 0

@@ -34,7 +34,7 @@ def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
 
 @contextmanager
 def intent_is_written(resources: Resources, operator: Operator) -> Iterator[None]:
-    """The API server has it, and the operator does not know that yet; it goes on afterwards."""
+    """The API server has it, and the operator does not know that yet; it continues afterwards."""
     frozen = Event()
 
     def look(request: dict[str, Any]) -> None:

@@ -255,7 +255,7 @@ def test_a_document_the_schema_cannot_refuse_is_told_what_is_wrong(resources: Re
     resources.wait("release", "Ready")
 
 
-def test_it_stops_within_its_grace_and_goes_on_where_it_was(
+def test_it_stops_within_its_grace_and_continues_where_it_was(
     resources: Resources, operator: Operator, tmp_path: Path
 ) -> None:
     resources.apply("stop", {SHARE: 1})

@@ -82,7 +82,7 @@ def _evicted(request: dict[str, Any]) -> tuple[str, set[str]]:
 
 
 def _written(status: dict[str, Any]) -> tuple[str, set[str]]:
-    """What it says of the roll, and the pods of which it says that they are restarted. Times go on by themselves."""
+    """What it says of the roll, and the pods of which it says that they are restarted. Times continue by themselves."""
     intents = status.get("intents") or []
     conditions = [(one["type"], one["status"], one["reason"]) for one in status.get("conditions", ())]
     done = (status.get("rollout") or {}).get("done")

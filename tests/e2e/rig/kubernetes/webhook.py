@@ -27,7 +27,7 @@ NAME = "webhook.rig.example.com"
 def webhook(
     plane: ControlPlane, look: Callable[[dict[str, Any]], object], *, user: str, resources: tuple[str, ...]
 ) -> Iterator[None]:
-    """See the prologue; nobody is asked about requests of other users. After the end, `look` is not called any more."""
+    """See the prologue; nobody is asked about requests of other users. After the end, `look` is no longer called."""
     looking, over = Lock(), False
 
     class Handler(BaseHTTPRequestHandler):

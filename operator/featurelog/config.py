@@ -50,7 +50,7 @@ class Spark:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All that a run is told."""
+    """The whole configuration of a run."""
 
     settings: Settings
     spark: Spark

@@ -43,12 +43,12 @@ class Survey:
     end_epoch: int
 
     def moved(self, by: int) -> Survey:
-        """Of the same bytes, where they lie elsewhere."""
+        """The survey of these bytes where they stand `by` bytes further on."""
         return replace(self, first=self.first + by, end=self.end + by)
 
 
 def spans(start: int, size: int, piece: int = PIECE) -> list[Span]:
-    """Of a file, from `start` on, where a batch begins; none of what is less than two pieces."""
+    """Divides a file from `start`, where a batch begins, into pieces to be surveyed; none if it is below two pieces."""
     places = [*range(start, size - piece, piece), size] if size - start > 2 * piece else []
     return [Span(begin, until, min(until + MAX_BATCH, size)) for begin, until in pairwise(places)]
 
@@ -106,6 +106,6 @@ def _follows(found: Survey, last: Survey | None, start: int) -> bool:
 
 
 def ranges(data: Pieces, start: int, piece: int = PIECE) -> list[tuple[int, int]]:
-    """Of a file that is looked at here, from `start` on, where a batch begins."""
+    """The ranges of a file from `start`, where a batch begins, surveyed by this process."""
     wanted = spans(start, len(data), piece)
     return joined(start, len(data), wanted, (survey(data, one.begin, one.until) for one in wanted))

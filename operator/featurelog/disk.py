@@ -1,7 +1,7 @@
 """The few ways to write what must survive a crash; injected, so that tests can end a run between any two.
 
-A file is written beside its place and renamed into it, so that whoever reads finds the old one or the new one. What was
-renamed is on disk before anything is that depends on it.
+A file is written beside its place and renamed into it, so that a reader finds the old one or the new one. What was
+renamed is on disk before anything that depends on it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Disk:
         self.replace(beside, path)
 
     def replace(self, beside: Path, path: Path) -> None:
-        """Rename, for good."""
+        """Rename, and make the rename survive a crash."""
         beside.replace(path)
         synced(str(path.parent))
 

@@ -1,4 +1,4 @@
-"""The tables as Delta tables, for whoever reads those: one for each table of the manifest, written without a JVM.
+"""The tables as Delta tables: one for each table of the manifest, written without a JVM.
 
 What it decides: which tables are written again, and which folder may be written to. Called by `kafkafeatures pipeline
 export`. A run makes tables anew and changes all of them at once; Delta knows no commit across tables. So each table is
@@ -34,11 +34,11 @@ from featurelog.run import METADATA_RECORDS
 from featurelog.tables import TABLES
 
 SCHEMAS: Mapping[str, pa.Schema] = {METADATA_RECORDS: ROWS, **{name: one.schema for name, one in TABLES.items()}}
-"""Of every table that is exported, also of one without rows."""
+"""The schema of every table that is exported, of those without rows as well."""
 WRITER = "kafkafeatures-pipeline"
 """The application whose transaction, in the log of a table, says that this module writes it."""
 SEQUENCE, FILES = "kafkafeatures.sequence", "kafkafeatures.files"
-"""What a commit says beside it."""
+"""What a commit says beside the transaction."""
 _LOG = "_delta_log"
 _FILE = 64 * 1024 * 1024
 """Bytes from which on a file of a table is not continued."""
@@ -96,7 +96,9 @@ class Target:
             raise ExportError(f"{self.place}: {stores.reason(error)}; no table was written") from None
 
     def table(self, name: str) -> DeltaTable | None:
-        """As it is there; None where nothing is. Raises ExportError for what is not ours."""
+        """The Delta table that is there; None where nothing is. Raises ExportError for data that this module did not
+        write.
+        """
         place = f"{self.place}/{name}"
         system, path = self.open()
         inside = system.get_file_info(FileSelector(f"{path}/{name}", allow_not_found=True))
@@ -150,8 +152,8 @@ def _exported(tables: Manifest, name: str, target: Target, found: DeltaTable | N
 
 
 def _written(target: Target, name: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[AddAction]:
-    """The files of a table, which nobody reads before they are committed. delta-rs could write them as well, and would
-    have hundreds of megabytes of rows in memory: it counts rows, however wide they are.
+    """Writes the files of a table, which no reader sees before they are committed. delta-rs could write them as well,
+    and would have hundreds of megabytes of rows in memory: it counts rows, however wide they are.
     """
     system, folder = target.open()
     groups = row_groups(rows)
@@ -183,6 +185,6 @@ def _rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _digest(tables: Manifest, name: str) -> str:
-    """Of what the rows come from: names of files are never used twice."""
+    """A digest of the files that the table's rows come from; file names are never used twice."""
     files = [(one.path, one.rows, one.size) for one in tables.tables.get(name, ())]
     return hashlib.sha256(json.dumps([str(SCHEMAS[name]), files]).encode()).hexdigest()[:16]

@@ -22,17 +22,17 @@ from kafkafeatures.api.records import json_name
 from kafkafeatures.core.facts.readings import majority_of
 
 Row = Mapping[str, Any]
-"""Of `upgrade_readiness`, as `pyarrow.Table.to_pylist` gives it."""
+"""A row of `upgrade_readiness`, as `pyarrow.Table.to_pylist` gives it."""
 Json = dict[str, Any]
 
 CLOCKS_DIFFER_MS = 5 * 60 * 1000
 """A controller's clock may be so far ahead of ours."""
 FEWEST_COPIES = 2
-"""Of one copy alone it cannot be told whether its end is missing."""
+"""With a single copy of a log it cannot be known whether its end is missing."""
 
 
 class Verdict(StrEnum):
-    """Of a cluster, and of all of them."""
+    """What the gate says of a cluster, and of all of them."""
 
     READY = "ready"
     BLOCKED = "blocked"
@@ -57,7 +57,9 @@ class ClusterName:
 
 @dataclass(frozen=True, slots=True)
 class ClusterVerdict:
-    """Of one cluster. row: what it was made of, None where the tables have none. unknown_because: (kind, text)."""
+    """What the gate says of one cluster. row: the row of `upgrade_readiness` behind it, None where there is none.
+    unknown_because: (kind, text).
+    """
 
     name: ClusterName
     verdict: Verdict
@@ -199,7 +201,7 @@ def _coverage(row: Row) -> list[tuple[str, str]]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON, names as documents have them."""
+    """A value as JSON has it, with names as in documents."""
     if isinstance(value, datetime):
         return _moment(_ms(value) or 0)
     if isinstance(value, Mapping):

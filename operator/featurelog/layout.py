@@ -2,8 +2,8 @@
 
 What it decides: which files are segments and snapshots of which node of which cluster, and what the rest is. Called
 when a run starts. It looks at names, sizes and times, at `meta.properties` beside a log for the ids of the cluster and
-of the node, and at `quorum-state` in it for the voters of a static quorum; it opens no other file. Whoever copied the
-files chose the names: none is trusted to be short or printable.
+of the node, and at `quorum-state` in it for the voters of a static quorum; it opens no other file. The names were
+chosen where the files were copied: none is trusted to be short or printable.
 """
 
 from __future__ import annotations

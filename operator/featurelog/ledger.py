@@ -2,7 +2,7 @@
 
 What it decides: what of the inputs is still to be read, and which parts that replaces. It is kept as plain JSON beside
 the tables, and only ever replaced together with them (`manifest`). Called when a run is planned, and when results are
-in. It never forgets a file because it is gone from the inputs: Kafka deletes old segments, and their rows stay.
+in. A file stays in it that is gone from the inputs: Kafka deletes old segments, and their rows stay.
 
 A node is a folder together with the id of the cluster that it says it belongs to: a cluster that was made anew under
 the name of another one is another one.
@@ -124,7 +124,7 @@ class Ledger:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept: nodes, and what is in them, are written by their fields."""
+        """The ledger as plain JSON values; nodes and their files are written by their fields."""
         ordered = sorted(self.nodes, key=lambda one: (one.cluster, one.node, one.cluster_id or ""))
         return {"version": VERSION, "nodes": ordered, "derived": dict(sorted(self.derived.items()))}
 

@@ -2,7 +2,7 @@
 
 What it decides: when the result of a run is there, which is at one moment: the rename of LATEST. Whatever was written
 before it is invisible until then, and whatever a killed run left is removed by the next one. Tables are read by the
-manifest, never by listing folders. Called by a run, and by whoever reads the tables.
+manifest, never by listing folders. Called by a run, and by readers of the tables.
 
     <output>/LATEST                              -> "manifest-000042.json"
     <output>/manifest/manifest-000042.json       tables: files, rows; the name of the ledger
@@ -66,17 +66,17 @@ class Manifest:
         return pa.concat_tables(found) if found else schema.empty_table()
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept: files are written by their fields."""
+        """The manifest as plain JSON values; files are written by their fields."""
         return {"version": VERSION, "sequence": self.sequence, "tables": dict(sorted(self.tables.items()))}
 
 
 def name(sequence: int) -> str:
-    """Of a manifest's file."""
+    """The file name of a manifest."""
     return f"manifest-{sequence:06}.json"
 
 
 def ledger_name(sequence: int) -> str:
-    """Of the ledger's file beside it."""
+    """The file name of a ledger, which lies beside its manifest."""
     return f"ledger-{sequence:06}.json"
 
 
@@ -122,7 +122,7 @@ def commit(disk: Disk, manifest: Manifest, ledger: Ledger) -> None:
 
 def sweep(disk: Disk, manifest: Manifest) -> None:
     """Remove what is in no table: of runs that were killed, and what was replaced. What the manifest before this one
-    names stays as well: somebody may still be reading it.
+    names stays as well: it may still be read.
     """
     shown = [manifest]
     if (manifest.root / FOLDER / name(manifest.sequence - 1)).exists():
@@ -147,5 +147,7 @@ def _json(document: dict[str, Any]) -> bytes:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Of a dataclass. `asdict` copies all that is below as well: of a year of files that takes longer than writing."""
+    """The fields of a dataclass. `asdict` would copy everything below as well, which takes longer than writing the
+    files of a year.
+    """
     return {one.name: getattr(value, one.name) for one in fields(value)}

@@ -1,7 +1,7 @@
 """A part: a range of bytes of one file as rows of `metadata_records`, and an account of what became of these bytes.
 
 What it decides: which rows a range has, which of them are kept (`Mode`, NoOp records), and where the next part of the
-same file begins. Called by whoever runs the work, on one core or as a task of Spark: there it is sent to the workers by
+same file begins. Called where the work runs, on one core or as a task of Spark: there it is sent to the workers by
 value, so it may import `stores` beside it, `kraftlog`, numpy, pyarrow and the standard library, and nothing else.
 Memory is bounded whatever the bytes are; nothing of a file is ever run or trusted.
 """
@@ -40,7 +40,9 @@ ROWS = pa.schema([*_LABELS, *RECORDS])
 
 PERMISSIVE, DROPMALFORMED, FAILFAST = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
 MODES = (PERMISSIVE, DROPMALFORMED, FAILFAST)
-"""As readers of Spark have them: damage is a row, damage is only counted, or the first damage ends the run."""
+"""The modes that readers of Spark have: damage becomes a row, damage is only counted, or the first damage
+ends the run.
+"""
 
 _PIECE = 1024 * 1024
 _REMOTE_PIECE = 8 * 1024 * 1024
@@ -141,8 +143,8 @@ class Range:
 
 
 def open_range(uri: str, path: str, start: int, end: int, name: str, *, version: str = "") -> Range:
-    """Of a file in a folder or an object store. Raises InputChangedError for one that is gone, or of another version,
-    OSError.
+    """Opens a range of a file in a folder or an object store. Raises InputChangedError for a file that is gone or of
+    another version, and OSError.
     """
     system, _ = stores.open_store(uri)
     try:
@@ -163,7 +165,7 @@ def stamp(data: Range, start: int, end: int) -> str:
 
 
 def fingerprint(data: Range) -> str:
-    """Of the header of the first batch."""
+    """The stamp of the header of the first batch."""
     return stamp(data, 0, min(len(data), HEADER_SIZE))
 
 
@@ -195,7 +197,7 @@ class PartReader:
                 constant = [pa.repeat(pa.scalar(label, pa.string()), rows.num_rows) for label in labels]
                 yield pa.RecordBatch.from_arrays([*constant, *rows.columns], schema=ROWS)
         if task.version:
-            self._opened()  # all pieces are then of one object: nobody replaced it between two of them
+            self._opened()  # all pieces are then of one object, not replaced between two of them
 
     def _judged(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Without the batch before, and the end that a node may still be writing; and as the mode has it."""
@@ -222,7 +224,7 @@ class PartReader:
         return rows.filter(pa.array(~damaged)) if self.task.mode == DROPMALFORMED else rows
 
     def account(self) -> dict[str, Any]:
-        """Of the bytes of the part: without those of the batch before it, and of the end that is not read yet."""
+        """The account of the part's bytes, without the batch before it and without the end that is not read yet."""
         before = self.task.start - self.task.lead
         found = asdict(self.reading.account)
         if before:
@@ -266,7 +268,7 @@ def kept_of(rows: pa.RecordBatch) -> Any:
 def write_part(task: Task, folder: str) -> Part:
     """The rows of a task as a Parquet file of its own in `folder`, safe on disk when this returns.
 
-    A file that nobody was told of, because whoever wrote it was killed, is one that no manifest lists.
+    Where the process is killed before it reports the file, no manifest lists it, and the next run removes it.
     """
     reader = PartReader(task)
     path, rows, size = _written(reader, folder)
@@ -279,7 +281,7 @@ def write_part(task: Task, folder: str) -> Part:
 
 
 def new_path(folder: str) -> str:
-    """Of a file of a table that is not there yet, by a name that no other one has."""
+    """The path of a new file of a table, with a unique name."""
     return os.path.join(folder, f"part-{uuid.uuid4().hex}.parquet")
 
 
@@ -306,7 +308,7 @@ def _written(batches: Iterable[pa.RecordBatch], folder: str) -> tuple[str | None
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows, in pieces that are neither many nor large."""
+    """Collects rows into pieces that are neither many nor large."""
     found: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -327,8 +329,8 @@ def batches_of(path: str | Path) -> Iterator[pa.RecordBatch]:
 
 
 def _writer(path: str, *, is_small: bool) -> pq.ParquetWriter:
-    """As kraftlog writes its columns; those that say which file it is have one value each. A small file is as small
-    with Snappy, and takes half as long to read.
+    """A writer with kraftlog's settings for its columns; those that name the file have one value each. A small file is
+    as small with Snappy, and takes half as long to read.
     """
     options: dict[str, Any] = {**PARQUET}
     for columns in ("use_dictionary", "write_statistics"):

@@ -46,11 +46,11 @@ from kraftlog.files import DIRECTORY
 
 METADATA_RECORDS = "metadata_records"
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
-"""Of inputs; what one cluster has is never divided."""
+"""Bytes of inputs that are committed together; those of one cluster are never divided."""
 DERIVED = 2
 """Changes whenever the tables of clusters are made in another way: they are then made anew."""
 MOST_PARTS = 24
-"""Of one file, before they are made one."""
+"""Parts of one file that may lie beside one another, before they are joined into one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Problem:
 
 
 Outcome = Part | Problem
-"""Of a task."""
+"""What became of a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Look:
 
 
 Seen = Survey | Problem | None
-"""Of a span; None where no batch begins in it."""
+"""What was found in a span; None where no batch begins in it."""
 Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
 """The tables of a cluster, by name."""
 Derived = Mapping[str, TableFile]
@@ -107,20 +107,20 @@ class OneCore:
     name = "one core"
 
     def surveys(self, files: Sequence[Sequence[Look]]) -> Iterator[Iterator[Seen]]:
-        """As they are asked for."""
+        """Surveys the spans of each file, when the result is asked for."""
         return (map(seen, looks) for looks in files)
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
-        """As the tasks are asked for."""
+        """Runs the tasks, each when its result is asked for."""
         return (outcome(task, folder) for task, folder in tasks)
 
     def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> Iterator[Derived]:
-        """As the clusters are asked for."""
+        """Makes the tables of the clusters, each when its result is asked for."""
         return (derived(derive, one, output) for one in clusters)
 
 
 def outcome(task: Task, folder: str) -> Outcome:
-    """Of one task; sent to workers by value, as all of `parts` is."""
+    """What becomes of one task; sent to workers by value, as all of `parts` is."""
     try:
         return write_part(task, folder)
     except DamagedInputError as error:
@@ -132,7 +132,7 @@ def outcome(task: Task, folder: str) -> Outcome:
 
 
 def seen(look: Look) -> Seen:
-    """Of one span; sent to workers in the same way."""
+    """What is found in one span; sent to workers by value, too."""
     try:
         data = open_range(look.uri, look.path, look.begin, look.end, look.where, version=look.version)
         found = cuts.survey(data, 0, look.until - look.begin)
@@ -183,7 +183,7 @@ class Summary:
 
 
 Progress = Callable[[int, int], None]
-"""Is told the bytes that were read, of how many."""
+"""Is called with the number of bytes that were read, and of all bytes."""
 
 
 class Run:
@@ -284,7 +284,7 @@ class Run:
                 yield one, parts
 
     def _planned(self, engine: Engine, group: Sequence[Due]) -> Iterator[tuple[Due, list[Task]]]:
-        """Those that can be read; a large file is looked at by whoever reads."""
+        """The files that can be read, each with its tasks. The engine surveys large files, where it also reads them."""
         dues, versions = [], []
         for one, version in zip(group, stores.each(self._version, group, *self.settings.inputs), strict=True):
             if isinstance(version, Problem):
@@ -311,7 +311,7 @@ class Run:
         self.summary.problems.append(problem.text)
 
     def _version(self, one: Due) -> str | Problem:
-        """Of the object as it is now, which is as it was listed."""
+        """The version of the object now; a Problem if it is not the one that was listed."""
         try:
             data = open_range(one.uri, one.file.path, 0, one.file.size, one.where)
             if data.version and not one.file.is_as_listed(one.uri):

@@ -1,7 +1,7 @@
 """Places by URI: which there are, what a URI may say, how long a store is waited for and how much is asked of it at
 once, and what is said when it refuses.
 
-Called by whoever opens inputs (`layout`, `parts`) or writes an export. Credentials come from the environment, or from
+Called by what opens inputs (`layout`, `parts`) or writes an export. Credentials come from the environment, or from
 where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI with any in it is
 refused, and is not printed. It goes to Spark's workers by value, with `parts`: of other packages it may import pyarrow
 only.
@@ -179,7 +179,9 @@ def _split(uri: str) -> SplitResult:
 
 
 def _region(bucket: str, options: Mapping[str, str]) -> str | None:
-    """As said, as in the environment, or as Amazon answers; None where an endpoint does not care."""
+    """The region from the options, from the environment, or from Amazon's answer; None where an endpoint does not need
+    one.
+    """
     said = [options.get("region"), *map(os.environ.get, _REGIONS)]
     if any(said) or "endpoint_override" in options or any(map(os.environ.get, _ENDPOINTS)):
         return next((one for one in said if one), None)

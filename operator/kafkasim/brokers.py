@@ -56,7 +56,7 @@ class Cluster(Protocol):
 
 
 class Brokers:
-    """Of one world."""
+    """What happens to the brokers of one world: registrations, sessions, controlled shutdowns, fencing."""
 
     def __init__(self, world: Cluster) -> None:
         self._world = world
@@ -131,7 +131,7 @@ class Brokers:
         self._leave(node, node.incarnation, until_ms=world.now_ms + SHUTDOWN_LIMIT_MS)
 
     def kill(self, node: Node) -> None:
-        """Its process is gone: nobody knows until its session ends, and its logs are not closed."""
+        """Ends its process without a controlled shutdown: its session ends later, and its logs are not closed."""
         node.running = node.stopping = False
         node.unclean = True
         self._world.after(SESSION_MS, partial(self.fence, node, node.incarnation))
@@ -142,7 +142,7 @@ class Brokers:
             return
         registered = world.leader_image.brokers.get(node.id)
         if registered is None or registered.incarnation != incarnation or world.now_ms >= until_ms:
-            self._end(node, incarnation)  # there is nothing to hand over, or nobody to hand it over to
+            self._end(node, incarnation)  # there is nothing to hand over, or no other replica in sync
             return
         if world.active is None:
             world.after(RETRY_MS, partial(self._leave, node, incarnation, until_ms=until_ms))
@@ -217,7 +217,7 @@ class Brokers:
             if (each.topic, each.number) in wanted and node.id not in each.state.in_sync
         ]
         ready = [each for each in behind if each.state.leader in alive and node.id in alive]
-        if world.active is None or len(ready) < len(behind):  # again with whoever leads then
+        if world.active is None or len(ready) < len(behind):  # again with the next leader
             waiting = behind if world.active is None else [each for each in behind if each not in ready]
             names = {(each.topic, each.number) for each in waiting}
             world.after(RETRY_MS, partial(self._caught_up, node, incarnation, names))

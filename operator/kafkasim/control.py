@@ -46,7 +46,7 @@ async def perform(server: SimulatorServer, request: str) -> None:
 
 
 def _set(world: World, feature: str, level: int) -> None:
-    """As `kafka-features.sh` in other hands would."""
+    """Changes a level from outside, as a person with `kafka-features.sh` would."""
     active = world.active_node
     if active is None:
         raise RefusedError("no controller is active")

@@ -90,7 +90,7 @@ class MetadataLog:
         return data
 
     def append_piece(self, piece: Piece) -> None:
-        """What is encoded by somebody else; it begins where the log ends."""
+        """Appends what is encoded already; it begins where the log ends."""
         self._pieces.append(piece)
         self._ends.append(piece.end_offset)
 

@@ -2,7 +2,7 @@
 
 Called by tests that run thousands of reconciliations a second: crash exploration, properties over whole lives. It
 supplies readings (`readings.py`), which production's observer judges, and takes requests by the way that production's
-router names. A call takes a little virtual time, and `sleep` takes as much as it is told, so no test ever waits.
+router names. A call takes a little virtual time, and `sleep` takes as much as it is asked to, so no test ever waits.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SimulatedCluster:
         return readings
 
     async def look_again(self) -> Readings:
-        """The same: nothing that is asked again is answered in another way."""
+        """Reads once more; nothing in a simulated cluster answers a second question in another way."""
         return await self.read(partitions=True)
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
@@ -120,7 +120,9 @@ class SimulatedCluster:
         return next(iter(self._reached([direct]) if direct is not None else self._stops()), None)
 
     def moved(self, node: Node, change: UpdateFeature) -> str:
-        """As production reads it from the ApiVersions of the connection."""
+        """Why the change may not leave: the node says that the level has moved; "" if it does not. Production reads
+        this from the ApiVersions of the connection.
+        """
         levels, epoch = self.world.finalized(node)
         unsaid = epoch < 0 or (change.feature == KRAFT_VERSION and node.role is Role.BROKER)
         level = levels.get(change.feature, 0)
@@ -175,7 +177,7 @@ class _Prepared:
         return Via.CONTROLLER if self._node.role is Role.CONTROLLER else Via.BROKER
 
     async def send(self, withheld: Withheld) -> Outcome:
-        """As production does it."""
+        """Sends the change unless the connection ended, the level moved, or it is withheld, in production's order."""
         if not self._node.listening or self._node.incarnation != self._life:
             return NotSent("the connection ended")
         if why := self._cluster.moved(self._node, self._change) or withheld():

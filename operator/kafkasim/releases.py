@@ -37,7 +37,7 @@ class Release(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As people write it: "4.2"."""
+        """The release as it is commonly written: `4.2`."""
         return ".".join(map(str, self.number))
 
 

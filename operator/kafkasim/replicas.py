@@ -111,7 +111,9 @@ def topic_config(topic: str, value: int | None) -> Write:
 
 
 def broker_config(broker_id: int | None, value: int | None) -> Write:
-    """The same of a broker, or of all of them where None is given."""
+    """A write that sets min.insync.replicas of a broker, or of all brokers if None is given; None as the value removes
+    it.
+    """
     return _config(_BROKER_RESOURCE, "" if broker_id is None else str(broker_id), value)
 
 
@@ -154,7 +156,7 @@ def in_sync(partitions: Iterable[Found], broker: int, metadata_version: int) -> 
 
 
 def fallen_behind(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
-    """The leaders of these partitions drop it from the ISR; nobody drops itself."""
+    """The leaders of these partitions drop the broker from the ISR; it stays in those that it leads."""
     return [
         _change(found, {"isr": left}, metadata_version)
         for found in partitions

@@ -31,7 +31,7 @@ _DOWNGRADE_WORDED_ANEW = (4, 2)  # 4.1.2 still says "Invalid metadata.version"
 _KRAFT_UPGRADE = (4, 1)  # earlier releases write a feature record that changes nothing (KAFKA-16538, KAFKA-18979)
 
 _DEFINED: Mapping[tuple[int, int], frozenset[str]] = {(4, 1): frozenset({"streams.version"})}
-"""Features a release has in its code without a level for production: not advertised, and at level 0 no stranger."""
+"""Features a release has in its code without a level for production: not advertised, and not unknown at level 0."""
 
 ALL_FAILED = "The update failed for all features since the following feature had an error: "
 _DEPENDENCIES = {(ELR_VERSION, 1): (METADATA_VERSION, 23)}  # EligibleLeaderReplicasVersion.java
@@ -83,14 +83,14 @@ class Verdict(Struct, frozen=True):
 
 class View(Struct, frozen=True):
     """What the active controller knows when it judges. `voters`: `controller.quorum.voters`, empty if not set.
-    `voters_told`: whether each of them has told this leader which kraft.version it supports.
+    `voters_reported`: whether each of them has reported to this leader which kraft.version it supports.
     """
 
     controller_id: int
     release: Release
     image: Image
     voters: tuple[int, ...]
-    voters_told: bool = True
+    voters_reported: bool = True
 
 
 def judge(view: View, updates: Sequence[FeatureUpdate]) -> Verdict:
@@ -142,7 +142,7 @@ def _refusal(view: View, update: FeatureUpdate, proposed: Mapping[str, int]) -> 
         reason = _wrong_direction(current, update)
         if reason is None and update.feature == METADATA_VERSION:
             return _metadata_version(view.release, current, update)
-        if reason is None and _raises_the_quorum(view, current, update) and not view.voters_told:
+        if reason is None and _raises_the_quorum(view, current, update) and not view.voters_reported:
             name = f"KRAFT_VERSION_{update.level}"
             return f"Invalid upgrade of {KRAFT_VERSION} to {name} because not all of the voters support it"
         if reason is None and view.release.number >= _ALL_OR_NOTHING:

@@ -31,7 +31,7 @@ def _records(file: LogFile) -> Callable[[], Iterable[pa.RecordBatch]]:
 
 
 def copies(logs: Path) -> list[NodeCopy]:
-    """As a run reads them, without what it keeps in between."""
+    """The copies that a run finds in the folder of logs."""
     return [_copy(node) for node in Root.of(str(logs)).nodes()]
 
 
@@ -57,7 +57,6 @@ def tables(logs: Path) -> dict[ClusterName, Tables]:
 
 @cache
 def fleet() -> dict[ClusterName, Tables]:
-    """Of the small fleet."""
     return tables(written() / "logs")
 
 

@@ -58,7 +58,7 @@ def made_log(batches: int = 30) -> bytes:
 
 
 derive = partial(tables_of, documents=NO_DOCUMENTS, judging=Judging(at_ms=AT))
-"""As production does, at a time that stands still."""
+"""Makes the tables by production's own functions, at a fixed time."""
 
 
 def run(inputs: Sequence[Path], output: Path, **more: Any) -> Summary:

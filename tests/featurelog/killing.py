@@ -30,9 +30,9 @@ class Points:
 
 
 class Looks(Points):
-    """Kills nobody; notes the points at which the output is another than at the point before it.
+    """Kills no run; notes the points at which the output differs from the point before.
 
-    Whoever is killed between two writes leaves the same files, however many points are there.
+    A run that is killed anywhere between two writes leaves the same files.
     """
 
     def __init__(self, output: Path) -> None:

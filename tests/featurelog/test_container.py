@@ -43,7 +43,7 @@ def test_what_is_no_part_of_spark_is_a_command_of_kafkafeatures() -> None:
     assert command([], {}) == ["kafkafeatures"]
 
 
-def test_an_executor_is_told_all_that_spark_put_into_the_environment(spark_is_there: str) -> None:
+def test_an_executor_gets_all_that_spark_put_into_the_environment(spark_is_there: str) -> None:
     found = command(["executor"], EXECUTOR)
     assert found[:5] == ["java", "-Dfirst=a b", "-Dlast=1", "-Xms1024m", "-Xmx1024m"]
     assert found[5:7] == ["-cp", f"/opt/spark/conf:{spark_is_there}/jars/*"]

@@ -29,7 +29,7 @@ from tests.kraftlog.build import batch, level
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of the fleet; no test changes it."""
+    """The tables of the fleet; no test changes them."""
     folder = tmp_path_factory.mktemp("export")
     fleet(folder / "in")
     run([folder / "in"], folder / "out")

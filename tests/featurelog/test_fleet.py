@@ -88,7 +88,7 @@ def test_a_ghost_blocks_and_is_named_with_its_last_registration(story: Story) ->
         assert node["ts"] >= moment(registered.at_ms)
 
 
-def test_ghosts_are_those_that_were_left_and_nobody_else() -> None:
+def test_ghosts_are_exactly_the_registrations_that_were_left() -> None:
     found = {
         (name.cluster, row["role"], row["node_id"])
         for name, one in fleet().items()

@@ -25,7 +25,7 @@ BLOCKER = {
 
 
 def row(name: ClusterName = ORDERS, verdict: str = "ready", **changes: Any) -> dict[str, Any]:
-    """As `upgrade_readiness` has it."""
+    """A row of `upgrade_readiness`."""
     made: dict[str, Any] = {
         "cluster": name.cluster, "cluster_id": name.cluster_id, "target_kind": "release", "target": "4.2",
         "verdict": verdict, "changes": [{"feature": "metadata.version", "from_level": 27, "to_level": 29}],

@@ -169,7 +169,7 @@ def test_of_a_quiet_hour_the_first_and_the_last_record_are_kept_and_all_are_coun
 
 
 def test_the_few_rows_that_are_kept_of_a_long_time_are_read_at_once(tmp_path: Path) -> None:
-    """Whoever reads them pays for each column of each row group."""
+    """A reader pays for each column of each row group."""
     idle = ([Record(number, number * HOUR // 100, no_op())] for number in range(40_000))
     content = b"".join(encode_batch(one, leader_epoch=1) for one in idle)
     part = write_part(task(put(tmp_path, "orders", "1", f"{0:020}.log", content)), str(tmp_path / "rows"))

@@ -27,7 +27,9 @@ EVIL = "..<img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of a fleet that was read an hour after its logs were copied. One folder has a harmful name, one no log."""
+    """The configuration for a fleet that was read an hour after its logs were copied. One folder has a harmful name,
+    one has no log.
+    """
     folder = tmp_path_factory.mktemp("gate")
     write_fleet(folder / "fleet", SCALE)
     logs = folder / "fleet" / "logs"

@@ -186,7 +186,7 @@ def test_a_file_that_shrinks_between_list_and_read_is_named_and_read_by_the_next
     assert tables(tmp_path / "out")["metadata_records"]
 
 
-def test_a_large_file_is_looked_at_by_whoever_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_surveyed_by_the_process_that_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else one core looks at all of it while the others wait."""
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     put(tmp_path / "in", "orders", "2", SEGMENT, made_log(5))
@@ -300,7 +300,7 @@ def test_files_of_others_in_the_output_are_left_alone(inputs: Path, tmp_path: Pa
     assert (tmp_path / "out" / "metadata_records" / "orders" / "notes.txt").exists()
 
 
-def test_the_tables_before_the_latest_ones_stay_for_whoever_reads_them(tmp_path: Path) -> None:
+def test_the_tables_before_the_latest_ones_stay_for_their_readers(tmp_path: Path) -> None:
     whole = made_log()
     names = []
     for end in (500, 900, len(whole)):

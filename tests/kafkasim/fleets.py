@@ -29,7 +29,7 @@ def histories() -> dict[str, History]:
 
 @cache
 def written() -> Path:
-    """Its folder; nobody writes in there."""
+    """The folder of a fleet that is written once; no test changes it."""
     made = Path(mkdtemp(prefix="fleet-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     folder = made / "fleet"

@@ -59,12 +59,12 @@ def test_json_and_yaml_are_the_same_document(cluster: dict[str, Any], words: str
     assert one == other
 
 
-def test_a_blocked_apply_says_so_to_a_pipe_that_nobody_reads(cluster: dict[str, Any], tmp_path: Path) -> None:
+def test_a_blocked_apply_says_so_though_its_output_is_not_read(cluster: dict[str, Any], tmp_path: Path) -> None:
     document(tmp_path, cluster, {"metadata.version": 99})
     assert shell(f"{PROGRAM} apply -f levels.yaml 2>&1 | true", tmp_path).returncode == 4
 
 
-def test_an_apply_continues_to_its_end_when_nobody_reads_its_progress(cluster: dict[str, Any], tmp_path: Path) -> None:
+def test_an_apply_continues_to_its_end_though_its_progress_is_not_read(cluster: dict[str, Any], tmp_path: Path) -> None:
     path = document(tmp_path, cluster, {"metadata.version": 29, "share.version": 1, "group.version": 1})
     done = shell(f"{PROGRAM} apply -f levels.yaml 2>&1 >/dev/null | head -1", tmp_path)
     assert done.returncode == 0
@@ -88,7 +88,7 @@ def test_a_timeout_that_is_none_is_refused_before_anything_is_sent(
     assert "Traceback" not in done.stderr
 
 
-def test_a_timeout_bounds_a_pass_as_well(tmp_path: Path) -> None:
+def test_a_timeout_bounds_a_single_reconciliation_as_well(tmp_path: Path) -> None:
     silent = (
         "import socket,subprocess,sys; s=socket.create_server(('127.0.0.1',0)); "
         "sys.exit(subprocess.call(sys.argv[1:-1] + ['-f', sys.argv[-1]], "
@@ -278,7 +278,7 @@ def test_a_state_that_can_be_no_file_is_named_and_leaves_nothing_behind(
 def apply_while(
     process: subprocess.Popen[str], folder: Path, until: str, *requests: str, flags: tuple[str, ...] = ()
 ) -> tuple[int, str]:
-    """Run `apply` and, once it says `until`, do what somebody else does meanwhile. (exit code, stderr)."""
+    """Runs `apply` and, once it says `until`, sends requests to the simulator. Returns (exit code, stderr)."""
     command = [sys.executable, "-m", "kafkafeatures", "apply", "-f", "levels.yaml", *flags]
     with subprocess.Popen(
         command, env=ENVIRONMENT, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -293,7 +293,7 @@ def apply_while(
         return running.wait(60), said
 
 
-def test_apply_waits_for_an_old_broker_that_somebody_is_upgrading(tmp_path: Path) -> None:
+def test_apply_waits_for_an_old_broker_that_is_being_upgraded(tmp_path: Path) -> None:
     with simulator("--old-broker", "2=4.0") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
         code, said = apply_while(process, tmp_path, "WaitingForNodes: broker 2", "upgrade broker 2 4.2")
@@ -321,7 +321,7 @@ def test_apply_gives_up_in_time_and_says_what_it_waited_for(tmp_path: Path) -> N
     assert "broker 2" in said.splitlines()[-1]
 
 
-def test_apply_waits_for_nothing_that_needs_a_human(tmp_path: Path) -> None:
+def test_apply_does_not_wait_where_an_action_is_required(tmp_path: Path) -> None:
     with simulator("--ghost-broker", "4=4.0", "--old-broker", "2=4.0") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
         code, said = apply_while(process, tmp_path, "never said", flags=("--timeout", "1h"))
@@ -413,7 +413,7 @@ def test_a_document_whose_nodes_a_person_restarts_is_applied(cluster: dict[str, 
 
 
 def test_by_hand_the_command_line_asks_for_the_restart_of_one_node_and_waits_for_it(tmp_path: Path) -> None:
-    """Broker 2 does not support the level: whoever runs the command restarts it, on the newer Kafka."""
+    """Broker 2 does not support the level: the person at the command line restarts it, on the newer Kafka."""
     with simulator("--release", "4.2", "--metadata-version", "25", "--old-broker", "2=4.0") as process:
         cluster = heard(process)
         path = with_workload(tmp_path, cluster, {"driver": "Manual"})

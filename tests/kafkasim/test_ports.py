@@ -84,7 +84,7 @@ class Mortal:
 
 
 async def live(kafka: Any, store: Any, sim: SimulatedCluster, *, most: int = 60) -> Any:
-    """Passes until nothing more happens by itself."""
+    """Reconciles until nothing more happens by itself."""
     context = ReconcileContext(store=store, kafka=kafka, now=sim.now, sleep=sim.sleep)
     for _ in range(most):
         last = await reconcile(context, await context.store.read())
@@ -116,7 +116,7 @@ async def test_dead_at_any_point_and_run_again_it_ends_the_same_and_writes_nothi
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_a_life_full_of_accidents_ends_where_it_should(seed: int) -> None:
-    """Leaders die, brokers stop, the process dies, somebody else meddles; afterwards everything is in sync."""
+    """Leaders die, brokers stop, the process dies, another client changes levels; afterwards everything is in sync."""
     chance = Random(seed)
     sim = SimulatedCluster(world(plan(metadata_version=25), seed), chance.choice(ACCESSES))
     wanted = replace(WANTED, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)

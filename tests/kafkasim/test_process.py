@@ -55,14 +55,14 @@ def test_the_simulator_says_that_it_is_one_takes_requests_and_ends_with_sigterm(
         assert process.returncode == 0
 
 
-def test_the_simulator_ends_with_its_standard_input_when_told_so() -> None:
+def test_the_simulator_ends_with_its_standard_input_on_request() -> None:
     with simulator("--brokers", "1", "--controllers", "1", "--exit-with-stdin") as process:
         heard(process)
         assert process.communicate(input="")[1] == ""
         assert process.returncode == 0
 
 
-def test_the_simulator_serves_on_where_nobody_can_send_requests() -> None:
+def test_the_simulator_serves_on_where_no_requests_can_be_sent() -> None:
     command = [sys.executable, "-m", "kafkasim", "--brokers", "1", "--controllers", "1", "--exit-with-stdin"]
     with subprocess.Popen(
         command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True

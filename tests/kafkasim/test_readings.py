@@ -144,7 +144,9 @@ WITH_EVERY_ACCESS = ("at rest", "ghosts", "a majority of the controllers dead", 
 
 @asynccontextmanager
 async def served(made: Plan, seed: int, access: Access) -> AsyncIterator[tuple[SimulatorServer, Callable[[int], None]]]:
-    """The world on real ports, with a clock that can be set forward. Who cannot be reached is named where nobody is."""
+    """The world on real ports, with a clock that can be set forward. A node that cannot be reached has an address that
+    does not answer.
+    """
     loop = asyncio.get_running_loop()
     skipped = 0
 
@@ -288,7 +290,7 @@ async def test_the_ports_are_read_as_the_server_is_after_any_history(seed: int) 
     await asyncio.gather(*cases)
 
 
-# --- what nobody can know is not claimed ---
+# --- what cannot be known is not claimed ---
 
 
 async def states(world: World, access: Access = BOTH) -> dict[int, NodeState]:

@@ -33,7 +33,7 @@ def recorded(release: str) -> tuple[Json, list[Json]]:
 
 
 def simulated(cluster: Json, release: str, restarted: list[str], leader: int | None) -> tuple[Pods, World]:
-    """The same nodes, pods and partitions."""
+    """The recorded cluster as simulated nodes, pods and partitions."""
     nodes = {int(node): pod for node, pod in cluster["nodes"].items()}
     sets = tuple(
         SetPlan(
@@ -57,7 +57,7 @@ def simulated(cluster: Json, release: str, restarted: list[str], leader: int | N
 
 
 def records_since(made: World, offset: int) -> Iterator[Json]:
-    """As the recorder writes them."""
+    """The records behind an offset, in the form in which the recorder of restarts keeps them."""
     for batch in batches(made.log.read(0, max_bytes=1 << 40)):
         for record in batch.records():
             found = decode(record.value) if record.offset >= offset and not batch.is_control else None

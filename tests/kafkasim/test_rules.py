@@ -177,7 +177,7 @@ def test_kraft_version_waits_for_every_voter_to_tell_a_new_leader_what_it_suppor
     assert ask(settle(made, 1), ("kraft.version", 1)).error_code == 0
 
 
-def test_a_voter_that_told_the_leader_and_went_away_does_not_hold_kraft_version_back() -> None:
+def test_a_voter_that_informed_the_leader_and_went_away_does_not_hold_kraft_version_back() -> None:
     made = cluster("4.3", 25, controllers={3001: "4.3", 3002: "4.3", 3003: "4.3"}, leader=3001)
     made.stop(Role.CONTROLLER, 3002)
     assert ask(settle(made, 60_000), ("kraft.version", 1)).error_code == 0

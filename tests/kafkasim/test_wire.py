@@ -131,7 +131,7 @@ async def fetch_snapshot(server: SimulatorServer, end_offset: int, position: int
     return await ask(server, CONTROLLER, world.active, 1, messages.FetchSnapshotRequest(max_bytes=400, topics=(topic,)))
 
 
-async def test_a_reader_beyond_the_log_is_told_where_it_parted() -> None:
+async def test_a_reader_beyond_the_log_learns_where_it_parted() -> None:
     async with served(plan()) as server:
         parted = (await fetch(server, 10_000, last_epoch=1)).diverging_epoch
         assert parted.epoch == 1

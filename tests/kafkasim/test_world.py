@@ -134,7 +134,7 @@ def test_another_controller_leads_in_a_new_epoch_when_the_active_one_is_gone() -
     assert (made.epoch, made.image.epoch, made.image.leader_id) == (2, 2, made.active)
 
 
-def test_without_a_majority_nobody_leads_and_nothing_is_written() -> None:
+def test_without_a_majority_no_node_leads_and_nothing_is_written() -> None:
     made = world()
     for voter in made.voters[:2]:
         made.stop(CONTROLLER, voter)

@@ -1,7 +1,7 @@
 """Tasks and clusters on Spark: the same functions that one core runs, on many.
 
 What it decides: which tasks go together, and in which order all begin. Called by a run. What a task returns is small:
-rows go from the worker to a file, never through the driver. A task that Spark runs twice leaves a file that nobody
+rows go from the worker to a file, never through the driver. A task that Spark runs twice leaves a file that no manifest
 lists.
 
 Tasks go to workers with the code that reads them, by value. The tables of a cluster are made by code that uses more

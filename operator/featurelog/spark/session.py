@@ -1,4 +1,4 @@
-"""A session of Spark with defaults that are safe on anybody's machine.
+"""A session of Spark with defaults that are safe on any machine.
 
 What it decides: the settings. Called when there is something to read, and not before: a session takes seconds and half
 a gigabyte.
@@ -60,7 +60,7 @@ def session(master: str, given: Mapping[str, str] | None = None) -> Iterator[Spa
 
 
 def first_reason(text: str) -> str:
-    """Of what Java says: what caused it, without what comes around it."""
+    """The cause in a Java stack trace, without what comes around it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     reasons = [line for line in lines if "Exception: " in line or "Error: " in line]

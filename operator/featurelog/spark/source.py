@@ -43,7 +43,7 @@ SCHEMA = spark_types.StructType(
 )
 _LIST = pa.list_(pa.field("element", pa.int32()))
 _ARROW = pa.schema([field.with_type(_LIST) if pa.types.is_list(field.type) else field for field in ROWS])
-"""As Spark names what is in a list."""
+"""The schema with Spark's name for the items of a list."""
 
 _COMPARED = {
     "EqualTo": pc.equal,

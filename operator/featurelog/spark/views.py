@@ -1,8 +1,8 @@
 """The tables and the SQL views over them, in a session of Spark.
 
-Called by whoever asks questions in SQL: `create(spark, manifest.load(output)[0])`, then `SELECT * FROM ghosts` or
-`SELECT * FROM fleet_blockers('4.2')`. Everything is temporary: it is in this session only, and reads the tables as the
-manifest names them.
+To ask questions in SQL: `create(spark, manifest.load(output)[0])`, then `SELECT * FROM ghosts` or `SELECT * FROM
+fleet_blockers('4.2')`. Everything is temporary: it is in this session only, and reads the tables as the manifest names
+them.
 """
 
 from __future__ import annotations

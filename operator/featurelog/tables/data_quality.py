@@ -37,7 +37,7 @@ KINDS = {
     TWO_CLUSTERS: "nodes in one folder that name different clusters; they are kept apart",
     TWO_PLACES: "folders that name the same cluster; they are kept apart",
 }
-"""Of rows, and what they mean."""
+"""The kinds of rows, and what they mean."""
 
 TABLE = Table(
     "data_quality",
@@ -62,7 +62,7 @@ TABLE = Table(
 
 
 def table(history: History, more: Iterable[Note] = ()) -> pa.Table:
-    """Of one cluster, with what other tables have to say."""
+    """The table of one cluster, with the notes of other tables."""
     return TABLE.of(_row(history, one) for one in dict.fromkeys([*_notes(history), *more]))  # a file may be there twice
 
 
@@ -119,7 +119,9 @@ def _of_file(scan: Scan) -> Iterator[Note]:
 
 
 def _not_decoded(log: Merged) -> Iterator[Note]:
-    """Of each node's segments together, however they are cut; a snapshot, which is a state, by itself."""
+    """Notes of records that were not decoded: for each node's segments together, however they are cut, and for each
+    snapshot by itself, as it is a state.
+    """
     found: dict[tuple[object, ...], Note] = {}
     for scan in {(one.source.node, one.source.file): one for one in log.scans}.values():
         node, file = scan.source.node, scan.source.file

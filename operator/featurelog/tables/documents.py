@@ -1,7 +1,7 @@
 """KafkaFeatures documents with their status: which changes the operator made, and which levels are wanted.
 
 A log names no principal and no wanted level. A change that a document's history has is the operator's; any other is
-unattributed, whoever made it. Given to the tables by whoever read the documents; nothing here reads a file.
+unattributed. The documents are given to the tables as parsed values; nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Documents:
 
     @classmethod
     def of(cls, documents: Iterable[object]) -> Documents:
-        """Of parsed documents. One that cannot be understood is kept with its problem."""
+        """Sorts parsed documents by cluster id. A document that cannot be understood is kept with its problem."""
         resources = sorted((_resource(one) for one in documents), key=lambda one: one.name)
         found: dict[str, tuple[Resource, ...]] = {}
         for one in resources:

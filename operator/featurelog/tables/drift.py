@@ -34,7 +34,7 @@ TABLE = Table(
 
 
 def table(history: History, documents: Documents) -> pa.Table:
-    """Of one cluster."""
+    """The table of one cluster."""
     return TABLE.of(_rows(history, documents))
 
 

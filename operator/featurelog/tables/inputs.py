@@ -19,7 +19,7 @@ COLUMNS = (
     "offset", "batch_position", "size", "timestamp_ms", "leader_epoch", "is_control", "api_key", "version",
     "record_type", "status", "reason", "detail", "body",
 )  # fmt: skip
-"""Of `RECORDS`: all that tables are made of. To read the others as well takes twice as long."""
+"""The columns of `RECORDS` that tables are made of. To read the others as well takes twice as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class NodeCopy:
 
     @property
     def id(self) -> int | None:
-        """Of which node it is: what the node says; else what the name of its folder is, or ends with."""
+        """The node's id: what the node itself says; otherwise the number that its folder's name is, or ends with."""
         digits = self.node[len(self.node.rstrip("0123456789")) :]
         found = self.node_id if self.node_id is not None else int(digits[:_LONGEST] or -1)
         return found if 0 <= found <= _LARGEST_ID else None
@@ -66,12 +66,12 @@ class ClusterCopies:
     """(kind of data_quality, text)"""
 
     def as_columns(self) -> dict[str, str | None]:
-        """Of `table.WHERE`."""
+        """The values of the columns `table.WHERE`."""
         return {"cluster": self.cluster, "cluster_id": self.cluster_id}
 
     @property
     def static_voters(self) -> frozenset[int] | None:
-        """Of a static quorum, where all nodes that say who votes say the same."""
+        """The voters of a static quorum; None unless all nodes that name voters name the same."""
         said = {frozenset(copy.voters) for copy in self.copies if copy.voters}
         return said.pop() if len(said) == 1 else None
 

@@ -83,7 +83,7 @@ class Merged:
 
     @property
     def end(self) -> int:
-        """Of what was read, exclusive."""
+        """The end offset of what was read, exclusive."""
         of_snapshots = max((one.end for one in self.snapshots), default=0)
         return max(of_snapshots, self.pieces[-1].end if self.pieces else 0)
 

@@ -43,7 +43,7 @@ TABLE = Table(
 
 
 def table(history: History) -> pa.Table:
-    """Of one cluster."""
+    """The table of one cluster."""
     return TABLE.of(_rows(history))
 
 

@@ -72,7 +72,7 @@ TABLE = Table(
 
 
 def table(history: History, fenced_for_ms: int = FENCED_FOR_MS) -> pa.Table:
-    """Of one cluster."""
+    """The table of one cluster."""
     return TABLE.of(_rows(history, fenced_for_ms))
 
 
@@ -121,7 +121,7 @@ def _of_role(one: BrokerRegistration | ControllerRegistration) -> Row:
 
 
 def ghost(history: History, one: Version[Registered], fenced_for_ms: int) -> tuple[bool | None, str]:
-    """Whether a registration may be a ghost's, and why; None where it ended, or where that cannot be told."""
+    """Whether a registration may be a ghost's, and why; None where it ended, or where that is not known."""
     if one.end is not None:
         return None, ""
     registration = one.value.registration

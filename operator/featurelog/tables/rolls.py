@@ -81,7 +81,7 @@ class _Stretch:
 
 
 def table(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[pa.Table, list[Note]]:
-    """Of one cluster, and what is to be noted of it. Reads the files once more."""
+    """The table of one cluster, and notes about it. Reads the files once more."""
     rows: list[Row] = []
     notes: list[Note] = []
     for stretch in _stretches(history, notes):
@@ -177,7 +177,7 @@ _COLUMNS = ["offset", "batch_position", "timestamp_ms", "api_key", "status", "bo
 def _records(
     batches: Iterable[pa.RecordBatch], begin: int, end: int
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-    """Of a file, those records between two offsets that rolls are made of; None for one that was not decoded."""
+    """The records of a file between two offsets that rolls are made of; None for a record that was not decoded."""
     for rows in batches:
         offsets = rows["offset"]
         mask = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["api_key"].is_null())
@@ -289,7 +289,7 @@ def _where(history: History, offset: int) -> tuple[str | None, str | None]:
 
 
 def _concurrency(found: RollHistory, roll: Sequence[Absence], one: Absence) -> int:
-    """Of those that began before it was back: at each beginning, how many are away."""
+    """The most nodes that were away at once while this one was, counted whenever another one of the roll went."""
 
     def until(each: Absence) -> int:
         end = _end_of(each) or (each.last if each.unregistered else None)

@@ -40,7 +40,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of Arrow. Every column may be null: Unknown is a value."""
+        """The Arrow schema. Every column may be null: Unknown is a value."""
         return pa.schema([pa.field(one.name, one.type) for one in self.columns])
 
     def of(self, rows: Iterable[Row]) -> pa.Table:
@@ -56,12 +56,12 @@ class Table:
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
-    """A time that no calendar has is null: whoever wrote the log chose it."""
+    """The value for a column; a time outside of the calendar becomes null, as a log may hold any number."""
     return value if kind != TIME or value is None or value in _YEARS_1_TO_9999 else None
 
 
 def ranges_of(features: Mapping[str, tuple[int, int]]) -> list[tuple[str, dict[str, int]]]:
-    """Of `RANGES`, by feature."""
+    """The version ranges of a node by feature, as values of a column of type `RANGES`."""
     return [(name, {"min": low, "max": high}) for name, (low, high) in sorted(features.items())]
 
 

@@ -22,7 +22,7 @@ class Evidence:
     at_ms: int | None
 
     def as_columns(self) -> dict[str, Any]:
-        """Of `table.EVIDENCE`."""
+        """The values of the columns `table.EVIDENCE`."""
         return {
             "evidence_node": self.node, "evidence_file": self.file, "evidence_offset": self.offset,
             "evidence_ts": self.at_ms,
@@ -60,7 +60,7 @@ class Version(Generic[V]):
     end: Point | None = None
 
     def as_columns(self, committed_below: int) -> dict[str, Any]:
-        """Of `table.SPAN` and `table.EVIDENCE`."""
+        """The values of the columns `table.SPAN` and `table.EVIDENCE`."""
         begin, end = self.begin, self.end
         return {
             "from_offset": begin.offset, "from_ts": begin.at_ms, "not_after": begin.not_after_ms,

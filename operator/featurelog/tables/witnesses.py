@@ -47,7 +47,9 @@ class Witnesses:
 
 
 def witnesses(cluster: ClusterCopies, scans: Iterable[Scan]) -> Witnesses:
-    """Those that say who they are come first: nobody is taken for a node that speaks for itself."""
+    """Which copies are of which node of the cluster. Copies that say which node they are of come first: no other copy
+    takes the place of such a node.
+    """
     of_folder: defaultdict[str, list[Scan]] = defaultdict(list)
     for one in scans:
         of_folder[one.source.node].append(one)

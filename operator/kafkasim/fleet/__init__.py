@@ -3,7 +3,7 @@
 Each cluster is a simulated one (`world`) that lived through weeks of virtual time: rolls, level changes, topics, nodes
 that left and were not unregistered. `plan` draws what happens to which cluster, `history` lets it happen, `files`
 writes the directories of its nodes, `fleet` all of it. The same seed and scale give the same bytes. The records are
-real ones in the order in which real controllers write them; that nobody wrote them is said in `fleet.json` beside them.
+real ones in the order in which real controllers write them; `fleet.json` beside them says that they are simulated.
 
 Made for `demo --story fleet`, tests and the bench of the pipeline. Needs numpy.
 """

@@ -45,7 +45,7 @@ def write_fleet(
 
 
 def document(history: History) -> dict[str, Any]:
-    """What somebody wants of a cluster, and what the operator did for it."""
+    """The KafkaFeatures document of a cluster: the levels that are wanted, and what the operator did for them."""
     plan = history.plan
     wanted = levels_of(plan.after if plan.finalized is not None else plan.before, dynamic=False)
     status = Status(

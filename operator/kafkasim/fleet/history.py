@@ -90,7 +90,7 @@ class History(World):
     # --- time ---
 
     def pass_until(self, now_ms: int) -> None:
-        """As `advance`, with the NoOps in between as runs."""
+        """Lets time pass until `now_ms`, with the NoOps in between as runs."""
         while True:
             due = self._due[0][0] if self._due else now_ms
             self._idle_until(min(due, now_ms))
@@ -297,7 +297,7 @@ def _slow(history: History) -> None:
 
 
 def _leave_zookeeper(history: History) -> None:
-    """All brokers but the last one are restarted in KRaft mode; nobody continues."""
+    """Restarts all brokers but the last one in KRaft mode; the migration stays there."""
     for broker in history.plan.brokers[:-1]:
         history.nodes[Role.BROKER, broker].migrating = False
         history.restart(Role.BROKER, broker)

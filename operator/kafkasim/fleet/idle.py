@@ -37,7 +37,7 @@ class IdleRun(Struct, frozen=True):
 
     @property
     def last_ms(self) -> int:
-        """Of its last batch."""
+        """The timestamp of the last batch."""
         return self.first_ms + (self.count - 1) * self.every_ms
 
     def split(self, count: int) -> tuple[IdleRun, IdleRun]:
@@ -52,7 +52,7 @@ class IdleRun(Struct, frozen=True):
 
     @property
     def data(self) -> bytes:
-        """As a controller writes it."""
+        """The batches as a controller writes them."""
         steps = np.arange(self.count, dtype=np.int64)
         offsets, times = _big(self.base_offset + steps), _big(self.first_ms + steps * self.every_ms)
         batches = np.tile(np.frombuffer(_batch(bytes(8)), np.uint8), (self.count, 1))
@@ -76,7 +76,7 @@ def _batch(time: bytes) -> bytes:
 
 @cache
 def _differences() -> tuple[NDArray[np.uint32], ...]:
-    """Of each byte of the time: what each of its values changes in the checksum."""
+    """For each byte of the timestamp: how each of its values changes the checksum."""
     nothing = google_crc32c.value(_batch(bytes(8))[CRC_START:])
 
     def difference(place: int, value: int) -> int:

@@ -1,6 +1,6 @@
 """What happens to which cluster of a fleet: drawn from a seed, before anything is simulated.
 
-Read by `history`, which lets it happen, and by whoever wants to know what a reader of the logs should find. Six
+Read by `history`, which lets it happen, and by tests that know from it what a reader of the logs should find. Six
 clusters have a story of their own; the others are rolled, upgraded and finalized as clusters are, or wait for it.
 """
 
@@ -33,11 +33,11 @@ class Story(StrEnum):
     GHOST_BROKER = "ghost-broker"
     """A broker was removed long ago and never unregistered."""
     NEW_GHOST_BROKER = "new-ghost-broker"
-    """The same within the days of which the log is there."""
+    """A broker was removed without being unregistered, within the days that the log covers."""
     GHOST_CONTROLLER = "ghost-controller"
     """A controller that is no voter is registered still."""
     CHANGED_BY_HAND = "changed-by-hand"
-    """Somebody disabled a feature that the document of the cluster names."""
+    """A feature that the cluster's document names was disabled from outside the operator."""
     STUCK_MIGRATION = "stuck-migration"
     """It writes to ZooKeeper as well, for weeks: one broker is in ZooKeeper mode still."""
     FLAPPING = "flapping"

@@ -36,7 +36,7 @@ SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 
 def metadata_topics(world: World, asked: Iterable[Any] | None) -> list[Answer]:
-    """Of Metadata: all that may be seen, or those that are named."""
+    """The topics of a Metadata answer: all that may be seen, or those that are named."""
     there = {name: list(found) for name, found in groupby(_visible(world), key=lambda each: each.topic)}
     if asked is None:
         return [_topic(world, name, found) for name, found in there.items()]
@@ -194,7 +194,7 @@ def _layers(world: World, broker_id: int) -> list[tuple[int, int]]:
 
 
 def _all(world: World) -> list[Found]:
-    """As brokers know them."""
+    """All partitions, as brokers know them."""
     return list(found_in(world.image)) if world.image.partitioned is not None else []
 
 

@@ -194,7 +194,7 @@ def copy(
 
 
 def copies_of(data: bytes, nodes: Iterable[int] = VOTERS) -> list[NodeCopy]:
-    """The same log on each of these nodes."""
+    """A copy of this log on each of these nodes."""
     return [copy(str(node), {segment_name(0): data}) for node in nodes]
 
 

@@ -81,7 +81,7 @@ def test_who_votes_is_not_known_behind_a_gap_that_may_hold_another_election() ->
 
 
 DYNAMIC: list[Item] = [leader(3001), kraft_version(1), voters_record(*VOTERS), *healthy()[1:]]
-"""Of a quorum whose voters are in the log: 11 records."""
+"""The log of a quorum whose voters are in the log: 11 records."""
 END = len(DYNAMIC)
 
 
@@ -165,7 +165,7 @@ def test_what_only_one_copy_has_makes_nothing_ready(items: Sequence[Item], more:
     assert readiness(copies_of(log([*items, *more])), target)["verdict"] == "ready", "once all have it"
 
 
-def test_a_state_of_a_migration_that_nobody_knows_makes_it_unknown() -> None:
+def test_an_unknown_state_of_a_migration_makes_it_unknown() -> None:
     row = readiness(copies_of(log([*healthy(), migration(9)])))
     assert (row["verdict"], kinds(row)) == ("unknown", {"migration"})
 
@@ -182,7 +182,7 @@ def test_a_level_that_stays_and_needs_one_that_would_go_down_is_a_blocker() -> N
 
 
 def fenced_since(*items: bytes) -> int | None:
-    """Of broker 7, in the log of a healthy cluster."""
+    """When broker 7 was fenced, in the log of a healthy cluster with these items behind it."""
     return history(*copies_of(log([*healthy(), *items]))).nodes.now[BROKER, 7].value.fenced_since
 
 

@@ -86,7 +86,7 @@ def test_one_cluster_in_two_places_is_never_merged() -> None:
 
 
 def test_copies_that_contradict_each_other_are_not_merged() -> None:
-    """Nobody says which cluster they are of, and they cannot be of one: the first by name stays."""
+    """No copy says which cluster it is of, and they cannot be of one: the first by name stays."""
     first = copy("3001", {segment_name(0): log(healthy())}, cluster_id=None)
     other = copy("3002", {segment_name(0): log(healthy(version=20))}, cluster_id=None)
     found = [first, other]

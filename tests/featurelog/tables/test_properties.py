@@ -41,7 +41,7 @@ from tests.kraftlog.build import abort, begin, end, no_op
 
 T = TypeVar("T")
 Files = Mapping[str, Mapping[str, bytes]]
-"""Of each node, its files by name."""
+"""The files of each node, by their names."""
 
 DAY_MS = 86_400_000
 EXAMPLES = settings(max_examples=40, deadline=None)

@@ -227,7 +227,7 @@ def test_a_registered_controller_that_does_not_vote_may_be_a_ghost() -> None:
     assert registrations(copies, "controller", 3001)[0]["ghost_suspect"] is False
 
 
-def test_whether_a_controller_is_a_ghost_is_not_known_where_nobody_knows_who_votes() -> None:
+def test_whether_a_controller_is_a_ghost_is_not_known_where_the_voters_are_not() -> None:
     items = [one for one in healthy() if one != leader(3001)]
     (row,) = registrations(copies_of(log(items)), "controller", 3002)
     assert (row["ghost_suspect"], row["is_voter"]) == (None, None)

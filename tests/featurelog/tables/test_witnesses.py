@@ -37,7 +37,7 @@ END = 11
 
 
 def unsaid(node: str, data: bytes, **more: bytes) -> NodeCopy:
-    """Of a node that does not say who it is."""
+    """The copy of a node that does not say who it is."""
     made = copy(node, {segment_name(0): data, **more})
     return NodeCopy(made.cluster, made.node, made.cluster_id, made.files)
 
@@ -115,7 +115,7 @@ def test_a_folder_with_nothing_in_it_is_no_copy() -> None:
     assert (row["copied_nodes"], row["verdict"]) == ([3001], "unknown")
 
 
-def test_a_copy_that_agrees_with_itself_agrees_with_nobody() -> None:
+def test_a_copy_that_agrees_only_with_itself_is_no_witness() -> None:
     """Else a log that never was the same would pass for one that a leader overwrote."""
     newer = copy("3003", {segment_name(3): log([leader(3003), *healthy(version=20)], start=3, epoch=9)})
     again = copy("3002", {segment_name(0): DATA}, node_id=3001)

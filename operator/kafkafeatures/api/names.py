@@ -15,6 +15,9 @@ PAUSE = f"{GROUP}/pause"
 CREDENTIALS = f"{GROUP}/credentials"
 """Label with the value "true" that a Secret must carry before any of it is read for a resource."""
 
+EVENT_FACTS = f"{GROUP}/facts"
+"""Annotation of an Event: what it says as fields, in JSON."""
+
 KAFKA_VERSION = f"{GROUP}/kafka-version"
 """Annotation of a pod template: the Kafka release that its image holds, such as "4.1"."""
 

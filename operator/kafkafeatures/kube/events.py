@@ -1,12 +1,17 @@
-"""Events of events.k8s.io/v1 about a resource. Best effort: an event that cannot be posted fails no reconciliation."""
+"""Events of events.k8s.io/v1 about a resource. Best effort: an event that cannot be posted fails no reconciliation.
+
+The note is the sentence that `kubectl describe` shows. The facts go into an annotation, which the API server keeps:
+an Event has no other fields for them, and its note is nothing that a program could read.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from kafkafeatures.api.names import API_VERSION, GROUP, KIND
-from kafkafeatures.core.report.events import EventRecord
+from kafkafeatures.api.names import API_VERSION, EVENT_FACTS, GROUP, KIND
+from kafkafeatures.core.engine.event_records import EventRecord
 from kafkafeatures.environment import Environment
 
 CONTROLLER = f"{GROUP}/operator"
@@ -17,14 +22,16 @@ def event_of(
     record: EventRecord, resource: Mapping[str, Any], *, environment: Environment, instance: str
 ) -> dict[str, Any]:
     """The body of one event. `instance`: which operator speaks, at most 128 characters."""
-    metadata = resource["metadata"]
-    related = {"apiVersion": "v1", "kind": "Pod", "name": record.pod, "namespace": metadata["namespace"]}
+    metadata, facts = resource["metadata"], record.facts.as_json()
+    related = {"apiVersion": "v1", "kind": "Pod", "name": record.facts.pod, "namespace": metadata["namespace"]}
+    annotations = {EVENT_FACTS: json.dumps(facts, separators=(",", ":"))}
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
             "name": f"{metadata['name'][:200].rstrip('-.')}.{int(environment.random() * 16**13):013x}",
             "namespace": metadata["namespace"],
+            **({"annotations": annotations} if facts else {}),
         },
         "eventTime": environment.clock().replace(tzinfo=None).isoformat(timespec="microseconds") + "Z",
         "reportingController": CONTROLLER,
@@ -41,5 +48,5 @@ def event_of(
             "uid": metadata["uid"],
             "resourceVersion": metadata["resourceVersion"],
         },
-        **({"related": related} if record.pod else {}),
+        **({"related": related} if record.facts.pod else {}),
     }

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import HistoryEntry, Status, Via
+from kafkafeatures.cli.kube.seen_events import SeenEvent, seen_event
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.environment import Environment
+from kafkafeatures.kube.events import event_of
+from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
 
 LATER = NOW + timedelta(minutes=3)
@@ -17,9 +22,13 @@ RESTART = RestartNode(3, "broker 3", "orders-3", "uid-3")
 BY_HAND = RestartNode(4, "broker 4")
 
 
-def event(before: Status, after: Status, at: datetime = NOW) -> list[dict[str, Any]]:
-    """As the operator would tell them, and a report has them."""
-    return [{"at": stamp(at), "reason": one.reason, "note": one.note} for one in events_between(before, after)]
+def event(before: Status, after: Status, at: datetime = NOW) -> list[SeenEvent]:
+    """As the operator would write them to the API server, and a command would read them there."""
+    environment = Environment(lambda: at)
+    made = (
+        event_of(one, resource().raw, environment=environment, instance="test") for one in events_between(before, after)
+    )
+    return [seen_event(json.loads(json.dumps(one))) for one in made]
 
 
 def in_flight(step: RestartNode, at: datetime = NOW, **more: Any) -> Status:

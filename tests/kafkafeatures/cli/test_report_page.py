@@ -8,7 +8,9 @@ from html.parser import HTMLParser
 import pytest
 
 from kafkafeatures.api.records import stamp
+from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.resource import page
+from kafkafeatures.core.engine.event_records import EventFacts
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.cli.restarts import LATER, RESTART, in_flight
 from tests.kafkafeatures.statuses import resource
@@ -120,7 +122,10 @@ def test_what_nodes_and_people_write_is_text_and_never_markup() -> None:
         "intents": [{"kind": "RestartNode", "title": evil, "target": evil, "at": evil}, {"kind": evil, "at": evil}],
         "workloads": [{"name": evil, "updateRevision": evil}],
     }
-    events = [{"at": evil, "reason": evil, "note": evil}, {"at": stamp(NOW), "reason": "NodeRestarted", "note": evil}]
+    events = [
+        SeenEvent(at=evil, reason=evil, note=evil),
+        SeenEvent(at=stamp(NOW), reason="NodeRestarted", note=evil, facts=EventFacts(node=evil, pod=evil)),
+    ]
     made = Page(page(resource(status), events, LATER, NOT_READ))
     assert "script" not in {tag for tag, _ in made.tags}
     assert made.text.count(evil) > 20

@@ -117,7 +117,7 @@ def test_of_a_partition_that_flaps_the_latest_is_drawn_and_the_times_are_whole(t
 
 
 def test_without_the_log_the_page_has_what_events_tell_and_says_what_is_missing_and_how_to_get_it() -> None:
-    told = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), NOW + timedelta(seconds=90))]
+    told = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=90))]
     made, text = shown(NOT_READ, in_flight(BY_HAND).as_json(), told)
     drawn = {row[0]: row[1:] for row in made.rows_under("Timeline of 2 restarts")[1:]}
     assert drawn == {"broker 3orders-3": ["", "1 min 30 s"], "broker 4by hand": ["", "3 min 0 s so far"]}
@@ -133,7 +133,7 @@ def test_without_the_log_the_page_has_what_events_tell_and_says_what_is_missing_
 def test_the_two_halves_of_a_restart_stand_in_one_row() -> None:
     steps = [Moment(MS + 1000 * at, 10 + at) for at in (1, 3, 9, 10, 12)]
     away = Absence("broker", 3, steps[0], steps[1], steps[2], steps[3], steps[4])
-    told = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), NOW + timedelta(seconds=50))]
+    told = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=50))]
     history = RollHistory(None, Moment(MS + 60_000, 99), (away,), (), 0, 0, 0, 4, True, 0)
     made, _ = shown(history, {"rollout": {"startedAt": stamp(NOW)}}, told)
     assert made.rows_under("Timeline of 1 restart,")[1:] == [["broker 3orders-3", "", "49 s"]]

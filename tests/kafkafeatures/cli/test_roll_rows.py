@@ -8,6 +8,7 @@ import pytest
 
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.pages.html_parts import time_in_log
 from kafkafeatures.cli.pages.roll_rows import DAY, Point, Restart, Row, restarts_of, rows_of, window_begins
 from kraftlog.rolls import Absence, RollHistory
@@ -17,6 +18,7 @@ from tests.kafkafeatures.worlds import NOW
 
 MS = int(NOW.timestamp() * 1000)
 STABLE_FOR = timedelta(seconds=30)
+BACK = LATER - STABLE_FOR
 
 
 def after(seconds: float, offset: int = 0) -> Moment:
@@ -63,7 +65,7 @@ def test_a_restart_is_followed_from_its_announcement_to_its_end() -> None:
 
 def test_the_same_node_twice_is_two_restarts_and_what_is_in_flight_is_known_from_the_status() -> None:
     flight = in_flight(RESTART, stable_since=stamp(LATER))
-    once = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), LATER)]
+    once = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), LATER)]
     found = restarts_of(flight.as_json(), [*once, *event(EMPTY, flight)])
     assert found == (
         Restart("broker 3", "orders-3", NOW, None, LATER),
@@ -71,8 +73,20 @@ def test_the_same_node_twice_is_two_restarts_and_what_is_in_flight_is_known_from
     )
 
 
-def test_of_what_events_have_forgotten_the_end_is_shown() -> None:
-    assert restarts_of({}, event(EMPTY, ended(RESTART), LATER)) == (Restart("broker 3", "orders-3", None, None, LATER),)
+def test_where_the_event_of_its_beginning_is_gone_the_one_of_its_end_says_when_a_restart_began() -> None:
+    back = in_flight(RESTART, stable_since=stamp(BACK))
+    told = event(back, ended(RESTART), LATER)
+    assert restarts_of({}, told) == (Restart("broker 3", "orders-3", NOW, BACK, LATER),)
+    assert restarts_of({}, [*event(EMPTY, in_flight(RESTART)), *told]) == restarts_of({}, told)
+
+
+def test_an_event_without_facts_is_no_restart_whatever_its_sentence_says() -> None:
+    """As an older release writes them: the facts are read and never the sentence."""
+    flight = in_flight(RESTART)
+    told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
+    assert [one.note for one in told] == ["restarting broker 3: pod orders-3 is evicted", "broker 3 (orders-3)"]
+    assert restarts_of({}, [replace(one, facts=None) for one in told]) == ()
+    assert restarts_of({}, [replace(one, note="somebody else wrote it") for one in told]) == restarts_of({}, told)
 
 
 def test_it_is_told_from_ten_seconds_before_the_roll_began_or_of_the_last_day() -> None:

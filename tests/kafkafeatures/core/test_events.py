@@ -20,11 +20,12 @@ from kafkafeatures.api.status import (
 )
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Owner, decide, propose
+from kafkafeatures.core.engine.event_records import MAX_NOTE, EventFacts
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.steps import DryRunAccepted, InFlight
+from kafkafeatures.core.engine.steps import DryRunAccepted, InFlight, UpdateFeature
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.report.events import MAX_NOTE, events_between
+from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.report.status import (
     status_of,
     status_of_failed_reconciliation,
@@ -92,7 +93,7 @@ RESTART = RestartNode(3, "broker 3", "orders-3", "uid-3")
 BY_HAND = RestartNode(3, "broker 3")
 
 
-def in_flight(step: RestartNode, *, stable: bool = False) -> Status:
+def in_flight(step: RestartNode | UpdateFeature, *, stable: bool = False) -> Status:
     sent = InFlight(step, AT, Via.API_SERVER, stable_since=AT if stable else None)
     return Status(intents=(sent.to_intent(),))
 
@@ -100,21 +101,21 @@ def in_flight(step: RestartNode, *, stable: bool = False) -> Status:
 def test_a_restart_is_announced_once_however_often_it_is_looked_at() -> None:
     (event,) = events_between(EMPTY, in_flight(RESTART))
     assert (event.reason, event.note) == ("RestartingNode", "restarting broker 3: pod orders-3 is evicted")
-    assert event.pod == "orders-3"
+    assert event.facts == EventFacts(kind="RestartNode", node="broker 3", node_id=3, pod="orders-3", begun_at=AT)
     assert reasons(in_flight(RESTART), in_flight(RESTART, stable=True)) == []
     assert reasons(in_flight(RESTART), EMPTY) == []
 
 
 def test_a_person_is_asked_for_a_restart_once() -> None:
     (event,) = events_between(EMPTY, in_flight(BY_HAND))
-    assert (event.reason, event.note, event.pod) == ("RestartRequested", "restart broker 3", "")
+    assert (event.reason, event.note, event.facts.pod) == ("RestartRequested", "restart broker 3", "")
     assert reasons(in_flight(BY_HAND), in_flight(BY_HAND, stable=True)) == []
 
 
 def test_what_a_person_must_not_do_any_longer_is_told_each_time_and_an_eviction_that_ended_is_not() -> None:
     gone = replace(ended("NotApplied", "broker 3"), kind="RestartNode", target="broker 3", message="broker 5 is away")
     (event,) = events_between(EMPTY, Status(history=(gone,)))
-    assert (event.reason, event.warning, event.pod) == ("RestartWithdrawn", True, "")
+    assert (event.reason, event.warning, event.facts.pod) == ("RestartWithdrawn", True, "")
     assert event.note == "do not restart broker 3: broker 5 is away"
     assert reasons(EMPTY, Status(history=(replace(gone, target="broker-3"),))) == []
 
@@ -125,6 +126,29 @@ def test_a_node_that_is_back_is_told_and_no_update_of_a_level() -> None:
         ("NodeRestarted", "broker 3 (orders-3)")
     ]
     assert reasons(EMPTY, Status(history=(replace(done, result="Superseded"),))) == []
+
+
+def test_an_act_that_was_in_flight_is_told_of_with_what_it_was() -> None:
+    done = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode", target="orders-3")
+    (event,) = events_between(in_flight(RESTART, stable=True), Status(history=(done,)))
+    restart = EventFacts(kind="RestartNode", node="broker 3", node_id=3, pod="orders-3", begun_at=AT, in_sync_at=AT)
+    assert event.facts == restart
+    (event,) = events_between(
+        in_flight(UpdateFeature("f", 0, 1)), Status(history=(replace(ended("Applied"), target="f"),))
+    )
+    assert event.facts == EventFacts(kind="UpdateFeature", feature="f", before="0", after="1", begun_at=AT)
+    assert event.facts.as_json() == {"kind": "UpdateFeature", "feature": "f", "from": "0", "to": "1", "begunAt": AT}
+
+
+def test_of_an_act_that_was_not_seen_in_flight_less_is_known() -> None:
+    pod = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode", target="orders-3")
+    person = replace(pod, action="broker 3", target="broker 3")
+    level = replace(ended("Applied"), target="f")
+    assert [one.facts for one in events_between(EMPTY, Status(history=(pod, person, level)))] == [
+        EventFacts(kind="RestartNode", pod="orders-3"),
+        EventFacts(kind="RestartNode", node="broker 3"),
+        EventFacts(kind="UpdateFeature", feature="f"),
+    ]
 
 
 def test_a_rollout_starts_once_and_is_completed_once_and_another_image_is_another_one() -> None:

@@ -12,10 +12,12 @@ from typing import Any, Self
 import pytest
 
 from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.api.names import EVENT_FACTS
 from kafkafeatures.api.status import Status
+from kafkafeatures.cli.kube.seen_events import seen_event
+from kafkafeatures.core.engine.event_records import EventFacts, EventRecord
 from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
 from kafkafeatures.core.facts.readings import Readings
-from kafkafeatures.core.report.events import EventRecord
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire import tls
@@ -472,9 +474,24 @@ def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:
 
 def test_an_event_of_a_restart_is_related_to_its_pod() -> None:
     metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
-    record = EventRecord("RestartingNode", "Evict", "restarting broker 3", pod="orders-3")
+    facts = EventFacts(node="broker 3", pod="orders-3")
+    record = EventRecord("RestartingNode", "Evict", "restarting broker 3", facts=facts)
     event = event_of(record, {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i")
     assert event["related"] == {"apiVersion": "v1", "kind": "Pod", "name": "orders-3", "namespace": "ns"}
+    assert event["metadata"]["annotations"] == {"kafkafeatures.dev/facts": '{"node":"broker 3","pod":"orders-3"}'}
+    assert seen_event(event).facts == facts
+    assert event["note"] == "restarting broker 3"
+
+
+@pytest.mark.parametrize("facts", ["", "no", "[]", "{", "[" * 100_000, '{"node": 3, "nodeId": "x", "later": {}}'])
+def test_facts_that_another_release_or_somebody_else_wrote_are_read_as_far_as_they_go(facts: str) -> None:
+    metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    event = event_of(
+        EventRecord("R", "A", "n"), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"
+    )
+    assert "annotations" not in event["metadata"]
+    seen = seen_event({**event, "metadata": {**event["metadata"], "annotations": {EVENT_FACTS: facts}}})
+    assert (seen.reason, seen.note, seen.facts and seen.facts.node) == ("R", "n", "3" if "later" in facts else None)
 
 
 async def test_what_is_held_back_keeps_no_partitions_in_memory() -> None:

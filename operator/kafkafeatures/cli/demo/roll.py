@@ -191,7 +191,7 @@ class _Scene:
         for event in events_between(before, done.status):
             self._line(event.reason, event.note, "red" if event.warning else "bold")
             if event.reason == "NodeRestarted":
-                self._restarted.append(self._pods.node_of(event.pod))
+                self._restarted.append(self._pods.node_of(event.facts.pod))
         self._last = done.status
         ready = done.status.condition(Condition.READY)
         if ready is not None and ready.message != self._told and not isinstance(done.decision, Act):

@@ -11,17 +11,18 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import API_VERSION, GROUP
 from kafkafeatures.cli.cluster.connect import add_connection_flags, settings_from_flags
 from kafkafeatures.cli.kube.api import Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.kube.seen_events import SeenEvent, seen_event
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
 
@@ -29,10 +30,11 @@ if TYPE_CHECKING:  # read for the page alone
     from kafkafeatures.kafka.base.settings import ClusterSettings
     from kraftlog.rolls import RollHistory
 
+T = TypeVar("T")
+
 STDOUT = Path("-")
 
 _METADATA = ("name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp")
-_EVENT = ("type", "reason", "action", "note", "reportingController", "reportingInstance")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,12 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
-        document = _report(kube, resource)
+        document, events = _report(kube, resource)
     html = ""
     if arguments.html:
         from kafkafeatures.cli.pages.resource import page
 
-        html = page(resource, document["events"], datetime.now(UTC), _metadata_log(settings, resource))
+        html = page(resource, events, datetime.now(UTC), _metadata_log(settings, resource))
 
     def write(stream: TextIO) -> None:
         if html:
@@ -100,32 +102,37 @@ def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> R
     return read_roll(settings, str(resource.status.get("clusterId") or ""), since)
 
 
-def _report(kube: Kube, resource: KubeResource) -> dict[str, Any]:
+def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequence[SeenEvent] | None]:
     gaps: list[dict[str, str]] = []
 
-    def unless_refused(what: str, ask: Callable[[], Any]) -> Any:
+    def unless_refused(what: str, ask: Callable[[], T]) -> T | None:
         try:
             return ask()
         except CommandFailed as failed:  # a report with a gap is better than none
             gaps.append({"what": what, "why": str(failed)})
             return None
 
-    return {
+    version, events = (
+        unless_refused("the version of Kubernetes", kube.version),
+        unless_refused("events", lambda: _events(kube, resource)),
+    )
+    document = {
         "apiVersion": API_VERSION,
         "kind": "Report",
         "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "versions": {
             "kafkafeatures": __version__,
             "operator": resource.status.get("operatorVersion"),
-            "kubernetes": unless_refused("the version of Kubernetes", kube.version),
+            "kubernetes": version,
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("kio", "pykube-ng")},
         },
         "resource": without_status(resource),
         "status": dict(resource.status),
-        "events": unless_refused("events", lambda: _events(kube, resource)),
+        "events": None if events is None else [one.as_json() for one in events],
         "notRead": gaps,
     }
+    return document, events
 
 
 def without_status(resource: KubeResource) -> dict[str, Any]:
@@ -143,11 +150,7 @@ def without_status(resource: KubeResource) -> dict[str, Any]:
     }
 
 
-def _events(kube: Kube, resource: KubeResource) -> list[dict[str, Any]]:
+def _events(kube: Kube, resource: KubeResource) -> Sequence[SeenEvent]:
     """The oldest first. Of this life of the name only: an earlier one had another uid."""
-    ours = [one for one in kube.events(resource.metadata["name"]) if one["regarding"].get("uid") == resource.uid]
-    return [{"at": _time(one), **{key: one[key] for key in _EVENT if key in one}} for one in sorted(ours, key=_time)]
-
-
-def _time(event: dict[str, Any]) -> str:
-    return str(event.get("eventTime") or event["metadata"].get("creationTimestamp", ""))
+    ours = (one for one in kube.events(resource.metadata["name"]) if one["regarding"].get("uid") == resource.uid)
+    return sorted(map(seen_event, ours), key=lambda one: one.at)

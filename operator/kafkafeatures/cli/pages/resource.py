@@ -15,6 +15,7 @@ from typing import Any
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.document.steps_text import APPROVED, UNDO
 from kafkafeatures.cli.kube.resource import KubeResource, intent_text
+from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import day_and_time, table, text, whole_page
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
 from kafkafeatures.core.facts.releases import format_level
@@ -26,10 +27,10 @@ Shape = Mapping[str, Any]
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}
 
 
-def page(resource: KubeResource, events: Sequence[Shape] | None, now: datetime, log: RollHistory | str) -> str:
+def page(resource: KubeResource, events: Sequence[SeenEvent] | None, now: datetime, log: RollHistory | str) -> str:
     """The whole document.
 
-    `events`: as in a report, the oldest first; None where they could not be read. `log`: what the metadata log tells of
+    `events`: the oldest first; None where they could not be read. `log`: what the metadata log tells of
     the roll, or why it was not read.
     """
     sections = (
@@ -126,8 +127,8 @@ def _conditions(resource: KubeResource) -> str:
     return "<h2>Conditions</h2>\n" + table("As the operator wrote them", head, rows) if rows else ""
 
 
-def _happened(resource: KubeResource, events: Sequence[Shape] | None) -> str:
-    rows = [(str(one.get("at", "")), str(one.get("reason", "")), str(one.get("note", ""))) for one in events or ()]
+def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str:
+    rows = [(one.at, one.reason, one.note) for one in events or ()]
     rows += [
         (
             str(one.get("at", "")),

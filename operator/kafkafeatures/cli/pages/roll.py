@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import day_and_time, lasting, table, text, time_in_log
 from kafkafeatures.cli.pages.roll_rows import Point, Row, restarts_of, rows_of, window_begins
 from kafkafeatures.cli.shell.values import duration
@@ -113,7 +114,7 @@ class Axis(Struct, frozen=True):
         return "".join(f'<span style="left:{left:.0f}%">{_clock(one)}</span>' for one, left in shown)
 
 
-def roll(resource: KubeResource, events: Sequence[Shape], now: datetime, log: RollHistory | str) -> str:
+def roll(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log: RollHistory | str) -> str:
     """The section; empty where there is nothing to tell. `log`: what was read, or why it was not."""
     status = resource.status
     rollout, workloads = status.get("rollout") or {}, status.get("workloads") or ()

@@ -1,13 +1,12 @@
 """Restarts of nodes, each with its phases: what the metadata log says of it, and what the operator did and saw.
 
 Pure. The log has the times of controllers, to the record; of controllers' own restarts it has only that a new process
-registered. The status and the Events have when the operator evicted a pod, and when it had seen the node stable. Called
-by `roll_page.py`. What neither says is None.
+registered. The status and the facts of Events have when the operator evicted a pod, and when it had seen the node
+stable. Called by `roll.py`. What neither says is None.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import time_in_log, time_of
+from kafkafeatures.core.engine.event_records import EventFacts
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment
@@ -28,9 +29,6 @@ CLOCKS = timedelta(seconds=60)
 """So far the clocks of the operator and of the controllers may be apart, and an eviction and what follows it."""
 
 DAY, BEFORE = timedelta(days=1), timedelta(seconds=10)
-
-_BEGUN = re.compile(r"^(?:restarting )(?P<title>.+): pod (?P<pod>\S+) is evicted$|^restart (?P<by_hand>.+)$")
-_ENDED = re.compile(r"^(?P<title>.+?)(?: \((?P<pod>\S+)\))?(?::.*)?$")
 
 
 class Restart(Struct, frozen=True):
@@ -91,31 +89,29 @@ class Row(Struct, frozen=True):
 # --- what the operator says ---
 
 
-def restarts_of(status: Shape, events: Iterable[Shape]) -> tuple[Restart, ...]:
-    """Of the rolls that Events still tell of, in the order in which they began; those in flight from the status."""
+def restarts_of(status: Shape, events: Iterable[SeenEvent]) -> tuple[Restart, ...]:
+    """Restarts that Events still exist of, in the order in which they began; those in flight from the status."""
     found: list[Restart] = []
     for event in events:
-        note, at = str(event.get("note", "")), time_of(event.get("at"))
-        if event.get("reason") in ("RestartingNode", "RestartRequested"):
-            begun = _BEGUN.match(note)
-            if begun:
-                found.append(Restart(begun["title"] or begun["by_hand"], begun["pod"] or "", at))
-        elif event.get("reason") == "NodeRestarted":
-            _end(found, note, at)
+        facts, at = event.facts, time_of(event.at)
+        if facts is None or not facts.node:
+            continue
+        if event.reason in ("RestartingNode", "RestartRequested"):
+            found.append(Restart(facts.node, facts.pod, at))
+        elif event.reason == "NodeRestarted":
+            _end(found, facts, at)
     for intent in status.get("intents") or ():
         if intent.get("kind") == RestartNode.kind:
             _in_flight(found, intent)
     return tuple(found)
 
 
-def _end(found: list[Restart], note: str, at: datetime | None) -> None:
-    ended = _ENDED.match(note)
-    node, pod = (ended["title"], ended["pod"] or "") if ended else (note, "")
-    index = _without_end(found, node)
-    if index is None:
-        found.append(Restart(node, pod, None, ended=at))  # how it began is forgotten by now
+def _end(found: list[Restart], facts: EventFacts, at: datetime | None) -> None:
+    index = _without_end(found, facts.node)
+    if index is None:  # the Event of its beginning is gone by now
+        found.append(Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), at))
     else:
-        found[index] = replace(found[index], ended=at)
+        found[index] = replace(found[index], back=time_of(facts.in_sync_at), ended=at)
 
 
 def _in_flight(found: list[Restart], intent: Shape) -> None:

@@ -7,25 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
-
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import Intent, Result, Status
+from kafkafeatures.api.status import HistoryEntry, Intent, Result, Status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.event_records import MAX_NOTE, NO_FACTS, EventFacts, EventRecord
 from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.engine.steps import UnknownStep, UpdateFeature, in_flight
 from kafkafeatures.core.roll.restart_node import RestartNode
-
-MAX_NOTE = 1000  # the API server takes 1024 bytes
-
-
-class EventRecord(Struct, frozen=True):
-    """One event: `reason` in PascalCase, `action` what was done or tried, `note` for people. `pod`: whose it is."""
-
-    reason: str
-    action: str
-    note: str
-    warning: bool = False
-    pod: str = ""
 
 
 def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
@@ -48,9 +36,11 @@ def _plan(before: Status, after: Status) -> Iterator[EventRecord]:
     old_hash, was_approved = (before.plan.hash, bool(before.plan.approved_by)) if before.plan else ("", False)
     shown = f"plan {new.hash[:HASH_SHOWN]}"
     if new.hash != old_hash:
-        yield EventRecord("PlanComputed", "Plan", f"{shown}: {new.summary}")
+        yield EventRecord("PlanComputed", "Plan", f"{shown}: {new.summary}", facts=EventFacts(plan=new.hash))
     if new.approved_by and (new.hash != old_hash or not was_approved):
-        yield EventRecord("PlanApproved", "Plan", f"{shown} is approved: {new.approved_by}")
+        yield EventRecord(
+            "PlanApproved", "Plan", f"{shown} is approved: {new.approved_by}", facts=EventFacts(plan=new.hash)
+        )
 
 
 def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:
@@ -68,21 +58,52 @@ def _restarts(before: Status, after: Status) -> Iterator[EventRecord]:
     """Each is announced once: its intent stays the same until it is over, but for when the node was seen to be back."""
     known = {_restart_of(intent) for intent in before.intents}
     for intent in after.intents:
-        if intent.kind != RestartNode.kind or _restart_of(intent) in known:
+        facts = _facts_of(intent)
+        if facts.kind != RestartNode.kind or _restart_of(intent) in known:
             continue
-        title, target = (str(intent.unknown.get(name, "?")) for name in ("title", "target"))
-        if title == target:
-            yield EventRecord("RestartRequested", "Restart", f"restart {title}")
+        if facts.pod:
+            note = f"restarting {facts.node}: pod {facts.pod} is evicted"
+            yield EventRecord("RestartingNode", "Evict", note, facts=facts)
         else:
-            yield EventRecord("RestartingNode", "Evict", f"restarting {title}: pod {target} is evicted", pod=target)
+            yield EventRecord("RestartRequested", "Restart", f"restart {facts.node}", facts=facts)
 
 
 def _restart_of(intent: Intent) -> tuple[str, ...]:
     return tuple(str(intent.unknown.get(name)) for name in ("nodeId", "podUid", "at"))
 
 
+def _facts_of(intent: Intent) -> EventFacts:
+    """What is known of an act that is in flight; nothing of one that this release cannot read."""
+    sent = in_flight(intent)
+    if isinstance(sent, UnknownStep):
+        return NO_FACTS
+    step = sent.step
+    if isinstance(step, UpdateFeature):
+        levels = str(step.before), str(step.after)
+        return EventFacts(kind=step.kind, feature=step.feature, before=levels[0], after=levels[1], begun_at=sent.at)
+    return EventFacts(
+        kind=step.kind, node=step.title, node_id=step.node_id, pod=step.pod, after=step.after,
+        begun_at=sent.at, in_sync_at=sent.stable_since,
+    )  # fmt: skip
+
+
+def _facts_of_entry(entry: HistoryEntry, kind: str) -> EventFacts:
+    """Less is known of an act that was not seen in flight."""
+    if kind != RestartNode.kind:
+        return EventFacts(kind=kind, feature=entry.target)
+    if _is_by_hand(entry):
+        return EventFacts(kind=kind, node=entry.target)
+    return EventFacts(kind=kind, pod=entry.target)
+
+
+def _is_by_hand(entry: HistoryEntry) -> bool:
+    """Of a restart: a person was asked for it, so that there is no pod beside the node."""
+    return entry.action == entry.target
+
+
 def _results(before: Status, after: Status) -> Iterator[EventRecord]:
     known = list(before.history)
+    flew = {(one.kind, one.feature or one.pod or one.node): one for one in map(_facts_of, before.intents)}
     for entry in after.history:
         if entry in known:
             known.remove(entry)
@@ -91,15 +112,16 @@ def _results(before: Status, after: Status) -> Iterator[EventRecord]:
             continue  # once more
         restart = entry.kind == RestartNode.kind
         reason, warning = (_OF_RESTARTS if restart else _RESULTS).get(entry.result, ("", False))
-        if reason:
-            by_hand = restart and " " in entry.target
-            note = f"{entry.action}: {entry.message}" if entry.message else entry.action
-            pod = entry.target if restart and not by_hand else ""
-            if entry.result == Result.NOT_APPLIED:
-                if not by_hand:
-                    continue
-                note = f"do not restart {note}"
-            yield EventRecord(reason, "Restart" if restart else "UpdateFeatures", note[:MAX_NOTE], warning, pod)
+        if not reason:
+            continue
+        note = f"{entry.action}: {entry.message}" if entry.message else entry.action
+        if entry.result == Result.NOT_APPLIED:
+            if not _is_by_hand(entry):
+                continue
+            note = f"do not restart {note}"
+        kind = entry.kind or UpdateFeature.kind  # which history leaves out
+        facts = flew.get((kind, entry.target)) or _facts_of_entry(entry, kind)
+        yield EventRecord(reason, "Restart" if restart else "UpdateFeatures", note[:MAX_NOTE], warning, facts)
 
 
 _RESULTS: Mapping[str, tuple[str, bool]] = {

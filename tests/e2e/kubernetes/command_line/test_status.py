@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkafeatures.core.report.events import EventRecord
+from kafkafeatures.core.engine.event_records import EventFacts, EventRecord
 from kafkafeatures.environment import Environment
 from kafkafeatures.kube.events import event_of
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, USER, Orders
@@ -136,8 +136,9 @@ def test_a_report_for_people_opens_in_a_browser_with_every_row_and_nothing_on_th
     orders: Orders, person: Person, tmp_path: Path
 ) -> None:
     orders.write({**statuses.soaking(), "blockers": statuses.stalled()["blockers"]})
-    for note in ("restarting broker 3: pod orders-3 is evicted", "restarting broker 4: pod orders-4 is evicted"):
-        record = EventRecord("RestartingNode", "Evict", note)
+    for number in (3, 4):
+        facts = EventFacts(kind="RestartNode", node=f"broker {number}", pod=f"orders-{number}")
+        record = EventRecord("RestartingNode", "Evict", "the sentence is only shown", facts=facts)
         event = event_of(record, orders.get("orders"), environment=Environment(lambda: NOW), instance="test")
         orders.plane.kubectl("create", "-f", "-", input=json.dumps(event))
     done = person.run("report", "orders", "--html", str(tmp_path / "report.html"))
@@ -146,6 +147,8 @@ def test_a_report_for_people_opens_in_a_browser_with_every_row_and_nothing_on_th
     assert seen.console == ()
     rows = Page(seen.document).rows
     assert rows == Page((tmp_path / "report.html").read_text()).rows
+    described = orders.plane.kubectl("describe", "-n", NS, "kafkafeatures", "orders")
+    assert "the sentence is only shown" in described
     heads = {row[0] for row in rows}
     assert {"broker 3", "broker 4", "metadata.version", "Ready", "GhostRegistration"} <= heads
 

@@ -1,0 +1,92 @@
+"""Records as people are shown them: all that is written in one, also of another release, or by hand, or damaged.
+
+A decision reads records strictly (`api/records.py`), and what it cannot understand it does without. People are shown
+the rest as well: a text that is missing is empty, a number that is none is left out, and whatever is a text is shown
+even where it should have been a moment or a word of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+from msgspec.structs import fields
+
+from kafkafeatures.api.records import Stamp, StatusRecord, json_name
+
+R = TypeVar("R", bound=StatusRecord)
+Reader = Callable[[Any], Any]
+"""None for what is not there: the field has its default then."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_MISSING: Mapping[Any, Any] = {str: "", Stamp: "", int: -1, bool: False}
+"""What stands for a required field that cannot be shown; NOTHING for one that has fields of its own."""
+
+
+def shown(kind: type[R], raw: object) -> R:
+    """The record with everything that can be read of it. Never raises."""
+    readers, values = _readers(kind)
+    found, unknown = dict(values), {}
+    for name, value in raw.items() if isinstance(raw, Mapping) else ():
+        if name not in readers:
+            unknown[str(name)] = value
+            continue
+        attribute, read = readers[name]
+        if (one := read(value)) is not None:
+            found[attribute] = one
+    return kind(**found, unknown=unknown)
+
+
+@cache
+def _readers(kind: type[StatusRecord]) -> tuple[dict[str, tuple[str, Reader]], dict[str, Any]]:
+    """By JSON name the attribute and its reader; and what stands for required fields."""
+    known = [one for one in fields(kind) if one.name != "unknown"]
+    readers = {kind.JSON_NAMES.get(one.name) or json_name(one.name): (one.name, _reader(one.type)) for one in known}
+    return readers, {one.name: _MISSING.get(one.type, NOTHING) for one in known if one.required}
+
+
+def _reader(hint: Any) -> Reader:
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return _first([_reader(one) for one in arguments if one is not type(None)])
+    if origin is tuple:
+        return _each(_reader(arguments[0]))
+    if origin is not None:
+        return _mapping(_reader(arguments[1]))
+    return lambda value: shown(hint, value) if isinstance(value, Mapping) else None
+
+
+def _first(readers: list[Reader]) -> Reader:
+    return lambda value: next((one for read in readers if (one := read(value)) is not None), None)
+
+
+def _each(read: Reader) -> Reader:
+    return lambda value: (
+        tuple(one for each in value if (one := read(each)) is not None) if isinstance(value, list) else None
+    )
+
+
+def _mapping(read: Reader) -> Reader:
+    return lambda value: (
+        {str(name): one for name, each in value.items() if (one := read(each)) is not None}
+        if isinstance(value, Mapping)
+        else None
+    )
+
+
+def _text(value: object) -> str | None:
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+_SIMPLE: Mapping[Any, Reader] = {
+    str: _text,
+    Stamp: _text,
+    int: lambda value: value if type(value) is int else None,
+    bool: lambda value: value if type(value) is bool else None,
+    Any: lambda value: value,
+}

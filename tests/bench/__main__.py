@@ -279,7 +279,7 @@ def decisions(evaluations: int = FULL.decisions) -> None:
 
 
 async def _simulated_evaluations(rounds: int) -> None:
-    """The same from raw readings of a simulated cluster of six nodes on: read, observe, decide."""
+    """Evaluations from raw readings of a simulated cluster of six nodes on: read, observe, decide."""
     cluster, wanted = SimulatedCluster(world(plan(metadata_version=25))), Wanted({"metadata.version": 29})
     began = time.process_time()
     for _ in range(rounds):

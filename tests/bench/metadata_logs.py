@@ -31,7 +31,7 @@ from tests.e2e.rig.releases import RECENT, release
 _TOOL = "org.apache.kafka.tools.DumpLogSegments"
 _NAME = f"{0:020}.log"
 _EVERYTHING = [str(Path(sys.executable).with_name("kafkafeatures"))]
-"""Of the environment of the tests, which has all extras."""
+"""The command line of the environment of the tests, which has all extras."""
 
 
 @dataclass(frozen=True)

@@ -122,21 +122,22 @@ def at_rest(measured: Measured, running: Operator, count: int, rest: tuple[float
     names = [measured.create({}, mode="Observe") for _ in range(count)]
     wait_until("all are ready", lambda: running.metric("kafkafeatures_condition", type="Ready", status="True") == count)
     time.sleep(first_look)  # each had its first look at rest
-    mark, before, passes = measured.plane.audit.mark(), running.cpu_seconds, _passes(running)
+    mark, before, passes = measured.plane.audit.mark(), running.cpu_seconds, _reconciliations(running)
     time.sleep(watched)
     used = running.cpu_seconds - before
     writes = [row for row in measured.plane.audit.rows(mark, user=USER) if row.verb in ("update", "create")]
     held = running.connections([node.port for node in measured.kafka.nodes.values()])
     print(
         f"operator at rest, {count} resources, {watched:.0f} s: {running.memory} MiB, "
-        f"{1000 * used / watched:.1f} millicores, {_passes(running) - passes:.0f} passes, {len(writes)} writes, "
+        f"{1000 * used / watched:.1f} millicores, {_reconciliations(running) - passes:.0f} reconciliations, "
+        f"{len(writes)} writes, "
         f"{held} connections to Kafka"
     )
     for name in names:
         measured.delete(name)
 
 
-def _passes(running: Operator) -> float:
+def _reconciliations(running: Operator) -> float:
     return running.metric("kafkafeatures_reconciliations_total")
 
 

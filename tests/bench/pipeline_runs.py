@@ -25,7 +25,7 @@ from featurelog.tables import NO_DOCUMENTS, ClusterCopies, Judging, tables_of
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _WORKER = b"pyspark.daemon"
-"""Of the command line of Spark's Python workers."""
+"""What the command line of Spark's Python workers contains."""
 
 
 class Timed:
@@ -81,7 +81,7 @@ def main(
 
 
 def one_run(engine: Timed, settings: Settings) -> dict[str, float]:
-    """As `pipeline run` does, on an engine that was started before."""
+    """Does what `pipeline run` does, on an engine that was started before."""
     derive = partial(tables_of, documents=NO_DOCUMENTS, judging=Judging(at_ms=int(time.time() * 1000)))
     used, used_here, began = processor(os.getppid()), processor(os.getpid()), time.monotonic()
     summary = Run(settings, derive, lambda: engine)()

@@ -75,7 +75,7 @@ def run(wanted: Sequence[str], size: Size, rounds: int | None, fleet: Path | Non
 
 
 def against_one_core(size: Size, rounds: int) -> None:
-    """The same inputs on one core and on Spark, in turn, to `metadata_records`."""
+    """Equal inputs on one core and on Spark, in turn, to `metadata_records`."""
     with _folder(size) as folder:
         for number in range(size.files):
             log = folder / "in" / f"cluster-{number}" / "1" / DIRECTORY

@@ -1,7 +1,7 @@
 """Six real brokers in three racks, restarted at most two at a time and one by one: the same operator, the same checks.
 
-On a real kubelet, with the observer of the tests: a roll by which anybody was harmed gives no figure. Two cores start
-the JVMs of both brokers, so each takes longer beside another one; printed is what that leaves.
+On a real kubelet, with the observer of the tests: a roll that harmed a client gives no figure. Two cores start the JVMs
+of both brokers, so each takes longer beside another one; printed is what that leaves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AT_ONCE = (1, 2)
 class Roll:
     """`seconds` from the first eviction until the operator says that it is done; `phases` of one broker, on average.
 
-    `busy`: the share of this machine's processors that anybody used meanwhile.
+    `busy`: the share of this machine's processors that were used meanwhile.
     """
 
     seconds: float
@@ -37,7 +37,7 @@ class Roll:
 
 
 def real_roll(rounds: int) -> None:
-    """As many rolls of both kinds, in turn."""
+    """Rolls of both kinds in turn, so many of each."""
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with (
@@ -56,7 +56,7 @@ def compared(rolling: Rolling, rounds: int = 1) -> float:
             wait_until("all replicas are in sync", rolling.observer.in_sync, step=0.5)
             found[many].append(_roll(rolling, f"at-once-{many}-{round_}", many))
             rolling.delete(NAME)
-    one, two = (_told(many, rolls) for many, rolls in found.items())
+    one, two = (_printed(many, rolls) for many, rolls in found.items())
     ratio = one.seconds / two.seconds
     print(f"  {ratio:.2f}x faster, of at most {max(AT_ONCE)}x; {rounds} rounds in turn; {_bound(one, two)}")
     return ratio
@@ -72,7 +72,7 @@ def _roll(rolling: Rolling, revision: str, many: int) -> Roll:
         return Roll(seconds, judged.phases(), (busy_then - busy) / (all_then - all_))
 
 
-def _told(many: int, rolls: Sequence[Roll]) -> Roll:
+def _printed(many: int, rolls: Sequence[Roll]) -> Roll:
     """Medians of them."""
     seconds = [one.seconds for one in rolls]
     phases = {name: statistics.median(one.phases[name] for one in rolls) for name in rolls[0].phases}

@@ -159,7 +159,7 @@ def sliding(replication: Replication, seconds: Sequence[float], most: int) -> fl
 
 
 def waves(replication: Replication, seconds: Sequence[float], most: int) -> float:
-    """The same, but all that went together are waited for."""
+    """The seconds of a roll in which the next nodes go only when all that went together are back."""
     left, total = frozenset(range(len(seconds))), 0.0
     while left:
         going = _start(replication, order(replication, left, most=most), NOBODY, most)

@@ -1,6 +1,6 @@
 """What a process costs: seconds, those of the processor alone, and its peak memory.
 
-A small process starts it. Linux counts the memory of whoever starts a process towards the peak of the new one (`execve`
+A small process starts it. Linux counts the memory of a process towards the peak of the one that it starts (`execve`
 keeps the highest resident size of the old image), so a benchmark that had grown to 130 MB saw 130 MB everywhere.
 """
 

@@ -58,7 +58,7 @@ class Row:
     moved: bool
 
     def led_by(self, leader: int) -> Row:
-        """As it would have been with this active controller: replies name it."""
+        """The row with another active controller, which replies name."""
         return replace(self, leader=leader, reply=self.reply.replace(str(self.leader).encode(), str(leader).encode()))
 
 

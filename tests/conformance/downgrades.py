@@ -1,4 +1,4 @@
-"""The table of downgrades: from every level that a release can finalize, which lower levels Kafka goes back to.
+"""The table of downgrades: for every level that a release can finalize, which lower levels Kafka goes back to.
 
 A cluster of one controller (3001) and one broker (1) is formatted as low as the release can be; each feature is raised
 level by level, and at each level the active controller is asked (validateOnly, SAFE_DOWNGRADE) for every lower one that

@@ -37,7 +37,7 @@ def at(row: Row) -> tuple[Role, int]:
     return (Role.BROKER if row.step.to == BROKER else Role.CONTROLLER), node_of(row.step, row.leader)
 
 
-def told(row: Row) -> tuple[tuple[int, str | None], Mapping[str, tuple[int, str | None]]]:
+def said_by(row: Row) -> tuple[tuple[int, str | None], Mapping[str, tuple[int, str | None]]]:
     """Code and words for all, and per feature."""
     message = decode_response(57, row.step.version, row.reply)[1]
     return (message.error_code, message.error_message), message.results
@@ -49,7 +49,7 @@ def test_the_recording_is_of_all_steps_and_of_all_kinds(world: World) -> None:
     assert [row.step for row in rows] == list(steps(world))
     assert {row.step.to for row in rows} == {ACTIVE, STANDBY, BROKER}
     assert sum(row.step.to == ACTIVE for row in rows) > 20
-    assert all(told(row)[0][0] == NOT_CONTROLLER for row in rows if row.step.to == STANDBY)
+    assert all(said_by(row)[0][0] == NOT_CONTROLLER for row in rows if row.step.to == STANDBY)
 
 
 @EVERY
@@ -59,7 +59,7 @@ async def test_the_simulator_changes_on_the_wire_as_the_real_cluster_did(world: 
         before = (await said(server, Role.CONTROLLER, rows[0].leader))[1]
         for row in rows:
             reply = await asked(server, *at(row), row.step.request)
-            assert reply == row.reply, (row.step, decode_response(57, row.step.version, reply), told(row))
+            assert reply == row.reply, (row.step, decode_response(57, row.step.version, reply), said_by(row))
             levels, epoch = await said(server, Role.CONTROLLER, row.leader)
             assert (levels, epoch > before) == (row.levels, row.moved), row.step
             assert (await said(server, Role.BROKER, 1))[0] == row.levels, row.step
@@ -83,15 +83,15 @@ def test_the_simulated_world_changes_as_the_real_cluster_did(world: World) -> No
         verdict = made.update_features(made.nodes[at(row)], updates, validate_only=False).verdict
         settle(made)
         results = {one.feature: (one.error_code, one.error_message) for one in verdict.results}
-        expected, each = told(row)
+        expected, each = said_by(row)
         assert (verdict.error_code, verdict.error_message) == expected, row.step
         assert row.step.version > 1 or results == each, row.step
         assert all(made.finalized(node)[0] == row.levels for node in made.nodes.values()), row.step
 
 
 @EVERY
-async def test_the_ports_tell_of_a_change_and_show_its_levels_as_the_real_cluster_did(world: World) -> None:
-    """What a pass can send goes through the port, and what it never would send past it."""
+async def test_the_ports_report_a_change_and_show_its_levels_as_the_real_cluster_did(world: World) -> None:
+    """What a reconciliation can send goes through the port, and what it never would send past it."""
     rows = recorded_of(world)
     made = simulated(planned(world, rows[0].leader))
     cluster = SimulatedCluster(made)
@@ -103,7 +103,7 @@ async def test_the_ports_tell_of_a_change_and_show_its_levels_as_the_real_cluste
             updates = [FeatureUpdate(feature, level, UpgradeType.of(kind)) for feature, level, kind in row.step.updates]
             made.update_features(made.nodes[at(row)], updates, validate_only=False)
         else:
-            expected, each = told(row)
+            expected, each = said_by(row)
             refused = [Rejected(code, text or "") for code, text in (expected, *each.values()) if code]
             assert await cluster.update(change) == (refused[0] if refused else Applied()), row.step
             through += 1
@@ -114,7 +114,9 @@ async def test_the_ports_tell_of_a_change_and_show_its_levels_as_the_real_cluste
 
 
 def as_we_would(row: Row, levels: Mapping[str, int]) -> UpdateFeature | None:
-    """The change that a pass would send as this request: one feature, to the active controller, in the right form."""
+    """The change that a reconciliation would send as this request: one feature, to the active controller, in the right
+    form.
+    """
     if row.step.to == STANDBY or len(row.step.updates) != 1:
         return None
     ((feature, level, kind),) = row.step.updates

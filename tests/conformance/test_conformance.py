@@ -49,7 +49,7 @@ def planned(world: World) -> Plan:
     return replace(plan({1: world.release}, {3001: world.release}), levels=LEVELS[world.release])
 
 
-def told(world: World, reply: bytes) -> dict[str, tuple[int, str]]:
+def said_by(world: World, reply: bytes) -> dict[str, tuple[int, str]]:
     """Code and words per feature; 4.0 and newer answer for all at once, under an empty name."""
     message = decode_response(57, world.request, reply)[1]
     found = {"": (message.error_code, message.error_message or "")}
@@ -69,7 +69,7 @@ async def test_the_simulator_answers_on_the_wire_as_the_real_node_did(world: Wor
         for updates, real in recorded(world).items():
             request = request_of(world, updates)
             frame = await exchange(server, Role.CONTROLLER, 3001, struct.pack(">i", len(request)) + request)
-            assert frame[4:] == real, (updates, told(world, frame[4:]), told(world, real))
+            assert frame[4:] == real, (updates, said_by(world, frame[4:]), said_by(world, real))
 
 
 @EVERY
@@ -83,7 +83,7 @@ def test_the_simulated_world_judges_as_the_real_node_did(world: World) -> None:
         found = {"": (verdict.error_code, verdict.error_message or "")}
         if world.request < 2:
             found |= {one.feature: (one.error_code, one.error_message or "") for one in verdict.results}
-        expected = told(world, real)
+        expected = said_by(world, real)
         assert {name: code for name, (code, _) in found.items()} == {name: code for name, (code, _) in expected.items()}
         assert {text for _, text in found.values() if text} == {text for _, text in expected.values() if text}
 
@@ -108,7 +108,7 @@ def test_our_preflight_lets_through_what_kafka_accepts_and_nothing_else(world: W
         wanted = {feature: level for feature, level, _ in updates}
         consents = {UpdateFeature(f, levels.get(f, 0), v).consent for f, v in wanted.items()} - {""}
         decision = decide(Wanted(wanted, consents=frozenset(consents)), seen, verdict=DryRunAccepted())
-        accepted = all(code == 0 for code, _ in told(world, real).values())
-        assert isinstance(decision, Act) == accepted, (updates, decision, told(world, real))
+        accepted = all(code == 0 for code, _ in said_by(world, real).values())
+        assert isinstance(decision, Act) == accepted, (updates, decision, said_by(world, real))
         judged += 1
     assert judged > 15

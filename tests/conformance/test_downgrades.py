@@ -13,7 +13,7 @@ from kafkafeatures.core.facts.releases import Undo, floor_of
 from kafkasim.releases import release_named
 from tests.conformance.cases import UPGRADE, WORLDS, World, request_of
 from tests.conformance.downgrades import KRAFT, LOWEST_LEVEL, METADATA, Row, in_order, recorded
-from tests.conformance.test_conformance import told
+from tests.conformance.test_conformance import said_by
 from tests.kafkasim.clusters import exchange, plan, served
 
 EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
@@ -31,7 +31,7 @@ def test_every_downgrade_from_every_level_was_recorded(world: World) -> None:
 
 @EVERY
 def test_undo_is_what_kafka_does(world: World) -> None:
-    """Of every raise, also over many levels: impossible where Kafka refuses, and only there."""
+    """For every raise, also over many levels, undoing it is called impossible where Kafka refuses, and only there."""
     for row in recorded(world):
         undo = undo_of(UpdateFeature(row.feature, row.level, row.finalized))
         if row.feature == KRAFT and world.release in RAISES_NOTHING:
@@ -61,8 +61,8 @@ async def test_the_simulator_takes_back_what_the_real_node_did(world: World) -> 
         for row in recorded(world):
             if before is None or (before.feature, before.finalized) != (row.feature, row.finalized):
                 up = ((row.feature, row.finalized, UPGRADE),)
-                said = told(world, await ask(request_of(world, up, validate_only=False)))
+                said = said_by(world, await ask(request_of(world, up, validate_only=False)))
                 assert {code for code, _ in said.values()} == {0}, (row, said)
             before = row
             reply = await ask(request_of(world, row.updates))
-            assert reply == row.reply, (row, told(world, reply), told(world, row.reply))
+            assert reply == row.reply, (row, said_by(world, reply), said_by(world, row.reply))

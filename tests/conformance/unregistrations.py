@@ -54,7 +54,7 @@ class Row:
         return request_of(id_of(self.whom, self.leader))
 
     def led_by(self, leader: int) -> Row:
-        """As it would have been with this active controller: replies name it."""
+        """The row with another active controller, which replies name."""
         return replace(self, leader=leader, reply=self.reply.replace(str(self.leader).encode(), str(leader).encode()))
 
 

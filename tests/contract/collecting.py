@@ -1,4 +1,4 @@
-"""The script of docs/how-to/collect-metadata-logs.md, as somebody saves and runs it."""
+"""The script of docs/how-to/collect-metadata-logs.md, as a reader saves and runs it."""
 
 from __future__ import annotations
 

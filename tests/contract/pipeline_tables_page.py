@@ -34,7 +34,7 @@ missing without a trace for as long as `valid_until` allows: copy the logs of al
 
 
 def page(note: str) -> str:
-    """Of all tables."""
+    """The page of all tables."""
     parts = ["# Tables of the pipeline", "", note, _HEAD]
     for table in TABLES.values():
         parts += [f"## {table.name}", "", table.text, "", f"Key: {', '.join(f'`{name}`' for name in table.key)}.", ""]

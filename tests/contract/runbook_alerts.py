@@ -13,7 +13,7 @@ from tests.contract.runbook_marks import Page, page
 
 @dataclass(frozen=True)
 class AlertPage:
-    """`outcome`: what becomes of it without anybody."""
+    """`outcome`: what becomes of it if no action is taken."""
 
     outcome: str
     meaning: str

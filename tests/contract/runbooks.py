@@ -28,7 +28,7 @@ def page_of(reason: Reason) -> str:
 
 
 def page_of_alert(title: str) -> str:
-    """Of what no status can say."""
+    """The page of an alert that no reason of a status stands for."""
     one = OF_ALERTS[title]
     return _written(title, f"No reason of a condition. {one.outcome}.", one.meaning, one.page)
 

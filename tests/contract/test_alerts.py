@@ -40,7 +40,7 @@ def fired_after(happens: Look, minutes: int = 2 * DAY) -> int | None:
 
 
 def _samples(metrics: Metrics) -> Mapping[str, Vector]:
-    """As they are scraped of a pod."""
+    """The samples of all metrics as a scrape of a pod gives them."""
     found: dict[str, Vector] = {}
     for family in metrics.registry.collect():
         for sample in family.samples:

@@ -136,7 +136,7 @@ def test_the_health_of_a_resource(name: str) -> None:
     assert message in health["message"]
 
 
-def test_every_way_of_being_unreachable_that_a_human_has_to_cure_is_degraded() -> None:
+def test_every_way_of_being_unreachable_that_requires_action_is_degraded() -> None:
     for kind in FailureKind:
         status = unreachable(kind)
         human = EXPLAINED[Reason(status.reason(Condition.REACHABLE))].needs_action

@@ -1,4 +1,4 @@
-"""The images, of the operator and of the pipeline: what goes in is locked, what runs is nobody in particular."""
+"""The images, of the operator and of the pipeline: what goes in is locked, what runs is an unprivileged user."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_who_asks_for_the_name_of_the_user_gets_one() -> None:
     assert re.fullmatch(r"echo 'pipeline:x:65532:65532:[^']*' >>/etc/passwd", said)
 
 
-def test_the_operators_is_the_command_line_and_runs_the_operator_unless_told_otherwise() -> None:
+def test_the_operators_is_the_command_line_and_runs_the_operator_by_default() -> None:
     assert instructions(STAGES[OPERATOR][-1], "ENTRYPOINT") == ['["kafkafeatures"]']
     assert instructions(STAGES[OPERATOR][-1], "CMD") == ['["run"]']
 

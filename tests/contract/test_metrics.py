@@ -35,7 +35,7 @@ STATUS = Status(
 
 
 def exposed() -> dict[str, tuple[str, frozenset[str]]]:
-    """Name to type and labels, of one that had a pass; `_created` beside counters is the client library's."""
+    """Name to type and labels, after one reconciliation; `_created` beside counters is the client library's."""
     metrics = Metrics()
     metrics.passed(Key("kafka", "orders"), "success", 0.1, STATUS)
     recorder = metrics.of_recorder()

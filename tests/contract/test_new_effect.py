@@ -68,5 +68,5 @@ def test_of_a_new_effect_in_the_union_mypy_names_the_one_arm_that_is_missing(tmp
 
 
 def test_an_intent_of_every_step_can_be_read_again() -> None:
-    """Of a step that is missing there, mypy says nothing."""
+    """mypy does not notice a step that is missing there."""
     assert set(_STEPS.values()) == set(get_args(Step) or (Step,))

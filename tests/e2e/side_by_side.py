@@ -1,4 +1,4 @@
-"""Which tests on real nodes may run side by side: those of two files; but whoever shares a cluster or the node stays
+"""Which tests on real nodes may run side by side: those of two files; but tests that share a cluster or the node stay
 together. Each process has clusters of its own.
 
 A plugin of pytest for pytest-xdist, as `python -m tests.run` has it: `python -m pytest -p tests.e2e.side_by_side -n 3
@@ -43,11 +43,11 @@ FIRST = (
     *("test_followed_logs", "test_apply", "six", "test_a_downgrade_that_is_called_safe", "test_killed", "test_ghost"),
     *("test_plan", "test_security", "test_bad_input", "test_unregister", "test_a_real_cluster"),
 )
-"""What takes longest begins first, so that nobody is left with it at the end."""
+"""What takes longest begins first, so that no process is left with it at the end."""
 
 
 def together(nodeid: str) -> str:
-    """The same for two tests that need one process."""
+    """A name that is the same for two tests that need one process."""
     for pattern, name in TOGETHER:
         if found := pattern.search(nodeid):
             return found.expand(name)
@@ -72,7 +72,7 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # ships no types
         return together(nodeid)
 
     def _reschedule(self, node: WorkerController) -> None:
-        """As late as can be: pytest wants to know the next test before the last one it has begins."""
+        """Hands out tests as late as can be: pytest wants to know the next test before the last one it has begins."""
         if self._pending_of(self.assigned_work[node]) <= 1 or not self.workqueue:
             super()._reschedule(node)
 

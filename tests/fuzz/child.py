@@ -45,7 +45,7 @@ def executions(name: str) -> int:
 
 
 def mutated(name: str) -> Iterator[Input]:
-    """As many as the decoder wants, each from a recorded one."""
+    """Mutated inputs, as many as the decoder asks for, each made from a recorded one."""
     random, seeds = Random(name), DECODERS[name].seeds()
     for _ in range(executions(name)):
         data = bytearray(random.choice(seeds))

@@ -63,7 +63,7 @@ SECRETS.add("alice-secret-9f3c", "SCRAM-SHA-512")  # one of them is said in repl
 
 
 def _reply(api: int, data: bytes) -> object:
-    """As a connection does it."""
+    """Decodes a reply by the steps of a connection."""
     ours = every_api()[api].versions
     if not data:
         return None
@@ -83,7 +83,9 @@ def _request(data: bytes) -> object:
 
 
 def _requests() -> Bytes:
-    """Of all that the simulator reads by the same codec: the headers, and one body that has arrays of its own."""
+    """Requests of every kind that the simulator reads by this codec: the headers, and one body that has arrays of its
+    own.
+    """
     return [
         encode_request(message, version=version, correlation_id=7, client_id="fuzz")
         for message in [*BROKER, *CONTROL, *log_requests(3, OffsetAndEpoch(70, 2))]
@@ -125,7 +127,9 @@ def _moved(batches: Sequence[Batch]) -> bytes:
 
 
 def resealed(data: bytes) -> bytes:
-    """The same with CRCs that hold, as a hostile node writes them; batch by batch as long as the lengths make sense."""
+    """The bytes with CRCs that hold, as a hostile node writes them; batch by batch as long as the lengths
+    make sense.
+    """
     out, position = bytearray(data), 0
     while position + HEADER_SIZE <= len(out):
         (length,) = struct.unpack_from(">i", out, position + 8)
@@ -200,7 +204,7 @@ def _walk(data: bytes) -> object:
 
 
 def _account(data: bytes) -> object:
-    """As `log verify` does it: whatever the bytes are, all of them are accounted for."""
+    """Reads a file for `log verify`: whatever the bytes are, all of them are accounted for."""
     reading = Reading(data)
     items = list(reading)
     assert reading.account.is_balanced
@@ -236,7 +240,7 @@ def _values(control: bool) -> Bytes:
 
 
 def _written() -> Bytes:
-    """Of every type, version and layout, as Kafka's own classes wrote them."""
+    """Records of every type, version and layout, as Kafka's own classes wrote them."""
     lines = [
         json.loads(line)
         for path in sorted(RECORDS.glob("*.jsonl.gz"))

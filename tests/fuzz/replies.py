@@ -62,7 +62,9 @@ CONTROL = [
 
 
 def log_requests(epoch: int, snapshot: OffsetAndEpoch) -> list[Any]:
-    """Of a log that begins at 0: records, an end that diverges, one that is out of range, an epoch to come."""
+    """Requests for a log that begins at 0: records, an end that diverges, one that is out of range, an
+    epoch to come.
+    """
     offset, of = snapshot.offset, snapshot.epoch
     fetches = [(0, 0, epoch), (offset, of, epoch), (offset, of - 1, epoch), (10**6, of, epoch), (0, 0, epoch + 1)]
     return [

@@ -1,9 +1,9 @@
 """A cluster in virtual time: brokers and controllers stop, crash, hang and come back, and partitions are moved.
 
 Small, and by sets alone: it shares no line with what is tested. The order of what happens is Kafka's: a broker that is
-told to stop leaves every ISR at once, except where it is the last of one; one that crashes does when its session ends;
+asked to stop leaves every ISR at once, except where it is the last of one; one that crashes does when its session ends;
 one that comes back joins the ISR of one partition after the other, as it catches up with their leaders; a reassignment
-ends when everybody who was added is in sync (`ReplicationControlManager`). All chance comes from one seed.
+ends when every replica that was added is in sync (`ReplicationControlManager`). All chance comes from one seed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Partition:
     removing: set[int] = field(default_factory=set)
 
     def row(self, running: set[int]) -> Row:
-        """As the controller sees it; only who runs may lead."""
+        """The partition as the controller sees it; only a running broker may lead."""
         isr, adding, removing = (frozenset(each) for each in (self.isr, self.adding, self.removing))
         return Row(self.topic, tuple(self.replicas), isr, adding, removing, self.number, offline=not isr & running)
 
@@ -57,7 +57,7 @@ class Cluster:
         self.default = draw.choice((1, 2, 2, 2))
         self.least = {f"t{number}": draw.randint(1, 3) for number in range(6) if draw.random() < 0.3}
         self.partitions = [self._partition(number) for number in range(draw.randint(1, 40))]
-        self.faults = 0  # things that nobody asked for, so far
+        self.faults = 0  # failures that were not asked for, so far
 
     def _partition(self, number: int) -> Partition:
         draw = self.random
@@ -115,7 +115,7 @@ class Cluster:
                 partition.isr.discard(broker)
 
     def restart(self, node: int) -> None:
-        """As somebody asked for."""
+        """Restarts a node on request."""
         self.stopped[node] += 1
         faults = self.faults
         if node in self.controllers:
@@ -136,7 +136,7 @@ class Cluster:
                 assert len(each.isr) >= least or count_before < least or self.is_never(each), f"P1: {each}"
 
     def hang(self, broker: int) -> None:
-        """It crashes again and again, until somebody restarts it with something that runs."""
+        """The broker crashes again and again, until it is restarted with something that runs."""
         self.running.discard(broker)
         self._time_out(broker)
 
@@ -147,7 +147,7 @@ class Cluster:
             self.leader = self.random.choice(alive or self.controllers)
 
     def crash(self, node: int) -> None:
-        """As nobody asked for."""
+        """Ends a node unexpectedly."""
         if node not in self.running:
             return
         self.faults += 1
@@ -185,7 +185,7 @@ class Cluster:
         self.after(self.random.uniform(0.5, 60), joins)
 
     def move(self, partition: Partition) -> None:
-        """Somebody begins a reassignment: one replica to another broker, or one more."""
+        """Begins a reassignment, from outside: one replica to another broker, or one more."""
         others = sorted(set(self.brokers) - set(partition.replicas))
         if partition.adding or partition.removing or not others:
             return

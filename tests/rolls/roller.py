@@ -1,7 +1,8 @@
 """Rolls a modelled cluster with the decisions of `core`, and judges each restart by sets alone.
 
-P1 to P5 of a safe roll: a partition never loses its promise by us; a majority of the controllers stays; the leader goes
-last; never more away than there is room for; nothing starts while something is wrong that nobody expected.
+P1 to P5 of a safe roll: a partition never loses its promise by a restart of ours; a majority of the controllers stays;
+the leader goes last; never more away than there is room for; nothing starts while something is wrong that was not
+expected.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Roller:
         return bool(low[0] or offline[0])
 
     def _judge(self, node: int) -> None:
-        """Of the restart that was just decided."""
+        """Judges the restart that was just decided."""
         cluster = self.cluster
         stuck = node in self.stuck and node not in cluster.running
         down = (frozenset(self.flights) | self.away) - (set() if stuck else {node})

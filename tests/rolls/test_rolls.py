@@ -20,7 +20,7 @@ def test_rolls_with_crashes_hangs_and_reassignments_keep_every_promise_and_end()
     assert steps > 2_000
 
 
-def _forgets_who_is_away(judge: Callable[..., Admission]) -> Callable[..., Admission]:
+def _ignores_who_is_away(judge: Callable[..., Admission]) -> Callable[..., Admission]:
     return lambda self, down, rule, **others: judge(self, frozenset(), rule, **others)
 
 
@@ -35,7 +35,7 @@ def _always_excuses(judge: Callable[..., Admission]) -> Callable[..., Admission]
 @pytest.mark.parametrize(
     ("where", "name", "defect", "broken"),
     [
-        pytest.param(Replication, "judge", _forgets_who_is_away, "P1", id="who is away is forgotten"),
+        pytest.param(Replication, "judge", _ignores_who_is_away, "P1", id="who is away is forgotten"),
         pytest.param(Replication, "judge", _respects_only_min_isr, "P1", id="only min ISR is respected"),
         pytest.param(Replication, "judge", _always_excuses, "P1", id="everything is excused"),
         pytest.param(Replication, "under_min_isr", lambda _: lambda *_, **__: (0, ()), "P5", id="nothing is low"),

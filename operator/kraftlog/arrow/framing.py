@@ -1,4 +1,4 @@
-"""Where the records of a run of batches are, all of them at once: the k-th of every batch together.
+"""Where the records of a run of batches are. All batches are read at once: the k-th record of each, together.
 
 What it decides: which batches are as usual (data records, not compressed, each framed as Kafka frames them). Any other
 batch is left to the caller, who reads it record by record and reports what is wrong with it, if anything is. A record

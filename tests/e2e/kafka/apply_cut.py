@@ -1,4 +1,4 @@
-"""`apply` whose network is cut right before the first byte of its first change; and that is killed then, if it is told.
+"""`apply` whose network is cut right before the first byte of its first change; and that is killed then, on request.
 
     python -m tests.e2e.kafka.apply_cut DOCUMENT [killed]
 

@@ -1,4 +1,4 @@
-"""`apply` beside which somebody else raises transaction.version to 2 while the intent of a downgrade is written.
+"""`apply` while another client raises transaction.version to 2, just as the intent of a downgrade is written.
 
 python apply_moved.py DOCUMENT PORT
 """

@@ -28,13 +28,13 @@ test_nodes_that_are_gone, leaves them worse than they were.
 """
 
 SMALL = {one.version: {**ONE_EACH, "version": one.version, "release_version": one.format} for one in WORLDS.values()}
-"""One controller and one broker, whose levels nobody moves."""
+"""One controller and one broker, whose levels no test changes."""
 
 SECURED = {
     f"{version}-{kind}": {**ONE_EACH, "version": version, "kind": kind, "release_version": "3.8"}
     for version, kind in ((NEWEST, "SSL"), (NEWEST, "PLAIN"), (NEWEST, "SCRAM-SHA-256"), (OLD, "SCRAM-SHA-512"))
 }
-"""Of test_security, which raises metadata.version; test_bad_input only knocks at the door."""
+"""The clusters of test_security, which raises metadata.version; test_bad_input only knocks at the door."""
 
 COMBINED = {NEWEST: {"version": NEWEST, "controllers": 0, "brokers": 0, "combined": 3, "dynamic": True}}
 

@@ -31,17 +31,17 @@ UPDATE_FEATURES = 57
 
 
 @pytest.fixture(scope="module")
-def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    root = tmp_path_factory.mktemp("living")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    root = tmp_path_factory.mktemp("live")
     with Cluster(root, NEWEST, release_version="3.9", controllers=3, brokers=2) as running:
         yield running
 
 
 @pytest.fixture
-def cluster(living: Cluster) -> Iterator[Cluster]:
+def cluster(live: Cluster) -> Iterator[Cluster]:
     """Each test raises metadata.version higher than the one before, and finds all nodes running."""
-    yield living
-    living.heal()
+    yield live
+    live.heal()
 
 
 def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_p
         ),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_everything_in_the_way(
+def test_what_cannot_be_done_is_refused_with_every_blocker(
     refusing: Cluster, tmp_path: Path, wanted: dict[str, int], said: str
 ) -> None:
     before = feature_records(refusing)
@@ -133,7 +133,7 @@ def test_a_live_old_broker_is_named_and_nothing_is_sent(refusing: Cluster, tmp_p
 
 @contextmanager
 def applying(document: Path, until: str) -> Iterator[list[str]]:
-    """`apply`, which waits: the body is what somebody else does once it says `until`. It must end well."""
+    """`apply`, which waits: the body runs once it says `until`. It must end well."""
     command = [*KAFKAFEATURES, "apply", "-f", str(document), "--timeout", "3m"]
     said: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
@@ -217,7 +217,7 @@ def test_a_leader_killed_between_request_and_answer_does_not_fool_us(cluster: Cl
     standbys = [node for node in cluster.controllers if node is not leader]
 
     def kill_uncommitted() -> None:
-        # The leader appends the record, nobody is there to commit it, and it dies with it.
+        # The leader appends the record, no other node is there to commit it, and it dies with it.
         for node in standbys:
             node.freeze()
         threading.Timer(1.0, die_with_it).start()
@@ -295,7 +295,7 @@ async def reconciled_once(document: Path, settings: ClusterSettings) -> tuple[st
     return ready.status, ready.reason
 
 
-def test_apply_waits_while_somebody_upgrades_an_old_broker(refusing: Cluster, tmp_path: Path) -> None:
+def test_apply_waits_while_an_old_broker_is_upgraded(refusing: Cluster, tmp_path: Path) -> None:
     """After it there is nothing left that refuses."""
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=refusing.bootstrap_servers

@@ -97,14 +97,14 @@ def test_something_else_answers(first: bytes, said: str) -> None:
         one_line(ask("--bootstrap-server", address), 5, address, said)
 
 
-def test_nobody_answers() -> None:
+def test_no_node_answers() -> None:
     address = f"127.0.0.1:{free_port()}"
     one_line(
         ask("--bootstrap-server", address), 5, address, "connection refused; check host, port and that the node runs"
     )
 
 
-def test_a_host_name_nobody_knows() -> None:
+def test_an_unknown_host_name() -> None:
     one_line(ask("--bootstrap-server", "kafka.invalid:9092"), 5, "kafka.invalid:9092", "the host name is not known")
 
 

@@ -34,7 +34,7 @@ def test_a_real_cluster_still_changes_as_recorded(world: World, tmp_path: Path) 
     assert found == [row.led_by(found[0].leader) for row in changes.recorded(world)]
 
 
-def told(active: Node) -> tuple[int, str]:
+def raising(active: Node) -> tuple[int, str]:
     """What raising kraft.version would bring."""
     answer = decode_response(57, 1, ask(active, RAISE_KRAFT))[1]
     return answer.error_code, answer.error_message or ""
@@ -45,7 +45,7 @@ def test_a_voter_that_is_down_since_the_election_holds_kraft_version_back(tmp_pa
         first = cluster.leader()
         cluster.nodes[first].kill()
         active = cluster.nodes[cluster.leader(other_than=first)]
-        wait_until("the new leader judges", lambda: told(active)[0] != 41)
-        assert told(active) == (95, NOT_ALL_VOTERS)
+        wait_until("the new leader judges", lambda: raising(active)[0] != 41)
+        assert raising(active) == (95, NOT_ALL_VOTERS)
         cluster.nodes[first].start(wait=False)
-        wait_until("the voter that is back has told what it supports", lambda: may_raise_kraft(active))
+        wait_until("the voter that is back has reported what it supports", lambda: may_raise_kraft(active))

@@ -51,8 +51,8 @@ def test_a_real_node_still_takes_back_what_was_recorded(world: World, tmp_path: 
 
 @pytest.mark.parametrize("world", PROVED, ids=lambda world: world.version)
 def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_path: Path) -> None:
-    """State of every kind is written at the higher level. After the downgrade the same records, byte for byte, are in
-    the snapshot that is written at the lower level, and the controller and the broker start from it: one process.
+    """State of every kind is written at the higher level. After the downgrade these records, byte for byte, are in the
+    snapshot that is written at the lower level, and the controller and the broker start from it: one process.
     """
     # A killed broker is not let in again before its session has ended.
     sessions = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "500"}
@@ -69,7 +69,7 @@ def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_pat
             finalize(active, world, METADATA, top)
             fill(cluster, top)
             # Otherwise that lands between the two snapshots now and then, and looks as if the downgrade had changed it.
-            wait_until(f"the broker's registration is that of level {top}", partial(has_told, active, top))
+            wait_until(f"the broker's registration is that of level {top}", partial(has_registered, active, top))
             higher = snapshot(active)
             assert {kind for kind, _ in higher} >= WRITTEN
             finalize(active, world, METADATA, floor, SAFE)
@@ -121,7 +121,7 @@ def snapshot(active: Node) -> Counter[tuple[str, bytes]]:
     return records
 
 
-def has_told(active: Node, level: int) -> bool:
+def has_registered(active: Node, level: int) -> bool:
     """The broker, all that it tells at this level."""
     (value,) = (value for kind, value in snapshot(active) if kind == "REGISTER_BROKER_RECORD")
     registration = decode(value)

@@ -16,7 +16,7 @@ GONE = 3003
 WITH_A_GHOST = {3: MIDDLE, GONE: MIDDLE}
 """Broker 3 still runs 4.1.2, and so did controller 3003 before it was removed from the quorum."""
 UPGRADED = {3: RECENT, GONE: RECENT}
-"""As README has it, the cluster of before, after what it was told to do."""
+"""The cluster of README, after what it was asked to do."""
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ class Snapshots:
 
 
 class Follower:
-    """Keeps the image of every offset it was shown, and when it was told that there is no majority."""
+    """Keeps the image of every offset it was shown, and when there was no majority."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.recorder = Snapshots()
@@ -81,7 +81,7 @@ class Follower:
             except Stale:
                 self.stale_at.append(time.monotonic())
             except KafkaError:
-                continue  # nobody leads; `follow` itself looked for a leader as long as it may
+                continue  # no node leads; `follow` itself looked for a leader as long as it may
 
     def keep(self, reading: LogReading) -> None:
         image = reading.image
@@ -134,7 +134,7 @@ async def follower(cluster: Cluster) -> AsyncIterator[Follower]:
 
 
 async def soon(what: str, holds: Callable[[], object], seconds: float = 60.0) -> None:
-    """As `wait_until`, while the follower continues."""
+    """`wait_until`, while the follower continues."""
     await asyncio.to_thread(wait_until, what, holds, seconds)
 
 
@@ -160,7 +160,9 @@ async def toggle(cluster: Cluster, follower: Follower, feature: str) -> int:
 
 
 async def appended(leader: Node, feature: str, level: int) -> Image:
-    """All that the leader has, once this change is a part of it. No answer comes while nobody confirms the record."""
+    """All that the leader has, once this change is a part of it. No answer comes while no other node confirms the
+    record.
+    """
 
     def has_it() -> bool:
         return at_the_end(leader).features.get(feature, 0) == level
@@ -272,7 +274,7 @@ async def test_what_is_not_committed_is_never_shown_and_staleness_is_said(cluste
     await everything_is_equal(cluster, follower)
 
 
-async def test_staleness_is_said_when_nobody_answers_at_all(cluster: Cluster, follower: Follower) -> None:
+async def test_staleness_is_said_when_no_node_answers_at_all(cluster: Cluster, follower: Follower) -> None:
     for node in cluster.controllers:
         node.freeze()
     frozen = time.monotonic()

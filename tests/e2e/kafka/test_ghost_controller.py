@@ -192,13 +192,13 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     wait_until("the gate says so", lambda: tables.gate("metadata.version=33")["verdict"] == "ready")
     assert f"controller {GONE}" not in tables.page("4.4").partition("Feature timeline")[0]
 
-    # Kafka itself unregisters whom it is told to, also one that was stopped this moment: that is no refused broker.
+    # Kafka itself unregisters whom it is asked to, also one that was stopped this moment: that is no refused broker.
     gone.start()
     wait_until("it registered once more", gone.has_registered)
     wait_for(cluster, NodeState.LIVE, GONE)
     gone.kill()
     answer: Any = decode_response(94, 0, ask(cluster.nodes[cluster.leader()], request_of(GONE)))[1]
     assert answer.error_code == 0
-    # Long before the leader forgets who fetched from it, which takes five minutes.
+    # Long before the leader drops who fetched from it, which takes five minutes.
     wait_until("it is not registered", lambda: state(cluster) != "Unreachable", seconds=30)
     assert state(cluster) == ""

@@ -103,7 +103,7 @@ def test_what_a_network_kept_never_arrives_and_one_that_was_killed_is_waited_for
     cluster: Cluster, tmp_path: Path, cut: list[Link]
 ) -> None:
     """A kernel would continue sending it, for a process that gave up and for one that is gone: the level would move
-    when everybody was told that nothing came of it. Here one is killed, and another one gives up meanwhile.
+    after users have read that nothing came of it. Here one is killed, and another one gives up meanwhile.
     """
     before = feature_records(cluster)
     killed = asking_for(tmp_path / "killed", cluster, "share.version")
@@ -169,7 +169,7 @@ def test_a_level_that_moves_before_the_request_is_not_downgraded_under_the_conse
     assert [one["result"] for one in status["history"]] == ["NotSent"]
     assert re.search("transaction.version (is at 2 by now|may not be at 1 any more)", status["history"][0]["message"])
     assert status["spentConsents"] == ["transaction.version:1->0"]  # it ended with its plan, whose level was moved
-    assert feature_records(cluster) == before + 1  # by somebody else
+    assert feature_records(cluster) == before + 1  # by another client
 
 
 def test_a_leader_says_what_became_of_levels_since_a_position_and_whether_it_ever_had_that(cluster: Cluster) -> None:

@@ -30,7 +30,7 @@ async def test_what_is_gone_is_a_failure_and_answers_stay_bounded(six: Cluster) 
         assert isinstance(result.brokers, BrokerList)
         assert [h.id for h in result.brokers.brokers if h.is_fenced] == [2]
     else:
-        gone.pop((Role.BROKER, 2), None)  # older lists forget it, but not at once
+        gone.pop((Role.BROKER, 2), None)  # older lists drop it, but not at once
     assert gone == expected
     assert took < 3
 

@@ -91,13 +91,13 @@ def asked(cluster: Cluster) -> PartitionsReading | Failure:
     return found
 
 
-def told(found: PartitionsReading) -> Rows:
-    """Without what is not told to those who ask."""
+def comparable(found: PartitionsReading) -> Rows:
+    """The rows without what the answers of brokers do not contain."""
     return {(name, at): replace(one, partition_epoch=0) for name, at, one in found.partitions.rows()}
 
 
 def theirs(cluster: Cluster) -> Rows:
-    """As an independent client reads it."""
+    """The rows that an independent client reads."""
     with admin(cluster) as client:
         names = sorted(client.list_topics())
         topics: list[Any] = client.describe_topic_partitions(names)["topics"]
@@ -131,8 +131,8 @@ def agree(cluster: Cluster, holds: Callable[[Rows], object]) -> Rows:
         assert time.monotonic() < until, (before, logged, by_asking)
     assert isinstance(logged, PartitionsReading)
     assert isinstance(by_asking, PartitionsReading)
-    assert told(logged) == before
-    assert told(by_asking) == before
+    assert comparable(logged) == before
+    assert comparable(by_asking) == before
     assert logged.partitions.min_insync_replicas.topics == by_asking.partitions.min_insync_replicas.topics
     assert logged.default_min_insync_replicas == by_asking.default_min_insync_replicas
     names = [{one.id: one.name for one in each.partitions.topics.values()} for each in (logged, by_asking)]
@@ -154,7 +154,7 @@ def test_the_log_and_the_answers_say_what_an_independent_client_reads(cluster: C
 def test_a_broker_without_describe_topic_partitions_is_asked_for_metadata(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one before Kafka 3.8, which has no ELR either."""
+    """A broker before Kafka 3.8, which has no ELR either."""
 
     class Older(Pool):
         async def ask(self, address: Address, role: Role, message: Request[Any], **options: Any) -> Any:
@@ -163,7 +163,7 @@ def test_a_broker_without_describe_topic_partitions_is_asked_for_metadata(
             return await super().ask(address, role, message, **options)
 
     monkeypatch.setattr("kafkafeatures.kafka.cluster.Pool", Older)
-    assert told(whole(asked(cluster))) == theirs(cluster)
+    assert comparable(whole(asked(cluster))) == theirs(cluster)
 
 
 def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatc
         return asked_for[-1]
 
     monkeypatch.setattr(asked_partitions, "DescribeTopicPartitionsRequest", small)
-    assert told(whole(asked(cluster))) == theirs(cluster)
+    assert comparable(whole(asked(cluster))) == theirs(cluster)
     assert len(asked_for) == 5
 
 
@@ -197,7 +197,7 @@ def test_what_a_request_sets_for_all_brokers_holds_at_once(cluster: Cluster) -> 
 
 
 def test_a_broker_that_was_killed_leaves_the_isr(cluster: Cluster) -> None:
-    """Its disks need not be asked then: all that it hosts others host too, or nobody who is available.
+    """Its disks need not be asked then: all that it hosts others host too, or no broker that is available.
 
     Until it is fenced nothing is known: what is in its file may be the highest, and its disks may hold what is hidden.
     """
@@ -275,7 +275,7 @@ def refused(cluster: Cluster, user: str, words: str) -> Failure:
     return found[0]
 
 
-def test_a_user_who_may_not_see_a_topic_is_told_so(cluster: Cluster) -> None:
+def test_a_user_who_may_not_see_a_topic_learns_so(cluster: Cluster) -> None:
     """Kafka leaves the topic out of its answers, without a word."""
     drop_topic_rights(cluster)
     hold_rights(cluster, "bob", "DESCRIBE", "DESCRIBE_CONFIGS", resource=ORDERS)

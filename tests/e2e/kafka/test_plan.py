@@ -85,7 +85,7 @@ def test_the_latest_levels_are_those_all_nodes_support(cluster: Cluster, tmp_pat
     assert plan(path)["verdict"] == "InSync"
 
 
-def test_a_downgrade_needs_a_consent_and_the_consent_is_good_once(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_downgrade_needs_a_consent_and_the_consent_is_used_once(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "l.yaml"
     refused = apply(document(path, cluster, features=level("transaction.version", 0)), code=4)
     assert reasons(refused)["Stalled"] == "ConsentRequired"
@@ -187,9 +187,7 @@ def test_an_approval_is_not_good_for_the_same_change_later(cluster: Cluster, tmp
     meddle(cluster, "streams.version", 0)
 
 
-def test_a_level_that_somebody_else_moved_is_reported_and_corrected_where_asked(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_drift_is_reported_and_corrected_where_asked(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "l.yaml"
     apply(document(path, cluster, features=level("share.version", 1)))
     meddle(cluster, "share.version", 0)
@@ -198,7 +196,7 @@ def test_a_level_that_somebody_else_moved_is_reported_and_corrected_where_asked(
     assert reasons(reported)["Ready"] == "Drifted"
     assert levels(describe(cluster))["share.version"] == 0
 
-    # To correct it makes a change again that is not safe to undo, so it waits for somebody.
+    # To correct it makes a change again that is not safe to undo, so it waits for an approval.
     correct = document(path, cluster, features=level("share.version", 1), drift={"onDrift": "Correct"})
     assert reasons(apply(correct, code=3))["ApprovalRequired"] == "PlanPending"
     apply(correct, "--approve", plan(correct, code=3)["hash"])
@@ -253,5 +251,5 @@ def test_an_old_kafka_is_not_asked_to_raise_kraft_version(borrow: Callable[[str]
     """3.9 and 4.0 say yes and write a record without effect (KAFKA-16538, KAFKA-18979)."""
     old = borrow(f"small {OLD}")
     path = document(tmp_path / "l.yaml", old, features=level("kraft.version", 1), consents=["dynamic-quorum"])
-    waiting = apply(path, "--timeout", "5s", code=5)  # somebody may be upgrading it just now
+    waiting = apply(path, "--timeout", "5s", code=5)  # it may be in the middle of an upgrade
     assert "runs a Kafka release before 4.1" in waiting["blockers"][0]["message"]

@@ -1,4 +1,6 @@
-"""What is recorded of a real cluster is what its controllers have, byte for byte, whoever is killed meanwhile."""
+"""What is recorded of a real cluster is what its controllers have, byte for byte, whichever process is killed
+meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_cluster_that_is_given_back_as_it_was_found_is_lent_again(shared: Shar
 
 
 @pytest.mark.parametrize("failed", [True, False], ids=["its test failed", "a node was killed"])
-def test_a_cluster_that_may_be_damaged_is_lent_to_nobody_any_more(shared: Shared[Pair], failed: bool) -> None:
+def test_a_cluster_that_may_be_damaged_is_not_lent_again(shared: Shared[Pair], failed: bool) -> None:
     pair = shared.get("pair")
     if not failed:
         pair.nodes[1].kill()

@@ -150,7 +150,7 @@ def test_a_wrong_client_secret_is_reported_and_not_shown(tokens: tuple[Cluster, 
     assert "wrong-5d1e" not in done.stderr
 
 
-def test_a_token_for_somebody_else_is_refused_by_the_broker(
+def test_a_token_for_another_audience_is_refused_by_the_broker(
     tokens: tuple[Cluster, TokenServer], tmp_path: Path
 ) -> None:
     cluster, issuer = tokens
@@ -183,7 +183,7 @@ class Authentications:
 
 
 async def test_a_session_outlives_its_tokens(tokens: tuple[Cluster, TokenServer]) -> None:
-    """KIP-368: the broker ends a session whose token ran out, unless somebody proved himself again before."""
+    """KIP-368: the broker ends a session whose token ran out, unless the client authenticated again before."""
     cluster, issuer = tokens
     (address,) = parse_addresses(cluster.bootstrap_servers, "")
     trust = Tls(ca=cluster.certificates.ca)

@@ -48,14 +48,14 @@ def unregister(cluster: Cluster, broker: int, *flags: str) -> subprocess.Complet
         (3001, "no broker 3001 is registered"),
     ],
 )
-def test_whoever_lives_or_hosts_something_stays(cluster: Cluster, broker: int, said: str) -> None:
+def test_a_live_node_or_one_that_hosts_something_stays(cluster: Cluster, broker: int, said: str) -> None:
     done = unregister(cluster, broker, "--yes")
     assert done.returncode == 4
     assert said in done.stderr
     assert {one["id"] for one in shown(cluster)["nodes"]} == {1, 2, 3, 3001}
 
 
-def test_without_a_terminal_it_wants_to_be_told_that_you_are_sure(cluster: Cluster) -> None:
+def test_without_a_terminal_it_needs_an_explicit_yes(cluster: Cluster) -> None:
     done = unregister(cluster, 3)
     assert done.returncode == 64
     assert "use --yes" in done.stderr

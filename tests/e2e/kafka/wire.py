@@ -46,6 +46,6 @@ def count_level_records(log: bytes) -> int:
 
 
 def meddle(cluster: Cluster, feature: str, level: int) -> None:
-    """Somebody else moves a level."""
+    """Moves a level from outside the operator."""
     response = asyncio.run(send(cluster.nodes[cluster.leader()], feature, level))
     assert response.error_code == 0, response

@@ -57,7 +57,7 @@ class Many:
         wait_until("all are ready", lambda: self._conditions(status="True") == self.count, SECONDS, step=2.0)
 
     def wait_passed(self) -> None:
-        """All had a pass since the operator started."""
+        """Waits until every resource was reconciled since the operator started."""
         wait_until("all had a pass", lambda: self._conditions() == self.count, SECONDS, step=2.0)
 
     def touch(self, some: int) -> float:
@@ -70,7 +70,9 @@ class Many:
         return min(bound for bound, count in waits.items() if count >= 0.99 * waits[inf])
 
     def figures(self, mark: int) -> str:
-        """Passes and memory of this life of the operator, and its writes since the mark; it says "simulated"."""
+        """Reconciliations and memory of this life of the operator, and its writes since the mark; it says
+        "simulated".
+        """
         rows = self.plane.audit.rows(mark, user=USER)
         writes = Counter(row.resource for row in rows if row.verb in ("create", "update"))
         passes = self.operator.metric("kafkafeatures_reconciliations_total")

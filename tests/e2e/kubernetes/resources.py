@@ -222,7 +222,7 @@ def levels(kafka: Cluster) -> dict[str, int]:
 
 
 def away(seconds: float) -> None:
-    """A while in which nobody waits for anything else."""
+    """A while in which there is nothing else to wait for."""
     try:
         subprocess.run(["tail", "-f", "/dev/null"], timeout=seconds, check=False)
     except subprocess.TimeoutExpired:

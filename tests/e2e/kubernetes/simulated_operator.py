@@ -23,7 +23,7 @@ class Cluster(SimulatedCluster):
         super().__init__(settle(world(made, seed)))
 
     async def unchanged(self) -> bool:
-        """Nobody else is in that world."""
+        """Whether the world is as it was made: there are no other clients in it."""
         return self.world.active is not None
 
     def release_partitions(self, *, at_once: bool = True) -> None:

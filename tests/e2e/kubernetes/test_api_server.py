@@ -1,6 +1,6 @@
 """Whatever an API server answers, the operator continues by itself, as the same process.
 
-No Kafka runs here. A pass that writes the condition of a new generation is all that these tests want to see.
+No Kafka runs here. A reconciliation that writes the condition of a new generation is all that these tests want to see.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ def resources(operator: Operator) -> Iterator[Resources]:
 
 
 def worked_on(resources: Resources, name: str) -> None:
-    """A new generation of it, and what a pass says of that: nobody listens at its address, at each time another one."""
+    """A new generation of the resource, and its condition: no Kafka listens at its address, which is another one each
+    time.
+    """
     cluster = {"bootstrapServers": f"{LOOPBACK}:{free_port()}"}
     resources.apply(name, {"share.version": 1}, cluster=cluster)
     resources.until(name, "Reachable", "BootstrapUnreachable")
 
 
-def goes_on(resources: Resources, operator: Operator) -> None:
-    """With what it knew and with what is new; nobody started it again."""
+def works_on(resources: Resources, operator: Operator) -> None:
+    """The operator works on with what it knew and on what is new, without a restart."""
     worked_on(resources, "orders")
     worked_on(resources, "new")
     assert operator.alive
@@ -74,13 +76,13 @@ def one_seat(plane: ControlPlane) -> Iterator[None]:
         plane.kubectl("delete", "flowschema,prioritylevelconfiguration", "one-seat")
 
 
-def test_told_to_ask_less_it_continues_when_it_may(resources: Resources, operator: Operator) -> None:
+def test_asked_to_send_less_it_continues_when_it_may(resources: Resources, operator: Operator) -> None:
     """429 with Retry-After."""
     plane, mark = operator.plane, operator.plane.audit.mark()
     with one_seat(plane):
         plane.audit.wait_for(lambda rows: len(rows) >= 3, mark, user=USER, code=429, verb="get")
     assert "429 Too Many Requests" in operator.log
-    goes_on(resources, operator)
+    works_on(resources, operator)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_told_to_ask_less_it_continues_when_it_may(resources: Resources, operato
     [("etcd", "kill", "start"), ("api_server", "freeze", "thaw")],
     ids=["fails: 5xx", "answers nothing: time-outs"],
 )
-def test_an_api_server_that_is_not_well_holds_nobody_up(
+def test_an_api_server_that_is_not_well_does_not_hold_resources_up(
     resources: Resources, operator: Operator, part: str, breaks: str, mends: str
 ) -> None:
     plane, log = operator.plane, len(operator.log)
@@ -100,14 +102,14 @@ def test_an_api_server_that_is_not_well_holds_nobody_up(
     finally:
         getattr(daemon, mends)()
     wait_until("the API server is well", plane.ready)
-    goes_on(resources, operator)
+    works_on(resources, operator)
 
 
 def test_a_watch_from_too_long_ago_begins_anew(resources: Resources, operator: Operator) -> None:
-    """410: what a restarted server does not remember any more."""
+    """410: what a restarted server no longer remembers."""
     plane, mark = operator.plane, operator.plane.audit.mark()
     plane.kubectl("create", "configmap", "moves-on", "-n", "default")  # the version of everything, past that of ours
     plane.api_server.kill()
     plane.api_server.start()
     plane.audit.wait_for(lambda rows: rows, mark, user=USER, resource="kafkafeatures", verb="list", code=200)
-    goes_on(resources, operator)
+    works_on(resources, operator)

@@ -19,7 +19,7 @@ from tests.e2e.rig.releases import MIDDLE, OLD
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One old broker among new ones: somebody's upgrade is half done."""
+    """One old broker among new ones: an upgrade is half done."""
     with Cluster(
         tmp_path_factory.mktemp("kafka"), MIDDLE, release_version="3.9", controllers=1, brokers=2, versions={2: OLD}
     ) as running:
@@ -79,7 +79,7 @@ def test_an_old_live_node_is_waited_for_and_not_stalled(
     resources.until("old", "Reachable", "Connected")
 
 
-def test_a_level_nobody_supports_and_a_feature_nobody_knows_are_stalled(resources: Resources) -> None:
+def test_an_unsupported_level_and_an_unknown_feature_are_stalled(resources: Resources) -> None:
     resources.apply("high", {"metadata.version": 99})
     resources.until("high", "Stalled", "UnsupportedLevel")
     resources.apply("high", {"grup.version": 1})

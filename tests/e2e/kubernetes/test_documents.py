@@ -37,7 +37,7 @@ def test_what_is_just_allowed_is_taken(ask: Ask, path: str, value: Any) -> None:
 
 def test_a_roll_and_its_plan_are_kept_as_they_were_written(ask: Ask) -> None:
     """Revisions in a stage beside levels, and every field of a restart."""
-    made = create_for_good(ask)
+    made = create_and_keep(ask)
     status = {
         "plan": {
             "hash": "sha256:0",
@@ -55,7 +55,7 @@ def test_a_roll_and_its_plan_are_kept_as_they_were_written(ask: Ask) -> None:
     assert (reply.status, reply.body["status"]) == (200, status)
 
 
-def create_for_good(ask: Ask) -> dict[str, Any]:
+def create_and_keep(ask: Ask) -> dict[str, Any]:
     document = document_with("metadata.namespace", NAMESPACE)
     reply = ask(Request("POST", ALL, {}, document))
     assert reply.status == 201, reply.body

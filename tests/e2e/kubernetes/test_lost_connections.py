@@ -33,7 +33,9 @@ def resources(control_plane: ControlPlane) -> Iterator[Resources]:
 
 
 class Relay:
-    """Between the operator and the API server. Told to, it goes quiet: connections stay open and carry nothing."""
+    """Stands between the operator and the API server. On request it goes quiet: connections stay open and carry
+    nothing.
+    """
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -80,7 +82,7 @@ def _pump(source: socket.socket, sink: socket.socket, quiet: threading.Event) ->
 
 
 def test_a_watch_that_went_quiet_is_noticed(resources: Resources, control_plane: ControlPlane, tmp_path: Path) -> None:
-    """A connection that nobody ended and that carries nothing, as a firewall leaves it behind."""
+    """A connection that neither side ended and that carries nothing, as a firewall leaves it behind."""
     token = control_plane.token(NAMESPACE, ACCOUNT)
     with Relay(control_plane.port) as relay:
         server = f"https://{LOOPBACK}:{relay.port}"
@@ -117,7 +119,7 @@ def test_an_expired_token_is_replaced_by_the_one_that_kubelet_wrote(
     before = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script)
     with Operator(control_plane, tmp_path / "operator", before=before) as operator:
         resources.apply("orders", {"share.version": 1}, cluster=CLUSTER)
-        resources.until("orders", "Reachable", "AddressRefused")  # in a pod, loopback is nobody's
+        resources.until("orders", "Reachable", "AddressRefused")  # in a pod, loopback is no cluster's address
         control_plane.kubectl("delete", "secret", "first", "-n", NAMESPACE)
         control_plane.api_server.kill()  # or the watch would continue: a token counts when a connection begins
         control_plane.api_server.start()
@@ -155,7 +157,7 @@ def test_a_kind_that_is_installed_later_or_anew_is_watched(
 def test_a_login_plugin_of_the_kubeconfig_is_good_for_the_watch_too(
     resources: Resources, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """As the kubeconfigs of the clouds have it."""
+    """A credential plugin, which the kubeconfigs of cloud providers have."""
     token = control_plane.token(NAMESPACE, ACCOUNT)
     credential = {"apiVersion": EXEC, "kind": "ExecCredential", "status": {"token": token}}
     (tmp_path / "credential").write_text(json.dumps(credential))

@@ -1,4 +1,4 @@
-"""The operator killed, and the API server and Kafka away: the same end, nothing done twice, nobody restarts it."""
+"""The operator killed, and the API server and Kafka away: the same end, nothing done twice, no restart by hand."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_killed_at_random_instants_of_an_upgrade_nothing_is_done_twice(
             meddle(kafka, feature, 0)
 
 
-def test_deleted_at_any_moment_it_is_gone_at_once_and_whoever_comes_next_continues(
+def test_deleted_at_any_moment_it_is_gone_at_once_and_its_successor_continues(
     resources: Resources, operator: Operator, kafka: Cluster
 ) -> None:
     chance = random.Random(3)
@@ -152,7 +152,7 @@ def test_what_is_away_for_two_minutes_comes_back_to_the_same_keys(
             site.break_down()
         away(120.0)
         assert [site.operator.asked("/healthz")[0] for site in sites] == [200] * 3
-        # A pass of it was completed.
+        # A reconciliation of it was completed.
         assert no_kafka.resources.condition("worst", "Reachable")["reason"] == "BootstrapUnreachable"
         no_kafka.resources.delete("worst")
         for site in sites:
@@ -182,7 +182,7 @@ def test_kafka_that_is_away_is_said_and_the_facts_of_before_stay(resources: Reso
 
 
 def test_one_refused_status_write_ends_nothing(resources: Resources, operator: Operator) -> None:
-    """With Kopf's own status writes, one 422 ended a daemon for good while the process looked alive."""
+    """With Kopf's own status writes, one 422 ended a daemon permanently while the process looked alive."""
     plane = operator.plane
     resources.apply("refused", {"share.version": 1})
     resources.wait("refused", "Ready")

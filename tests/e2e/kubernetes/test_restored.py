@@ -13,7 +13,7 @@ from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.process import free_port
 
 SOON = 60
-"""Seconds: a list that failed while nobody answered is repeated every five. The next one comes in ten minutes."""
+"""Seconds: a list that failed while no server answered is repeated every five. The next one comes in ten minutes."""
 NOBODY = {"bootstrapServers": f"{LOOPBACK}:{free_port()}"}
 
 

@@ -162,7 +162,7 @@ def test_the_api_server_is_none_at_any_other_address_of_its_node(resources: Reso
 
 
 def test_a_broker_that_redirects_leads_nowhere(resources: Resources, tmp_path: Path) -> None:
-    """Whoever runs the broker says where its listeners are: here, where a trap listens on a denied address."""
+    """The owner of a broker decides where its listeners are: here, where a trap listens on a denied address."""
     cluster = Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=2)
     address = f"127.0.0.1:{cluster.nodes[1].port}"
     with socket.create_server((TRAP, 0)) as trap:

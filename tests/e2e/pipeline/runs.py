@@ -1,4 +1,4 @@
-"""A program: one run on Spark, killed where it is told to be; prints what it did.
+"""A program: one run on Spark, killed where its arguments say; prints what it did.
 
 Arguments, each as JSON: a list of inputs, the output, the master, settings of Spark, the point at which the driver is
 killed (-1: none), a file of which the first worker that finds it is killed (null: none).

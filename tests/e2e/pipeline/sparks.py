@@ -89,5 +89,5 @@ def said(done: subprocess.CompletedProcess[str]) -> Any:
 
 
 def arguments(*values: object) -> Sequence[str]:
-    """As a program is given them."""
+    """The arguments of a program, each as JSON."""
     return [json.dumps(value, default=str) for value in values]

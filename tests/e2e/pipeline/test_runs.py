@@ -1,4 +1,4 @@
-"""Runs on Spark: the tables that one core makes, whoever is killed, and wherever workers are."""
+"""Runs on Spark: the tables that one core makes, whichever process is killed, and wherever workers are."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_driver_is_killed_and_another_order_gives_the_same(
     assert tables(tmp_path / "out") == expected
 
 
-def test_a_python_worker_is_killed_where_nobody_tries_again(
+def test_a_python_worker_is_killed_where_no_task_is_tried_again(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
     bait = tmp_path / "bait"

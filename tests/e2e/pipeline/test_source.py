@@ -27,7 +27,9 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["", *sparks.OLDER])
 def answers(request: pytest.FixtureRequest, inputs: Path) -> Said:
-    """Of one version: the newest, and with SOAK=1 also the oldest and the first that takes filters."""
+    """The answers of one Spark version: the newest, and with SOAK=1 also the oldest and the first that
+    takes filters.
+    """
     done = sparks.script("tests.e2e.pipeline.queries", str(inputs / "in"), interpreter=sparks.python(request.param))
     found: Said = sparks.said(done)
     assert found["version"].startswith(request.param)

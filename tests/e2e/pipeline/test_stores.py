@@ -31,7 +31,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 @pytest.fixture(autouse=True)
 def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As people give them; nothing that was opened with others is used again."""
+    """Credentials in the environment; nothing that was opened with others is used again."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(stores, "_opened", {})

@@ -124,7 +124,7 @@ def test_rolls_are_as_long_as_they_were(said: dict[str, Any]) -> None:
 
 
 def roll_of(history: History) -> tuple[str, int] | None:
-    """Of a roll without an upgrade, which the log has whole: when its first broker registered again; how many did."""
+    """A roll without an upgrade, which the log has whole: when its first broker registered again, and how many did."""
     if history.plan.restarted is None:
         return None
     since = history.began_ms + history.plan.restarted * 86_400_000

@@ -27,7 +27,7 @@ def main(output: str, empty: str, release: str) -> None:
 
 
 def answers(spark: SparkSession, release: str) -> dict[str, Any]:
-    """Of each view."""
+    """The rows of each view."""
     called = {name: f"{name}('{release}')" if view.parameters else name for name, view in VIEWS.items()}
     return {name: rows(spark, f"SELECT * FROM {call}") for name, call in called.items()}
 

@@ -79,7 +79,9 @@ def opened(page: Path, profile: Path) -> Opened:
 
 
 def shown(page: Path, profile: Path, *, width: int, is_dark: bool) -> Shown:
-    """As wide as this, in pixels. A copy is opened that allows a script, which the page itself does not."""
+    """What a browser of this width, in pixels, shows. It opens a copy that allows a script, which the page itself does
+    not.
+    """
     text, count = _POLICY.subn("", page.read_text())
     assert count == 1
     copy = profile.with_name("shown.html")

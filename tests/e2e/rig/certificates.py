@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 
 class Certificates:
-    """One CA with what it signed, and another CA that nobody trusts."""
+    """One CA with what it signed, and another CA that is not trusted."""
 
     def __init__(self) -> None:
         self._ca = trustme.CA(organization_name="rig")

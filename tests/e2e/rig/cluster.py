@@ -97,11 +97,11 @@ class Node(Daemon):
 
     @property
     def port(self) -> int:
-        """Of the listener for clients, or of the controller's."""
+        """The port of the listener for clients, or of the controller's."""
         return self.ports.get(CLIENT) or self.ports[CONTROLLER]
 
     def has_registered(self) -> bool:
-        """As a controller, in this life."""
+        """Whether it registered as a controller since it was started."""
         return REGISTERED in self.log
 
     @property

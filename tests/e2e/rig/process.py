@@ -22,7 +22,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def free_port() -> int:
-    """A port nobody listens on, and that no outgoing connection is ever given: the kernel's own range begins above."""
+    """A port that is free, and that no outgoing connection is ever given: the kernel's own range begins above."""
     while True:
         port = _CHANCE.randrange(12_000 + _SHARE % _SHARES, 30_000, _SHARES)
         with socket.socket() as probe:

@@ -27,7 +27,7 @@ class S3:
     buckets: Path
 
     def uri(self, place: str) -> str:
-        """Of `bucket/prefix`."""
+        """The URI of `bucket/prefix`."""
         return f"s3://{place}?endpoint_override=127.0.0.1:{self.port}&scheme=http"
 
     @property

@@ -1,7 +1,7 @@
 """Clusters that tests borrow by name, and give back as they found them.
 
-If a test failed, or a node does not run any more, the cluster ends there, and the next test that asks for it gets a new
-one: nobody fails for what another test did. A test that changes what a cluster is to keep is the one that fails.
+If a test failed, or a node no longer runs, the cluster ends there, and the next test that asks for it gets a new one:
+no test fails for what another one did. A test that changes what a cluster is to keep is the one that fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Borrowed)
 
 
 class Shared(Generic[T]):
-    """`start`: name -> that cluster, running. `kept`: what nobody may change of it."""
+    """`start`: name -> that cluster, running. `kept`: what no test may change of it."""
 
     def __init__(self, start: Callable[[str], T], kept: Callable[[str, T], object]) -> None:
         self._start, self._kept = start, kept

@@ -18,7 +18,7 @@ def built() -> None:
 
 @pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One of its own: a CRD belongs to whoever brought it first."""
+    """A control plane for this package alone: a CRD belongs to the release that installed it first."""
     with ControlPlane(tmp_path_factory.mktemp("chart")) as running:
         for name in (NS, "kafka"):
             running.kubectl("create", "namespace", name)

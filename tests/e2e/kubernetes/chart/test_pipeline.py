@@ -66,7 +66,7 @@ def rendered(values: Values, **others: object) -> list[Object]:
 
 
 def configuration(objects: list[Object], folder: Path) -> Path:
-    """As the pod finds it."""
+    """The configuration as the pod finds it."""
     for name, text in only(objects, "ConfigMap")["data"].items():
         (folder / name).write_text(text)
     return folder / "pipeline.yaml"
@@ -215,7 +215,7 @@ def test_a_wrong_value_is_refused_and_named(values: Values, said: str) -> None:
 
 @contextmanager
 def spark_crds(plane: Tools) -> Iterator[None]:
-    """Of Kubeflow's Spark operator, as it publishes them."""
+    """The CRDs of Kubeflow's Spark operator, as it publishes them."""
     folder = module("github.com/kubeflow/spark-operator/v2", SPARK_OPERATOR) / "config" / "crd" / "bases"
     kinds = ("scheduledsparkapplications", "sparkapplications")
     for kind in kinds:

@@ -82,7 +82,7 @@ def test_there_is_one_writer_and_it_may_finish_what_it_began() -> None:
     assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 60
 
 
-def test_the_operator_is_told_all_it_needs() -> None:
+def test_the_operator_gets_all_it_needs() -> None:
     (container,) = pod_spec(render(EVERYTHING))["containers"]
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment == {

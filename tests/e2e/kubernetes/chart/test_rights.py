@@ -116,7 +116,7 @@ def test_every_binding_is_for_the_account_of_the_pod(values: Values) -> None:
         assert [role for role in of_kind(objects, one["roleRef"]["kind"]) if role["metadata"] == one["metadata"]]
 
 
-def test_rights_can_be_left_to_somebody_else() -> None:
+def test_rights_can_be_left_to_an_administrator() -> None:
     objects = render({"rbac": {"create": False, "aggregateClusterRoles": False}, "serviceAccount": {"create": False}})
     assert {one["kind"] for one in objects} == {"CustomResourceDefinition", "Deployment", "Pod", "Service"}
     assert pod_spec(objects)["serviceAccountName"] == "default"

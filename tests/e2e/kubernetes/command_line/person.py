@@ -1,4 +1,4 @@
-"""Somebody who works with the command line: a kubeconfig, a home, a folder for temporary files, and nothing else."""
+"""A person who works with the command line: a kubeconfig, a home, a folder for temporary files, and nothing else."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_a_resource_that_is_not_there_is_named(plane: ControlPlane, person: Pers
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_who_may_not_is_told_which_right_is_missing(orders: Orders, tmp_path: Path, command: str) -> None:
+def test_a_user_without_rights_learns_which_one_is_missing(orders: Orders, tmp_path: Path, command: str) -> None:
     nobody = Person(tmp_path, orders.plane.kubeconfig_of(NS, "nobody"))
     done = nobody.run(command, "orders")
     assert done.returncode == 4

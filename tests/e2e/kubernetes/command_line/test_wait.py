@@ -1,4 +1,4 @@
-"""`wait` as a process against a real API server: until it is ready, a level is there, or somebody has to act."""
+"""`wait` as a process against a real API server: until it is ready, a level is there, or an action is required."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_waiting_is_over_only_for_the_new_generation(orders: Orders, person: Per
     [("stalled", 6, "is stalled: GhostRegistration"), ("waiting_for_approval", 3, "kafkafeatures approve orders")],
 )
 @pytest.mark.parametrize("goal", ["ready", "feature=group.version>=1"])
-def test_waiting_ends_early_where_somebody_has_to_act(
+def test_waiting_ends_early_where_an_action_is_required(
     orders: Orders, person: Person, made: str, code: int, said: str, goal: str
 ) -> None:
     with person.running("wait", "orders", "--for", goal) as wait:
@@ -125,7 +125,7 @@ def test_a_pipeline_never_takes_the_roll_of_an_older_image_for_the_new_one(
         assert wait.ends() == 0
 
 
-def test_who_may_not_read_the_stateful_sets_is_told_which_right_is_missing(
+def test_without_the_right_to_read_stateful_sets_it_is_named(
     orders: Orders, broker: Callable[[str], str], plane: ControlPlane, tmp_path: Path
 ) -> None:
     broker("kafka:4.1.2")

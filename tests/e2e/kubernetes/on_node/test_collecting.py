@@ -30,7 +30,7 @@ RULES = next(
 
 @dataclass(frozen=True)
 class Collector:
-    """Somebody with the rights that the page lists."""
+    """A user with the rights that the page lists."""
 
     kafka: Kafka
     plane: ControlPlane

@@ -55,7 +55,7 @@ class Fleet:
             "tables.existingClaim": "tables",
         }
         sets = [word for name, value in given.items() for word in ("--set", f"pipeline.{name}={value}")]
-        # The operator itself is not what is tried here: its image is not there, and nobody waits for it.
+        # The operator itself is not what is tried here: its image is not there, and is not waited for.
         sets += ["--set", "crds.enabled=false", *(word for value in values for word in ("--set-json", value))]
         self.plane.helm("upgrade", "--install", RELEASE, str(CHART), "-n", NS, *sets)
 
@@ -78,7 +78,7 @@ class Fleet:
         return said
 
     def empty_tables(self) -> None:
-        """As before the first run."""
+        """Empties the tables, as before the first run."""
         for path in sorted(self.tables.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
 
@@ -156,7 +156,9 @@ def test_with_executors_the_tables_are_the_same_and_what_is_granted_is_what_is_u
 def test_submitted_as_the_spark_operator_does_it_the_driver_has_a_pod_and_the_tables_are_the_same(
     fleet: Fleet, expected: dict[str, list[str]]
 ) -> None:
-    """Of the application as the API server keeps it. The Spark operator itself is not here: spark-submit in a pod."""
+    """The application as the API server keeps it, run by spark-submit in a pod: the Spark operator itself
+    is not here.
+    """
     fleet.empty_tables()
     plane, mark = fleet.plane, fleet.plane.audit.mark()
     with spark_crds(plane):

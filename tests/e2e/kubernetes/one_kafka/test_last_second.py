@@ -73,7 +73,7 @@ def test_who_is_suspended_while_the_intent_is_written_sends_nothing(
     assert feature_records(kafka) == before
 
 
-def test_who_is_told_to_end_while_the_intent_is_written_sends_nothing_and_its_successor_does(
+def test_an_operator_asked_to_end_while_the_intent_is_written_sends_nothing_and_its_successor_does(
     resources: Resources, operator: Operator, kafka: Cluster
 ) -> None:
     before = feature_records(kafka)

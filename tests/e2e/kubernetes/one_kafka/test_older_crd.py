@@ -42,7 +42,7 @@ def install(operator: Operator, crd: dict[str, Any]) -> None:
 
 
 def fields_of(schema: dict[str, Any]) -> set[str]:
-    """Of the status."""
+    """The fields of the status."""
     return set(schema["properties"]["status"]["properties"])
 
 

@@ -148,7 +148,7 @@ def test_an_approval_is_withdrawn_with_its_plan(resources: Resources, kafka: Clu
     assert feature_records(kafka) == before
 
 
-def test_a_downgrade_needs_a_consent_and_the_consent_is_good_once(
+def test_a_downgrade_needs_a_consent_and_the_consent_is_used_once(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
     meddle(kafka, SHARE, 1)
@@ -247,7 +247,7 @@ def test_a_status_written_by_hand_is_put_right(resources: Resources) -> None:
     resources.wait("hand", "Ready")
 
 
-def test_a_document_the_schema_cannot_refuse_is_told_what_is_wrong(resources: Resources) -> None:
+def test_what_is_wrong_in_a_document_the_schema_cannot_refuse_is_reported(resources: Resources) -> None:
     resources.apply("release", None, features={"releaseVersion": "9.9"})
     told = resources.until("release", "Stalled", "UnknownRelease")
     assert "unknown Kafka release '9.9'" in told["message"]

@@ -41,7 +41,7 @@ def operator(racks: Racks, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def rolling(racks: Racks, observer: Observer, operator: Operator) -> Iterator[Rolling]:
-    """All nodes are well as a test begins; nobody restarts any after it."""
+    """All nodes are well as a test begins, and none is being restarted after it."""
     wait_until("all replicas are in sync", observer.in_sync, step=0.5)
     assert operator.alive
     yield Rolling(racks, observer)

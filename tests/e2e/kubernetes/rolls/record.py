@@ -34,7 +34,7 @@ KEPT = (
     *("brokerId", "brokerEpoch", "incarnationId", "fenced", "inControlledShutdown", "controllerId"),
     *("topic", "partitionId", "isr", "leader", "eligibleLeaderReplicas", "lastKnownElr"),
 )
-QUIET = 3.0  # seconds after the last change that anybody told of
+QUIET = 3.0  # seconds after the last change that was seen
 
 
 def state(pod: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Rolling(Resources):
             wait_until("all pods are of the newest revision", lambda: self.rolled(*names), seconds, step=0.5)
             wait_until("the operator says so", lambda: self._condition_is("NodesRolled"), 60, step=0.2)
         except AssertionError as error:
-            raise AssertionError(f"{error}; {self.told()}") from None
+            raise AssertionError(f"{error}; {self.progress()}") from None
 
     def until_stalled(self) -> dict[str, Any]:
         """The condition, whatever its reason."""
@@ -103,7 +103,7 @@ class Rolling(Resources):
 
         wait_until(f"{feature} is {level}", changed, 60, step=0.2)
 
-    def told(self) -> dict[str, Any]:
+    def progress(self) -> dict[str, Any]:
         """What a report of a failure needs of the status."""
         status = self.status(NAME)
         conditions = [(c["type"], c["status"], c["reason"], c["message"]) for c in status.get("conditions", ())]
@@ -133,13 +133,13 @@ class Rolling(Resources):
 
     @contextmanager
     def judged(self, once: Collection[str] | None, but_for: Collection[str] = ()) -> Iterator[Judged]:
-        """Nobody is harmed meanwhile, and the operator restarts each of these pods once, and no other one.
+        """No client is harmed meanwhile, and the operator restarts each of these pods once, and no other one.
 
-        `once` None: the test itself says how often. `but_for`: topics that nobody can spare.
+        `once` None: the test itself says how often. `but_for`: topics that no broker can be spared for.
         """
         judged = Judged(self, but_for)
         yield judged
-        judged.nobody_was_harmed()
+        judged.no_client_was_harmed()
         if once is not None:
             judged.each_restarted_once(once)
 
@@ -186,8 +186,8 @@ class Judged:
         restarts = {name: pods[name]["status"]["containerStatuses"][0]["restartCount"] for name in once}
         assert set(restarts.values()) <= {0}, restarts
 
-    def nobody_was_harmed(self) -> None:
-        """No record refused, none lost; no broker told of too few replicas in sync, nor did the log for a moment."""
+    def no_client_was_harmed(self) -> None:
+        """No record refused, none lost; no broker reports too few replicas in sync, nor does the log for a moment."""
         observer = self._rolling.observer
         assert observer.complaints(self._seen) == []
         told = observer.verified()

@@ -29,8 +29,8 @@ def test_an_operator_killed_at_every_status_write_and_eviction_restarts_no_node_
         until = monotonic() + SECONDS
         with webhook(rolling.plane, steps.look, user=USER, resources=RESOURCES):
             rolling.rolls("killed-at-every-step")
-            while not rolling.rolled() or rolling.told()["intents"]:
-                assert monotonic() < until, rolling.told()
+            while not rolling.rolled() or rolling.progress()["intents"]:
+                assert monotonic() < until, rolling.progress()
                 steps.die_at_the_next()
         operator.heal()
         rolling.until_rolled()

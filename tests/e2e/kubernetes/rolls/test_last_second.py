@@ -30,12 +30,12 @@ def test_a_broker_whose_partition_falls_out_of_sync_while_its_intent_is_written_
         with webhook(racks.plane, look, user=USER, resources=("kafkafeatures/status",)):
             rolling.rolls("last-second", "brokers", rollout={**ROLLOUT, "maxParallel": 1})
             assert held.wait(60)
-            wait_until("the intent is there", lambda: bool(rolling.told()["intents"]))
-            (intent,) = rolling.told()["intents"]
+            wait_until("the intent is there", lambda: bool(rolling.progress()["intents"]))
+            (intent,) = rolling.progress()["intents"]
             racks.kill(BROKERS[(BROKERS.index(intent["target"]) + 1) % len(BROKERS)])
             wait_until("a partition is out of sync", lambda: not observer.in_sync(), step=0.05)
             operator.thaw()
-        wait_until("the intent is withdrawn", lambda: not rolling.told()["intents"], step=0.1)
+        wait_until("the intent is withdrawn", lambda: not rolling.progress()["intents"], step=0.1)
         ended = rolling.status(NAME)["history"][-1]
         rolling.delete(NAME)
         assert (ended["target"], ended["result"]) == (intent["target"], "NotSent"), ended

@@ -11,8 +11,8 @@ from tests.e2e.rig.kubernetes.racks import Racks
 from tests.e2e.rig.process import wait_until
 
 
-def test_two_brokers_killed_at_once_are_told_of(racks: Racks, observer: Observer) -> None:
-    """Of two racks, so that they share partitions: what nobody who restarts nodes may do."""
+def test_two_brokers_killed_at_once_are_reported(racks: Racks, observer: Observer) -> None:
+    """Two of two racks, so that they share partitions: what must not happen in a roll."""
     partitions = racks.partitions(TOPIC)
     pair = partitions[0][:2]
     shared = {f"{TOPIC}-{number}" for number, replicas in partitions.items() if {*pair} <= {*replicas}}
@@ -24,7 +24,7 @@ def test_two_brokers_killed_at_once_are_told_of(racks: Racks, observer: Observer
     assert (told["lost"], told["unseen"]) == ([], [])  # those that were acknowledged are there all the same
 
 
-def test_lost_records_are_told_of(racks: Racks, tmp_path: Path) -> None:
+def test_lost_records_are_reported(racks: Racks, tmp_path: Path) -> None:
     """Deleted behind its back, of a topic of its own."""
     topic, gone = "lossy", 3
     racks.create_topic(topic, 1)

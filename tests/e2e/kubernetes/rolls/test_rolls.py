@@ -1,6 +1,6 @@
-"""Rolls of nine nodes, in the order of a cluster's life: at 4.1 as somebody changes a template while a voter is away,
-with an image that does not start, up to 4.4 with its levels, with a node that ends by itself, and once more while the
-operator is killed.
+"""Rolls of nine nodes, in the order of a cluster's life: at 4.1 as a template is changed while a voter is away, with an
+image that does not start, up to 4.4 with its levels, with a node that ends by itself, and once more while the operator
+is killed.
 """
 
 from __future__ import annotations

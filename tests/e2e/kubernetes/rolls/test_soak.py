@@ -18,12 +18,12 @@ FASTER = 1.3
 
 
 def test_two_brokers_at_once_take_less_time_than_one_by_one(rolling: Rolling) -> None:
-    """The same checks. What bounds it: two cores start the JVMs of both."""
+    """Both rolls make the same checks. The gain is bounded by two cores that start the JVMs of both brokers."""
     assert compared(rolling) > FASTER
 
 
 def test_a_broker_killed_in_a_roll_is_waited_for(rolling: Rolling, racks: Racks) -> None:
-    """Of the same rack, so that no partition has both."""
+    """A broker of the rack that is being restarted, so that no partition has both."""
     with rolling.judged(None) as judged:
         rolling.rolls("broker-killed", "brokers", rollout=ONE_BY_ONE)
         number = BROKERS.index(judged.until_evicted()[0])
@@ -64,7 +64,7 @@ def test_suspended_in_a_roll_nothing_more_is_started_until_it_is_resumed(rolling
         rolling.until_rolled("brokers")
 
 
-def test_an_image_changed_again_in_a_roll_restarts_nobody_more_than_twice(rolling: Rolling, racks: Racks) -> None:
+def test_an_image_changed_again_in_a_roll_restarts_no_node_more_than_twice(rolling: Rolling, racks: Racks) -> None:
     with rolling.judged(None) as judged:
         rolling.rolls_to(f"{racks.image}-1", "brokers")
         early = set(judged.until_evicted(3))
@@ -80,7 +80,7 @@ def test_a_budget_that_allows_nothing_is_waited_for(rolling: Rolling, racks: Rac
     with rolling.judged(BROKERS) as judged:
         racks.unavailable["brokers"] = 0
         rolling.rolls("budget", "brokers")
-        wait_until("the budget is named", lambda: "maxUnavailable: 0" in str(rolling.told()), step=0.5)
+        wait_until("the budget is named", lambda: "maxUnavailable: 0" in str(rolling.progress()), step=0.5)
         away(QUIET)
         assert judged.evicted == []
         racks.unavailable["brokers"] = 2
@@ -105,7 +105,7 @@ def test_a_reassignment_is_waited_for(rolling: Rolling, racks: Racks, tmp_path: 
     with rolling.judged(BROKERS) as judged:
         racks.tool(*move, *file, "--execute", "--throttle", "1000")
         rolling.rolls("reassignment", "brokers")
-        wait_until("it is named", lambda: f"{topic}-0" in str(rolling.told()), step=0.5)
+        wait_until("it is named", lambda: f"{topic}-0" in str(rolling.progress()), step=0.5)
         away(QUIET)
         assert judged.evicted == []
         racks.tool(*move, *file, "--execute", "--additional", "--throttle", "100000000")
@@ -114,7 +114,7 @@ def test_a_reassignment_is_waited_for(rolling: Rolling, racks: Racks, tmp_path: 
 
 
 def test_a_topic_that_can_never_satisfy_the_rule_blocks_until_it_is_consented(rolling: Rolling, racks: Racks) -> None:
-    """One replica: away with its broker, whatever anybody does."""
+    """One replica: away with its broker in any case."""
     topic = "single"
     topics = ("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", racks.addresses("brokers"))
     one = ("--partitions", "1", "--replication-factor", "1", "--config", "min.insync.replicas=1")

@@ -88,7 +88,7 @@ class ControlPlane(Tools):
         wait_until("the API server is well", self.ready)
 
     def snapshot(self) -> Path:
-        """What etcd holds now; for `restore`. Nobody can write meanwhile."""
+        """What etcd holds now; for `restore`. Nothing can be written meanwhile."""
         copy = self.folder / "etcd-snapshot"
         self.etcd.stop()
         shutil.copytree(self.folder / "etcd", copy)
@@ -108,7 +108,9 @@ class ControlPlane(Tools):
         return self._ask("/readyz") == b"ok"
 
     def read(self, path: str) -> dict[str, Any]:
-        """What is at a path of the API; empty if nothing is, or nobody answers. To look often: kubectl takes longer."""
+        """What is at a path of the API; empty if nothing is, or no answer comes. To look often: kubectl
+        takes longer.
+        """
         found: dict[str, Any] = json.loads(self._ask(path) or "{}")
         return found
 
@@ -190,7 +192,7 @@ class ControlPlane(Tools):
         return found if answer.status == HTTPStatus.OK else b""
 
     def _trusted(self) -> ssl.SSLContext:
-        """As the administrator."""
+        """A TLS context with the administrator's certificate."""
         context = ssl.create_default_context(cafile=self.authority.ca)
         context.load_cert_chain(self.authority.folder / "admin.crt", self.authority.folder / "admin.key")
         return context

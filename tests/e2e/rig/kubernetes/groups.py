@@ -20,7 +20,9 @@ _WEIGHTS = {"cpu.shares": "10240", "cpu.weight": "1000"}  # of version 1; of ver
 
 
 def make_groups() -> None:
-    """Of all pods. Where there is only version 2, kubelet wants to find all controllers in its group."""
+    """Makes the control groups of all pods. Where there is only version 2, kubelet wants to find all controllers in its
+    group.
+    """
     for group in _groups():
         group.mkdir(exist_ok=True)
         _weigh(group)
@@ -62,7 +64,9 @@ def _weigh(group: Path) -> None:
 
 
 def _groups() -> list[Path]:
-    """Of all pods, in each hierarchy: there is one of version 2, and of version 1 one for each controller."""
+    """The groups of all pods, in each hierarchy: there is one of version 2, and of version 1 one for each
+    controller.
+    """
     if _ONLY_V2.exists():
         return [_ONLY_V2.with_name(GROUP)]
     return [one / GROUP for one in _ONLY_V2.parent.iterdir() if one.is_dir() and not one.is_symlink()]

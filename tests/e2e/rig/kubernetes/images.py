@@ -99,7 +99,9 @@ def pause_image() -> Path:
 
 
 def kafka_image(version: str) -> Path:
-    """Of the jars that tests on plain processes use. `bash /opt/kafka/java.sh MAIN ...` runs any of its programs."""
+    """An image with the jars that tests on plain processes use. `bash /opt/kafka/java.sh MAIN ...` runs any of its
+    programs.
+    """
     return _once(kafka_name(version), lambda folder: _kafka_context(folder, version))
 
 
@@ -138,12 +140,12 @@ def build_image(
 
 
 def operator_image() -> Path:
-    """Of the Dockerfile that users build, from the sources as they are now."""
+    """The image of the Dockerfile that users build, from the sources as they are now."""
     return _of_sources(OPERATOR, "Dockerfile", {})
 
 
 def pipeline_image() -> Path:
-    """The same, with Spark and Java."""
+    """The pipeline's image, with Spark and Java, from the sources as they are now."""
     return _of_sources(PIPELINE, "Dockerfile.pipeline", {"JAVA_BASE": JAVA_HOME})
 
 
@@ -170,7 +172,7 @@ def _of_sources(name: str, dockerfile: str, bases: Mapping[str, str]) -> Path:
 
 
 def _digest(*sources: Path) -> str:
-    """Of the names and contents of all files."""
+    """A digest of the names and contents of all files."""
     found = hashlib.sha256()
     for source in sources:
         for path in sorted(source.rglob("*")) if source.is_dir() else [source]:

@@ -84,7 +84,7 @@ class Kafka:
         return int(found.get("status", {}).get("readyReplicas", 0))
 
     def _ready_uid(self, pod: str) -> str:
-        """Of the pod with this name, once it takes connections."""
+        """The uid of the pod with this name once it takes connections; "" until then."""
         found = self._plane.read(f"/api/v1/namespaces/{self.namespace}/pods/{pod}")
         return str(found["metadata"]["uid"]) if is_true("Ready", found) else ""
 

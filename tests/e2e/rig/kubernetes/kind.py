@@ -1,4 +1,5 @@
-"""The same node by kind, where Docker is and root is not: KIND=1 make e2e, or KIND=NODE_IMAGE for another release.
+"""The tests' Kubernetes node by kind, where Docker is and root is not: KIND=1 make e2e, or KIND=NODE_IMAGE for another
+release.
 
     with KindNode(tmp_path) as node:        # as tests.e2e.rig.kubernetes.node.Node
 
@@ -58,21 +59,17 @@ class KindNode:
         self._delete()
 
     def load_image(self, archive: Path) -> None:
-        """As Node's."""
         run("kind", "load", "image-archive", archive, "--name", NAME)
 
     def kill_container(self, container_id: str, signal_: str = "SIGKILL") -> None:
-        """As Node's."""
         id_ = container_id.removeprefix("containerd://")
         run("docker", "exec", NODE, "ctr", "-n", "k8s.io", "tasks", "kill", "--signal", signal_, id_)
 
     @staticmethod
     def data_of_pods(name: str) -> str:
-        """As Node's."""
         return f"/var/rig/{name}"
 
     def remove_data(self, name: str) -> None:
-        """As Node's."""
         run("docker", "exec", NODE, "rm", "-rf", self.data_of_pods(name))
 
     def _us(self) -> list[str | Path]:

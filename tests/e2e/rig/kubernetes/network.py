@@ -62,7 +62,7 @@ def _make() -> None:
     run("ip", "-n", NAMESPACE, "link", "set", INSIDE, "up")
     # The packet filter rewrites Service addresses, but only packets that have a route get that far.
     run("ip", "-n", NAMESPACE, "route", "add", f"{SERVICES}.0/24", "dev", INSIDE)
-    # A pod that reaches another one through a Service must not be told of the short way: it would miss the rewriting.
+    # A pod that reaches another one through a Service must not learn the short way: it would miss the rewriting.
     for setting in ("ip_forward=1", "conf.all.send_redirects=0", "conf.default.send_redirects=0"):
         run("ip", "netns", "exec", NAMESPACE, "sysctl", "-qw", f"net.ipv4.{setting}")
 

@@ -83,7 +83,7 @@ class Node:
             shutil.rmtree(self.folder / gone, ignore_errors=True)
 
     def load_image(self, archive: Path) -> None:
-        """Of an OCI archive; pods may use it from now on. What is there already costs nothing."""
+        """Imports the images of an OCI archive; pods may use them from now on. What is there already costs nothing."""
         written = archive.stat().st_mtime_ns
         if self._loaded.get(archive) != written:
             self._ctr("images", "import", archive)
@@ -99,11 +99,13 @@ class Node:
 
     @staticmethod
     def data_of_pods(name: str) -> str:
-        """A folder that pods may mount as a hostPath (DirectoryOrCreate). In memory: a busy disk delays nobody."""
+        """A folder that pods may mount as a hostPath (DirectoryOrCreate). In memory, so that a busy disk
+        delays no pod.
+        """
         return str(HERE / "data" / name)
 
     def data(self, name: str) -> Path:
-        """The same, as this machine sees it."""
+        """The folder of `data_of_pods`, as this machine sees it."""
         return Path(f"/proc/{self._init()}/root{self.data_of_pods(name)}")
 
     def remove_data(self, name: str) -> None:

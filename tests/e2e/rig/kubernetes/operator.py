@@ -66,7 +66,7 @@ class Operator(Daemon):
         self.kill()
 
     def asked(self, path: str) -> tuple[int, str]:
-        """Code and text of one of its pages; 0 where nobody answers."""
+        """Code and text of one of its pages; 0 where it does not answer."""
         try:
             with _DIRECT.open(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
                 return answer.status, answer.read().decode()
@@ -80,7 +80,7 @@ class Operator(Daemon):
         return sum(one.value for one in self._samples(name, *labels.values()) if labels.items() <= one.labels.items())
 
     def buckets(self, name: str) -> dict[float, float]:
-        """Of a histogram without labels: how many were not above each bound."""
+        """The buckets of a histogram without labels: how many values were not above each bound."""
         return {float(one.labels["le"]): one.value for one in self._samples(f"{name}_bucket")}
 
     def connections(self, ports: Collection[int]) -> int:

@@ -31,7 +31,7 @@ from tests.e2e.rig.releases import MIDDLE, RECENT, release
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 USER, PASSWORD = "operator", "secret-8f21"
 IDS = {"controllers": (903, 901, 902), "brokers": (21, 14, 33, 12, 25, 16)}
-"""Of each StatefulSet, by ordinal."""
+"""The node ids of each StatefulSet, by ordinal."""
 RACKS = 3
 ROLE = {"controllers": "controller", "brokers": "broker"}
 PORT, USER_PORT = 9092, 9094
@@ -91,7 +91,7 @@ class Racks:
         self.apply_image(kafka_name(version))
 
     def apply_image(self, image: str) -> None:
-        """As `apply`, with any image that the node has."""
+        """Applies the manifests with any image that the node has."""
         self.image = image
         self.plane.apply(*self.manifests(image))
 
@@ -109,7 +109,7 @@ class Racks:
         wait_until(f"Kafka in {self.namespace} is Ready", ready, seconds, step=0.2)
 
     def pods(self) -> dict[str, dict[str, Any]]:
-        """As the API server has them now."""
+        """The pods by name, as the API server has them now."""
         items = self.plane.read(f"/api/v1/namespaces/{self.namespace}/pods").get("items", [])
         return {one["metadata"]["name"]: one for one in items if one["metadata"]["labels"].get("app") == "kafka"}
 
@@ -117,18 +117,18 @@ class Racks:
         return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
 
     def phase(self, pod: str) -> str:
-        """As its status has it; empty while there is none."""
+        """The phase in the pod's status; empty while there is none."""
         return str(self.pods().get(pod, {}).get("status", {}).get("phase", ""))
 
     def drain(self, pod: str) -> None:
-        """`kubectl drain` of the node, but for this one pod: it is evicted, and the node is cordoned until somebody
-        uncordons it. Waits until the pod is gone.
+        """`kubectl drain` of the node, but for this one pod: it is evicted, and the node stays cordoned. Waits until
+        the pod is gone.
         """
         only = f"--pod-selector=statefulset.kubernetes.io/pod-name={pod}"
         self.plane.kubectl("drain", "node", only, "--timeout=120s")
 
     def delete(self, *pods: str, now: bool = False) -> None:
-        """As `kubectl delete pod` does it: no budget is asked. `now`: the processes are killed."""
+        """Deletes pods by `kubectl delete pod`: no budget is asked. `now`: the processes are killed."""
         force = ("--force", "--grace-period=0") if now else ()
         self.plane.kubectl("delete", "pod", *pods, "-n", self.namespace, "--wait=false", *force)
 
@@ -151,7 +151,7 @@ class Racks:
         wait_until(f"{pod} waits in CrashLoopBackOff", waits, step=0.3)
 
     def restarts(self, pod: str) -> int:
-        """Of its container in this life of the pod."""
+        """How often the pod's container restarted."""
         return int(self._container(pod)["restartCount"])
 
     def elect(self) -> None:
@@ -243,7 +243,7 @@ class Racks:
         run(*release(version).java("kafka.tools.StorageTool", *words, *login, log4j="tool"))
 
     def _start_controllers(self, image: str) -> None:
-        """Before brokers: those that look for names which are not there yet keep the processors from whoever makes them
+        """Before brokers: those that look for names which are not there yet keep the processors from what makes them
         known, for minutes where other programs run too.
         """
         objects = self.manifests(image)
@@ -359,7 +359,7 @@ def _record(found: re.Match[str]) -> dict[str, Any]:
 
 
 def pods_of(name: str) -> Sequence[str]:
-    """Of a StatefulSet, by ordinal."""
+    """The pods of a StatefulSet, by ordinal."""
     return [f"{name}-{number}" for number in range(len(IDS[name]))]
 
 

@@ -1,4 +1,4 @@
-"""kubectl and helm as somebody who has a kubeconfig, on whatever cluster that leads to."""
+"""kubectl and helm as a person with a kubeconfig runs them, on whatever cluster that leads to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_true(condition: str, found: dict[str, Any]) -> bool:
 
 
 class Tools:
-    """`folder`: of whoever types; their home too. `audit`: what the API server wrote down."""
+    """`folder`: of the user; their home too. `audit`: what the API server wrote down."""
 
     def __init__(self, folder: Path, kubeconfig: Path, audit: AuditLog) -> None:
         build(["kubectl"])
@@ -35,11 +35,11 @@ class Tools:
         input: str | None = None,  # noqa: A002 - as subprocess has it
         kubeconfig: Path | None = None,
     ) -> str:
-        """As the administrator, or as whom `kubeconfig` says. Raises Refused."""
+        """Runs kubectl as the administrator, or with the rights of `kubeconfig`. Raises Refused."""
         return self._run("kubectl", *arguments, input_=input, kubeconfig=kubeconfig)
 
     def helm(self, *arguments: str, kubeconfig: Path | None = None) -> str:
-        """As `kubectl`."""
+        """Runs helm as `kubectl` is run."""
         build(["helm"])
         return self._run("helm", *arguments, kubeconfig=kubeconfig)
 

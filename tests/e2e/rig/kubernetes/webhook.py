@@ -3,7 +3,7 @@
     with webhook(plane, look, user=OPERATOR, resources=("kafkafeatures/status", "pods/eviction")):
         ...
 
-`look` gets each request (of an AdmissionReview) in a thread of its own while whoever asked waits for the answer. It is
+`look` gets each request (of an AdmissionReview) in a thread of its own while the client waits for the answer. It is
 always allowed: this is for what a test does meanwhile.
 """
 
@@ -27,7 +27,7 @@ NAME = "webhook.rig.example.com"
 def webhook(
     plane: ControlPlane, look: Callable[[dict[str, Any]], object], *, user: str, resources: tuple[str, ...]
 ) -> Iterator[None]:
-    """See the prologue; nobody is asked about requests of other users. After the end, `look` is no longer called."""
+    """See the prologue; requests of other users are not looked at. After the end, `look` is no longer called."""
     looking, over = Lock(), False
 
     class Handler(BaseHTTPRequestHandler):

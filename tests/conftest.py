@@ -1,4 +1,4 @@
-"""The same examples on every run, and no deadline per example: the mood of a machine is not tested. Long files come
+"""Runs equal examples every time, without a deadline per example: the speed of a machine is not tested. Long files come
 first, so that no process is left with one at the end.
 """
 

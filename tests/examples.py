@@ -33,7 +33,7 @@ COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 DOCUMENT = re.compile(r"```yaml\n(?P<text># (?P<name>\S+)\n.*?)```\n", re.DOTALL)
 CLUSTER_ID, PLAN, REVISION = "IIZIi2ZwSAuI47sS45EM2g", "sha256:8c71e41eb5de", "5dd65759b8"
 FIRST_PORT = 19091
-"""Of the pages: the controllers' in the order of their ids, then the brokers'."""
+"""The first port on the pages: the controllers' in the order of their ids, then the brokers'."""
 
 Words = Mapping[str, str]
 """What is said on this run, and what the page says instead."""
@@ -103,7 +103,9 @@ def steady(text: str) -> str:
 
 
 def words_of(servers: str) -> Words:
-    """Of a cluster: its id, and the ports of all its nodes, also of those that are gone."""
+    """The words of one cluster that differ from run to run: its id, and the ports of all its nodes, also of those that
+    are gone.
+    """
     command = [sys.executable, "-m", "kafkafeatures", "describe", "--bootstrap-server", servers, "-o", "json"]
     found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout)
     nodes = sorted(found["nodes"], key=lambda node: (node["roles"] != ["Controller"], node["id"]))

@@ -34,7 +34,7 @@ class Suite:
 
 
 HISTORIES = os.environ.get("HISTORIES") or ("100000" if os.environ.get("SOAK") else "3000")
-"""Of the simulation; `make check` asks for 300."""
+"""How many histories the simulation runs; `make check` asks for 300."""
 
 CALIBRATION = [[*PY, "tests.reliability", "calibrate"]] if os.environ.get("SOAK") else []
 """Whether the histories would find a defect: each of those that can be put back."""
@@ -51,7 +51,7 @@ WHOLE_RUNS = [
     "tests/featurelog/test_export.py",
     "tests/featurelog/tables/test_properties.py",
 ]
-"""Of the pipeline, without Spark: too long for the inner loop."""
+"""Tests of the pipeline without Spark that take too long for the inner loop."""
 
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),

@@ -64,8 +64,9 @@ OPENING = re.compile(r"(Of|The same|As)\b")
 """How no docstring begins: with a reference to a text that stands elsewhere."""
 
 READ = (
-    "operator/featurelog", "operator/kafkasim", "operator/kraftlog", "tests/bench", "tests/conformance",
-    "tests/contract", "tests/e2e", "tests/featurelog", "tests/fuzz", "tests/kafkasim", "tests/kraftlog", "tests/rolls",
+    "operator/featurelog", "operator/kafkafeatures/api", "operator/kafkasim", "operator/kraftlog", "tests/bench",
+    "tests/conformance", "tests/contract", "tests/e2e", "tests/featurelog", "tests/fuzz", "tests/kafkasim",
+    "tests/kraftlog", "tests/reliability", "tests/rolls", "tests/simulated",
 )  # fmt: skip
 NOT_YET = (
     "operator/featurelog/tables/history.py",

@@ -1,7 +1,7 @@
 """Runs random histories, and says how many held what README and how-it-decides promise.
 
 python -m tests.reliability simulate --seed 0 --runs 300     # histories 0 to 299
-python -m tests.reliability simulate --seed 17 -v            # one of them again, told step by step
+python -m tests.reliability simulate --seed 17 -v            # one of them again, shown step by step
 python -m tests.reliability calibrate                        # are the checks any good: with defects put back
 python -m tests.reliability mutants                          # which programme finds which small fault
 """
@@ -20,7 +20,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from tests.reliability.branches import Branch, Reached, is_watched
-from tests.reliability.branches import told as told_branches
+from tests.reliability.branches import report as told_branches
 from tests.reliability.checker import violations
 from tests.reliability.records import Sent
 from tests.reliability.simulation import simulate, trace_of
@@ -31,7 +31,9 @@ TWICE = 5
 
 @dataclass
 class Tally:
-    """Of some histories. `broken`: lines for people. `branches`: that were reached by those that were `watched`."""
+    """The sums of some histories. `broken`: lines to print. `branches`: those reached by histories that
+    were `watched`.
+    """
 
     runs: int = 0
     reconciliations: int = 0
@@ -95,7 +97,7 @@ def differing(seed: int, runs: int) -> list[int]:
     return [seed for seed, other in zip(seeds, done.stdout.split(), strict=True) if trace_of(simulate(seed)) != other]
 
 
-def told(seed: int) -> int:
+def show(seed: int) -> int:
     """One history, step by step."""
     history = simulate(seed)
     print(*history.acts, *history.records, sep="\n")
@@ -159,7 +161,7 @@ def main() -> int:
         if unknown:
             calibrating.error(f"unknown defect {unknown[0]!r}; expected one of {', '.join(d.name for d in DEFECTS)}")
         return calibrated(flags.runs, flags.processes, flags.only)
-    return told(flags.seed) if flags.verbose else simulated(flags.seed, flags.runs, flags.processes)
+    return show(flags.seed) if flags.verbose else simulated(flags.seed, flags.runs, flags.processes)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def is_watched(seed: int) -> bool:
 
 @cache
 def all_branches() -> frozenset[Branch]:
-    """Of every module that is watched."""
+    """The branches of every module that is watched."""
     found = set()
     for folder in WATCHED:
         for path in sorted((_PRODUCT / folder).rglob("*.py")):
@@ -108,7 +108,7 @@ class Reached:
         return trace if left else None
 
 
-def told(reached: Iterable[Branch], histories: int) -> str:
+def report(reached: Iterable[Branch], histories: int) -> str:
     """How many are never reached, and which, for people."""
     never = sorted(all_branches() - set(reached))
     by_file: dict[str, list[str]] = {}

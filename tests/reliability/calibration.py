@@ -260,7 +260,7 @@ def defective(defect: Defect, source: str) -> str:
 
 
 def source_of(defect: Defect) -> str:
-    """Of its module, as it is in the tree."""
+    """The source of the defect's module, as it is in the tree."""
     spec = importlib.util.find_spec(defect.module)
     assert spec is not None
     assert isinstance(spec.loader, SourceFileLoader)
@@ -282,7 +282,7 @@ def found_by(defect: Defect, runs: int) -> str:
 
 
 def tried(defect: Defect, runs: int) -> str:
-    """The same in a process of its own. Raises CalledProcessError."""
+    """Tries a defect in a process of its own. Raises CalledProcessError."""
     command = [sys.executable, "-m", "tests.reliability.calibration", defect.name, str(runs)]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 

@@ -195,12 +195,12 @@ def what_is_open_stays_alone(facts: Facts) -> Iterator[Violation]:
 
 
 def _forgotten(facts: Facts, act: Act, other: Act) -> bool:
-    """Whether somebody else than an operator took the intent out of the status in between: a person, or a schema."""
+    """Whether a writer that is no operator took the intent out of the status in between: a person, or a schema."""
     versions = facts.between(act.sent.uid, act.sent.at, other.sent.at)
     return any(intents(a) and not intents(b) and not b.by.startswith(OPERATOR) for a, b in pairwise(versions))
 
 
-def what_became_of_an_effect_is_told_as_it_was(facts: Facts) -> Iterator[Violation]:
+def what_became_of_an_effect_is_reported_as_it_was(facts: Facts) -> Iterator[Violation]:
     """A history entry that says it was left undone, or done, is true for ever, and was read from its own cluster.
 
     Nothing is said to be settled while a broker may still deliver it, unless its level was read meanwhile.
@@ -298,7 +298,7 @@ def ready_means_read(facts: Facts) -> Iterator[Violation]:
             instance = (version.status.get("operator") or {}).get("instance", "")
             look = facts.last_look(place, instance, uid) if instance else None
             if not instance:
-                continue  # handed over: who wrote it is not told
+                continue  # handed over: the status does not say who wrote it
             if look is None or not look.quorum or look.cluster_id != version.status.get("clusterId"):
                 yield Violation("ready", version.at, f"Ready without a read quorum: {look}")
                 continue
@@ -320,7 +320,7 @@ def ready_means_read(facts: Facts) -> Iterator[Violation]:
 
 
 def generations_only_grow(facts: Facts) -> Iterator[Violation]:
-    """And none is told of before it was there."""
+    """No generation is reported before it was there."""
     for versions in facts.versions.values():
         newest = 0
         for _, version in versions:
@@ -394,7 +394,9 @@ def _used_up(facts: Facts, act: Act, since: int) -> str:
 
 
 def drift_is_corrected_only_where_that_is_asked_for(facts: Facts) -> Iterator[Violation]:
-    """A level that was reached and that somebody else changed; and not more than twice within an hour."""
+    """A level is set again only if it was reached and then changed from outside; and not more than twice within an
+    hour.
+    """
     corrected: dict[tuple[str, str], list[Act]] = {}
     for act in facts.acts:
         sent = act.sent
@@ -445,7 +447,7 @@ def an_irreversible_change_soaks(facts: Facts) -> Iterator[Violation]:
             if one.cluster_id == sent.cluster_id and since < one.at < look.at - SEEN_WITHIN
         ]
         looks = (one for _, one in facts.of_kind(Looked) if one.uid == sent.uid and since <= one.at <= look.at)
-        if ended and all(one.log for one in looks):  # else a restart between two looks is seen by nobody
+        if ended and all(one.log for one in looks):  # else a restart between two looks is not seen
             yield Violation(
                 "soak", sent.at, f"{sent} after {lasts:g} s, but node {ended[-1].node} ended {ended[-1].at}"
             )
@@ -472,7 +474,7 @@ RULES: tuple[Rule, ...] = (
     never_on_a_wrong_cluster,
     a_status_tells_of_one_cluster,
     what_is_open_stays_alone,
-    what_became_of_an_effect_is_told_as_it_was,
+    what_became_of_an_effect_is_reported_as_it_was,
     what_another_release_began_is_left_alone,
     every_node_supports_what_is_sent,
     an_owner_acts_alone,

@@ -76,12 +76,12 @@ def desired(stored: Stored) -> dict[str, int]:
 
 
 def bundle(stored: Stored) -> Mapping[str, int]:
-    """Of a releaseVersion."""
+    """The levels of the document's releaseVersion."""
     return BUNDLES.get((stored.spec.get("features") or {}).get("releaseVersion", ""), {})
 
 
 def seconds(text: object, otherwise: float) -> float:
-    """Of a duration, as a document says it."""
+    """The seconds of a duration in a document, such as "30s"."""
     if not isinstance(text, str):
         return otherwise
     return float(text[:-1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[text[-1]]
@@ -121,7 +121,7 @@ def lossless(feature: str, before: int, after: int) -> bool:
 
 
 def condition(stored: Stored, kind: str) -> Mapping[str, Any]:
-    """Of the status; empty where it is absent."""
+    """A condition of the status; empty where it is absent."""
     return next((one for one in stored.status.get("conditions", ()) if one["type"] == kind), {})
 
 
@@ -144,7 +144,7 @@ class Facts:
         return found
 
     def _grouped(self, kind: type[Any], by: str) -> dict[Any, list[tuple[int, Any]]]:
-        """The same, by one of their fields."""
+        """The records of a kind, grouped by one of their fields."""
         found: dict[Any, list[tuple[int, Any]]] = {}
         for place, record in self.of_kind(kind):
             found.setdefault(getattr(record, by), []).append((place, record))
@@ -203,7 +203,7 @@ class Facts:
 
     @cached_property
     def restores(self) -> frozenset[int]:
-        """Effects that restore a level which their resource had reached, and only somebody else changed since."""
+        """Effects that restore a level which their resource had reached, and that only another client changed since."""
         return frozenset(act.sent.number for act in self.acts if self._restores(act))
 
     def _restores(self, act: Act) -> bool:

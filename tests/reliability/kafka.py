@@ -36,7 +36,7 @@ LEVELS: Mapping[str, tuple[int, ...]] = {
     "share.version": (0, 1),
     "streams.version": (0, 1),
 }
-"""That histories ask for, and that somebody else sets."""
+"""The features and levels that histories ask for, and that other clients set."""
 LAGS_FOR_MS = 15_000
 """A node that follows the log slowly is so far behind; the first broker may be cut off from it for ever."""
 KEPT_FOR_MS = 280_000
@@ -49,11 +49,11 @@ class Roads:
 
     `no_log`: chance that a client may not read the metadata log; `by_broker`: that it reaches no controller;
     `mute_leader`: that the active controller does not say what it supports, so that requests go through a broker;
-    `leader_dies`: as a change arrives; `quorum_lost`: all controllers do; `overtaken`: somebody else moves the level
+    `leader_dies`: as a change arrives; `quorum_lost`: all controllers do; `overtaken`: another client moves the level
     then. `lagging`: that a node that does not lead still says what was so before a level moved last; `log_behind`: that
     the log was read up to some seconds before the nodes were asked. `late`: that a request which has left is on its way
-    for seconds, whatever becomes of who sent it; `queued`: that the controller has it in a queue that does not
-    continue; `twice`: that a broker which kept it forwards it once more.
+    for seconds, whatever becomes of its sender; `queued`: that the controller has it in a queue that does not continue;
+    `twice`: that a broker which kept it forwards it once more.
     """
 
     lost_before: float = 0.0
@@ -78,7 +78,7 @@ class RecordedWorld(World):
     def __init__(self, plan: Plan, record: Callable[[Moved | Kept | Whole | Ended], None], random: Random) -> None:
         self.sender: int | None = None
         self.hung: set[int] = set()
-        """Nodes that answer nobody, while their sessions continue."""
+        """Nodes that do not answer, while their sessions continue."""
         self._record = record
         self._away: set[int] | None = None  # None while it is being made, and where it has no partitions
         self.levels_before: dict[str, int] | None = None
@@ -151,7 +151,7 @@ class RecordedWorld(World):
         self.after(CATCH_UP_MS, self._look_around)
 
     def start_again(self, role: Role, node_id: int) -> None:
-        """By whoever runs it, as it was; in the end it is healed instead."""
+        """Started again by its owner, as it was; at the end of the history it is healed instead."""
         if not self.healed:
             self.start(role, node_id)
 
@@ -198,7 +198,7 @@ class RecordedWorld(World):
                     request()
 
         def deliver() -> None:
-            """Somebody leads again; the broker hears of it sooner or later."""
+            """A controller leads again; the broker hears of it sooner or later."""
             self.after(self.random.choice((0, 200, 5_000, 60_000)), arrive)
             if self.random.random() < self.twice:
                 self.after(self.random.randrange(60_000, 120_000), arrive)
@@ -230,7 +230,7 @@ class LaggingClient(SimulatedCluster):
         super().__init__(world, access)
         self._recorded, self._roads, self._random = world, roads, random
         self.said: dict[int, dict[str, int]] = {}
-        """Levels as nodes told them in the last reading that had not heard of the last one."""
+        """The nodes' levels in the last reading in which they did not know of the last change."""
 
     async def read(self, *, partitions: bool = False) -> Readings:
         log = None
@@ -257,7 +257,7 @@ class LaggingClient(SimulatedCluster):
         before = self._recorded.levels_before
         if leads or before is None or not isinstance(one.answer, NodeAnswer):
             return None
-        if not self._access.reaches_controllers:  # what nobody but brokers says is believed
+        if not self._access.reaches_controllers:  # what only brokers say is believed
             return None
         is_cut_off = one.id == min(self._recorded.image.brokers, default=-1)
         if not is_cut_off and self.world.now_ms - self._recorded.moved_ms > LAGS_FOR_MS:
@@ -275,7 +275,7 @@ class Pods(Protocol):
 
     @property
     def workload(self) -> dict[str, Any]:
-        """As a document says it."""
+        """The workload as it stands in a document."""
 
     def nodes(self) -> Nodes:
         """What is true of its nodes."""
@@ -324,7 +324,7 @@ class Cluster:
         return LaggingClient(self.world, access, roads, random)
 
     def move(self, feature: str, level: int) -> None:
-        """By somebody else, at the active controller."""
+        """A change by another client, at the active controller."""
         leader = self.world.active_node
         if leader is not None and not self.world.is_busy:
             down = level < self.world.levels.get(feature, 0)
@@ -350,7 +350,7 @@ class Cluster:
     def ranges(self) -> dict[str, tuple[int, int]]:
         """What every node that counts supports: the highest minimum, the lowest maximum.
 
-        Of a voter that is down its registration, if it has one: nobody can know on which image it will be started.
+        For a voter that is down, what it registered with, if anything: on which image it will be started is not known.
         """
         image = self.world.image
         voters = {voter: self.world.nodes[Role.CONTROLLER, voter] for voter in self.world.voters}

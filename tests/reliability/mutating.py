@@ -82,7 +82,7 @@ def results_of(tree: str) -> Path:
 
 
 def tree_hash() -> str:
-    """Of everything that is run."""
+    """A hash of everything that is run."""
     digest = hashlib.sha256()
     for path in sorted(path for folder in ("operator", "tests") for path in (ROOT / folder).rglob("*.py")):
         digest.update(f"{path.relative_to(ROOT)}\n".encode())
@@ -106,7 +106,7 @@ class Copy:
 
     @contextmanager
     def with_mutant(self, mutant: Mutant) -> Iterator[None]:
-        """As long as this is entered."""
+        """Puts the fault into the copy while this is entered."""
         path = self._folder / "operator" / mutant.file
         source = path.read_text()
         assert source.count(mutant.old) == 1, f"{mutant.name}: see tests/reliability/test_mutants.py"

@@ -1,4 +1,4 @@
-"""Simulated pods of a history: who stops which of them is recorded, and what is true of their nodes is told.
+"""Simulated pods of a history: who stops which of them is recorded, and so is the true state of their nodes.
 
 The pods are kafkasim's. A process of the operator reaches them as it reaches everything: late, in part, or not at all
 (`process.py`).
@@ -28,7 +28,7 @@ COMBINED, BY_HAND = 0.25, 0.2
 
 
 class RecordedPods(Pods):
-    """Pods that say who began to stop them: the effect that is on its way in their world, or somebody else."""
+    """Pods that say who began to stop them: the effect that is on its way in their world, or another client."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class RecordedPods(Pods):
         self._history = world
         self._record = record
         self._known: tuple[Partitions, int, dict[str, Copies]] | None = None
-        """The copies that were told last: of which partitions, and of which default."""
+        """The copies that were recorded last: with which partitions, and which default."""
 
     @property
     def workload(self) -> dict[str, Any]:
-        """As a document says it."""
+        """The workload as it stands in a document."""
         if self.by_hand:
             return {"driver": "Manual"}
         listed: dict[str, list[str]] = {}

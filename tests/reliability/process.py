@@ -154,7 +154,7 @@ class Process:
             self._resources.show(resource, gone=gone)
 
     async def stop(self) -> None:
-        """As Kubernetes does: what is under way may end."""
+        """Stops as Kubernetes stops a pod: what is under way may end."""
         self._controller.hand_over()
         self._queue.stop()
         await asyncio.sleep(self.world.random.choice((0.0, 0.5, 5.0)))
@@ -223,8 +223,8 @@ class Process:
 _NOWHERE = Failure(FailureKind.UNREACHABLE, "bootstrap", "connection refused")
 
 
-def nobody(at: datetime) -> ClusterProbe:
-    """Addresses behind which nobody listens."""
+def unreachable(at: datetime) -> ClusterProbe:
+    """Addresses at which no server listens."""
     return ClusterProbe(at, _NOWHERE, _NOWHERE, _NOWHERE, _NOWHERE, (), (_NOWHERE,))
 
 
@@ -280,7 +280,7 @@ class _Prepared:
 
 
 class _Connection:
-    """`OpenCluster`: of one resource to one cluster. `cluster` None: nobody is there."""
+    """`OpenCluster`: of one resource to one cluster. `cluster` None: no server is there."""
 
     def __init__(self, process: Process, name: str, cluster: Cluster | None) -> None:
         self._process, self._name, self._cluster = process, name, cluster
@@ -298,7 +298,7 @@ class _Connection:
         return self._draw(self._weather.lost_before)
 
     async def restart(self, step: RestartNode, pods: Pods) -> Outcome:
-        """Of one life of a pod; what a broken connection hides is drawn."""
+        """Ends one life of a pod; what a broken connection hides is drawn."""
         assert self._cluster is not None
         line = self._process.logged.pop() if self._process.logged else None
         logged = line is not None and line.step == step and line.resource.endswith(f"/{self._name}")
@@ -315,7 +315,7 @@ class _Connection:
     async def read(self, *, partitions: bool = False) -> Readings:
         cluster = await self._reached()
         if cluster is None or self._client is None:
-            return Readings(nobody(self._process.world.wall()), _NOWHERE)
+            return Readings(unreachable(self._process.world.wall()), _NOWHERE)
         cluster.world.twice = self._weather.roads.twice
         cluster.world.grants_cluster_action = not self._draw(self._weather.roads.no_log)
         readings = await self._client.read(partitions=partitions)
@@ -351,7 +351,7 @@ class _Connection:
         """Nothing is kept."""
 
     async def close(self) -> None:
-        """The same."""
+        """There is nothing to close."""
 
     @asynccontextmanager
     async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
@@ -426,7 +426,7 @@ class _Connection:
         return OutcomeUnknown("EOF") if self._draw(roads.lost_after) else outcome
 
     def _overtake(self, change: UpdateFeature) -> None:
-        """Somebody else moves the level between the look and the request."""
+        """Another client moves the level between the look and the request."""
         assert self._cluster is not None
         self._cluster.move(change.feature, self._random.choice(LEVELS.get(change.feature, (change.before,))))
 
@@ -463,7 +463,7 @@ class _Connection:
         return self._cluster
 
     async def _back(self) -> None:
-        """The way there, or back: time passes, and the process may die."""
+        """A message on its way: time passes, and the process may die."""
         self._process.point()
         ahead = 0.0 if self._cluster is None else self._cluster.ahead
         longest = self._random.choice((5.0, 5.0, 20.0)) if self._draw(self._weather.roads.slow) else 0.02

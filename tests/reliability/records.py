@@ -46,8 +46,8 @@ class Looked:
     """An operator read a cluster for a resource: what was true of it at that moment.
 
     `quorum`: a controller was active, and a majority of the voters ran. `ranges`: what every node that counts supports,
-    registered or a voter, live or not. `log`: whether it could read the metadata log. `said`: levels as
-    nodes told them that are wholly there, and behind.
+    registered or a voter, live or not. `log`: whether it could read the metadata log. `said`: levels in the answers of
+    nodes that are wholly there, and behind.
     """
 
     at: float
@@ -64,7 +64,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Of one partition: who has a replica, who is in sync, and `needed`: min.insync.replicas."""
+    """The copies of one partition: who has a replica, who is in sync, and `needed`: min.insync.replicas."""
 
     replicas: frozenset[int]
     in_sync: frozenset[int]
@@ -73,7 +73,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Of a cluster in pods, what was true when it was looked at.
+    """What was true of a cluster in pods when it was looked at.
 
     copies: by partition. brokers: that there should be. behind: nodes whose pod is not of its template; stuck: those of
     them whose process ends by itself, again and again. crashing: nodes whose pod is of its template, and whose process
@@ -111,8 +111,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A pod began to stop. `by`: the number of the effect, or None for somebody else. `runs`: of which revision it was;
-    `next`: of which the next one will be.
+    """A pod began to stop. `by`: the number of the effect, or None for another client. `runs`: its revision; `next`:
+    the revision of its successor.
     """
 
     at: float
@@ -136,7 +136,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The process of a node ended, whoever ended it."""
+    """The process of a node ended, for any reason."""
 
     at: float
     cluster_id: str
@@ -146,7 +146,7 @@ class Ended:
 @dataclass(frozen=True, slots=True)
 class Sent:
     """A change of a level left the operator. `cluster_id`: of the cluster it really went to. `logged`: the operator's
-    own effect log told of it, of this resource and this change, right before.
+    own effect log named it, with this resource and this change, right before.
     """
 
     at: float
@@ -181,7 +181,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A controller wrote a level. `by`: the number of the effect, or None for somebody else."""
+    """A controller wrote a level. `by`: the number of the effect, or None for another client."""
 
     at: float
     cluster_id: str

@@ -1,8 +1,8 @@
 """What the documentation promises of rolls, held against the record of a history. It imports nothing of the operator.
 
 Each rule is one function over the record: what pods were stopped, by whom, and what was true of the nodes when the
-operator looked last. An operator knows what it read, so what changed between its look and its act counts against
-nobody; what it read, and what it did itself, does.
+operator looked last. An operator knows what it read, so what changed between its look and its act does not count
+against it; what it read, and what it did itself, does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Restart:
 
     @property
     def rollout(self) -> dict[str, Any]:
-        """As the document says, at the version that announced it."""
+        """The rollout settings of the document, at the version that announced it."""
         return dict((self.begun.spec.get("rollout") or {}) if self.begun is not None else {})
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Restart:
 
 
 def _announcing(facts: Facts, place: int, asked: Asked) -> Stored | None:
-    """The version that first told of it, and that it was still told of when it was sent."""
+    """The version of the status that first announced it, if it was still announced when it was sent."""
     found = None
     for at, version in reversed(facts.versions.get(asked.uid, [])):
         if at > place:
@@ -133,7 +133,9 @@ def nothing_begins_outside_the_windows(facts: Facts) -> Iterator[Violation]:
 
 
 def _is_open(window: dict[str, str], at: datetime) -> bool:
-    """Of a schedule such as */2 * * * *, and a duration in minutes; from the decision to the stamp is a moment."""
+    """Whether a window was open. Its schedule is one such as */2 * * * *, its duration in minutes; from the decision to
+    the stamp is a moment.
+    """
     every, minutes = int(window["schedule"].split()[0].removeprefix("*/")), int(window["duration"].removesuffix("m"))
     moments = (at, at - timedelta(seconds=SETTLING))
     return any(each.minute % every < minutes for each in moments)
@@ -185,7 +187,7 @@ def _topic(partition: str) -> str:
 
 
 def _excused(version: Stored | None) -> frozenset[str]:
-    """The topics that the consent is for, as people are told."""
+    """The topics that the consent is for, as the status lists them."""
     if version is None or not _has_consent(version):
         return frozenset()
     found = (version.status.get("rollout") or {}).get("excused") or {}
@@ -342,7 +344,7 @@ def no_controller_goes_that_could_not_read_its_log(facts: Facts) -> Iterator[Vio
 
 
 def levels_are_raised_after_the_last_node(facts: Facts) -> Iterator[Violation]:
-    """Where somebody restarts the nodes, all of them are current and back when a level goes up."""
+    """Where a driver restarts the nodes, all of them are current and back when a level goes up."""
     for place, sent in facts.of_kind(Sent):
         look = facts.last_look(place, sent.process, sent.uid)
         begun = _version_before(facts, place, sent.uid)

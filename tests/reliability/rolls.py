@@ -31,7 +31,7 @@ def _pods(scene: Scene) -> RecordedPods:
 
 
 def the_image_changes(scene: Scene) -> None:
-    """Of all StatefulSets, or of one; now and then to one that cannot run, or not for long."""
+    """The image of all StatefulSets changes, or of one; now and then to one that cannot run, or not for long."""
     pods, image = _pods(scene), scene.random.choice(IMAGES)
     if scene.random.random() < 0.2:
         image = scene.random.choice((BROKEN, BROKEN, LEAKS))
@@ -41,7 +41,7 @@ def the_image_changes(scene: Scene) -> None:
 
 
 def a_pod_is_deleted(scene: Scene) -> None:
-    """By somebody else, with or without a look at budgets."""
+    """From outside, with or without a look at budgets."""
     pods = _pods(scene)
     name = scene.random.choice(pods.names())
     if scene.random.random() < 0.5:
@@ -51,7 +51,7 @@ def a_pod_is_deleted(scene: Scene) -> None:
 
 
 def a_container_dies(scene: Scene) -> None:
-    """Of too much memory, say."""
+    """It was killed for taking too much memory, say."""
     pods = _pods(scene)
     pods.kill(scene.random.choice(pods.names()))
 
@@ -77,7 +77,7 @@ def replicas_fall_behind(scene: Scene) -> None:
 
 
 def a_node_hangs(scene: Scene) -> None:
-    """It answers nobody for a while, although its session continues."""
+    """It does not answer for a while, although its session continues."""
     world, pods = scene.clusters["a"].world, _pods(scene)
     node = pods.node_of(scene.random.choice(pods.names()))
     world.hung.add(node)
@@ -149,7 +149,7 @@ def a_person_restarts_what_is_asked_for(scene: Scene) -> None:
 
 
 def a_person_changes_the_image_where_a_restart_did_not_help(scene: Scene) -> None:
-    """As the status advises then: an operator that could not write may not know that a pod was replaced since."""
+    """The status advises it then: an operator that could not write may not know that a pod was replaced since."""
     for one in scene.resources():
         conditions = (one.get("status") or {}).get("conditions", ())
         if any("why its restart did not help" in condition["message"] for condition in conditions):
@@ -158,7 +158,7 @@ def a_person_changes_the_image_where_a_restart_did_not_help(scene: Scene) -> Non
 
 
 def a_person_deletes_what_crashed_and_runs(scene: Scene) -> None:
-    """As the status advises where the image is not to blame; one of them at a time, once all nodes are well."""
+    """The status advises it where the image is not to blame; one of them at a time, once all nodes are well."""
     pods, world = _pods(scene), scene.clusters["a"].world
     nodes = pods.nodes()
     if world.active is None or nodes.away or not nodes.crashing:
@@ -176,7 +176,7 @@ NOT_RUNNING = re.compile(r"pod (\S+) does not run \([^)]*\): delete it if it doe
 
 
 def a_person_deletes_a_pod_that_does_not_run(scene: Scene) -> None:
-    """As the status advises where others wait for its node: for twenty seconds it did not run again by itself."""
+    """The status advises it where others wait for its node: for twenty seconds it did not run again by itself."""
     for one in scene.resources():
         for condition in (one.get("status") or {}).get("conditions", ()):
             found = NOT_RUNNING.search(condition["message"]) if condition["type"] == "Ready" else None
@@ -245,7 +245,7 @@ async def _a_controller_is_drained(scene: Scene) -> None:
 
 
 async def heal(scene: Scene, cluster: Cluster) -> None:
-    """Everything can be rolled now, to an image that runs; nobody else touches it any more."""
+    """Everything can be rolled now, to an image that runs; nothing else touches it from now on."""
     pods, world = _pods(scene), cluster.world
     pods.budgets, world.hidden_topics = [], frozenset()
     releases = {runs.name if (runs := release_of(one.image)) else "" for one in pods.sets.values()}
@@ -274,7 +274,7 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
 
 
 LEADERLESS_LOOKS = 50
-"""Looks at a cluster without a leader, until somebody deletes the pods that cannot run, as the operator says to do."""
+"""Looks at a cluster without a leader, until a person deletes the pods that cannot run, as the operator advises."""
 
 
 def _replace_stuck(pods: RecordedPods) -> None:

@@ -219,7 +219,7 @@ class Scene:
             one.catch_up()
 
     async def wait(self, seconds: float) -> None:
-        """A while passes."""
+        """Lets time pass."""
         await asyncio.sleep(seconds)
         self.catch_up()
 

@@ -65,7 +65,7 @@ class Simulation(Scene):
             (5, self._a_node_stops),
             (9, self._a_node_starts),
             (2, self._an_upgrade),
-            (5, self._somebody_else_moves_a_level),
+            (5, self._another_client_moves_a_level),
             (14, self._the_document_changes),
             (8, self._a_plan_is_approved),
             (3, self._held_or_released),
@@ -94,7 +94,7 @@ class Simulation(Scene):
             self.edit(found["metadata"]["name"], change)
 
     def _nothing(self) -> None:
-        """A while passes."""
+        """Lets time pass."""
 
     def _a_node_stops(self) -> None:
         cluster = self.some_cluster()
@@ -102,7 +102,7 @@ class Simulation(Scene):
         if self.random.random() < 0.5 and cluster.world.active is not None:
             node = cluster.world.nodes[Role.CONTROLLER, cluster.world.active]
         cluster.world.stop(node.role, node.id, kill=self.random.random() < 0.6)
-        if self.random.random() < 0.7:  # whoever runs it starts it again
+        if self.random.random() < 0.7:  # its owner starts it again
             self.loop.call_later(60.0 * self.random.random(), cluster.world.start_again, node.role, node.id)
 
     def _a_node_starts(self) -> None:
@@ -118,7 +118,7 @@ class Simulation(Scene):
         if node.running:
             cluster.world.upgrade(node.role, node.id, release_named(self.random.choice(("4.1", "4.2"))))
 
-    def _somebody_else_moves_a_level(self) -> None:
+    def _another_client_moves_a_level(self) -> None:
         cluster = self.some_cluster()
         for _ in range(self.random.choice((1, 1, 2))):
             feature = self.random.choice(sorted(LEVELS))
@@ -187,7 +187,9 @@ class Simulation(Scene):
             "status.changeCount",
             "status.history",
         )
-        if "MoveVoters" in str(self.resources()):  # which nobody promises to keep where the API server does not
+        if "MoveVoters" in str(
+            self.resources()
+        ):  # which is not promised to be kept where the API server does not keep it
             older = older[2:]
         self.server.schema = schema.without(self.random.choice(older))
 
@@ -207,7 +209,7 @@ class Simulation(Scene):
         self.begin()
 
     def _a_second_operator(self) -> None:
-        """Somebody scaled it to two."""
+        """The Deployment is scaled to two."""
         if len(self.processes) == 1:
             self.begin(self.random.choice(("operator", "another")))
 
@@ -271,12 +273,12 @@ class Simulation(Scene):
                 cluster.catch_up()
 
     def _first_bound(self, uid: str) -> str:
-        """The cluster that a status told of first; empty where it told of none."""
+        """The cluster that a status named first; empty where it named none."""
         told = (one for one in self.history.records if isinstance(one, Stored) and one.uid == uid)
         return next((str(found) for one in told if (found := one.status.get("clusterId"))), "")
 
     def _let_all_ask_for_what_can_be_had(self) -> dict[str, tuple[str, dict[str, int]]]:
-        """Of each resource that is still there: the cluster that it belongs to, and what it wants of it."""
+        """For each resource that is still there: the cluster that it belongs to, and the levels that it wants."""
         found: dict[str, tuple[str, dict[str, int]]] = {}
         ids = {one.world.cluster_id: one for one in self.clusters.values()}
         for name in self.names:

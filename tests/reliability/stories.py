@@ -1,7 +1,7 @@
 """Acts that have to follow each other: what chance alone brings about once in ten thousand histories.
 
 Each story makes one situation likely that a promise is about; when faults come in between, and what people do
-meanwhile, stays drawn. Told by `simulation.py`: a history has a theme.
+meanwhile, stays drawn. `simulation.py` chooses one: a history has a theme.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 async def drift(scene: Scene) -> None:
-    """What was reached is moved by somebody else, once or again and again, while the document is edited."""
+    """Levels that were reached are moved from outside, once or again and again, while the document is edited."""
     random = scene.random
     name = await _asked(scene)
     if name is None:
@@ -68,7 +68,7 @@ async def approval(scene: Scene) -> None:
 
 
 async def kept_request(scene: Scene) -> None:
-    """As a change arrives at a broker, the quorum is lost; it is there again within minutes, by whatever clock."""
+    """Just when a change arrives at a broker, the quorum is lost; it is there again within minutes, by either clock."""
     random, roads = scene.random, scene.weather.roads
     mute, lost = roads.mute_leader, roads.quorum_lost
     roads.mute_leader = roads.quorum_lost = 1.0
@@ -103,7 +103,9 @@ async def another_cluster(scene: Scene) -> None:
 
 
 async def two_operators(scene: Scene) -> None:
-    """Somebody scales it to two, or installs another one that sees the same resources; later one of them is left."""
+    """The Deployment is scaled to two, or another operator is installed that sees the same resources; later one is
+    left.
+    """
     random = scene.random
     if len(scene.processes) != 1:
         return
@@ -119,7 +121,7 @@ async def two_operators(scene: Scene) -> None:
 
 
 async def fight(scene: Scene) -> None:
-    """Somebody else sets a level back as soon as it is there, again and again; each time that is corrected."""
+    """Another client sets a level back as soon as it is there, again and again; each time that is corrected."""
     random = scene.random
     name = await _asked(scene, drift={"onDrift": "Correct", "checkEvery": "30s"})
     one = None if name is None else scene.server.stored(NAMESPACE, name)
@@ -141,7 +143,7 @@ async def fight(scene: Scene) -> None:
 
 
 async def overtaken(scene: Scene) -> None:
-    """A level is lowered with its consent; somebody else moves it right before the request is there."""
+    """A level is to be downgraded with its consent; another client moves it right before the request arrives."""
     random, roads = scene.random, scene.weather.roads
     name = await _asked(scene, features={"levels": [{"name": "transaction.version", "level": 1}]})
     one = None if name is None else scene.server.stored(NAMESPACE, name)
@@ -158,8 +160,8 @@ async def overtaken(scene: Scene) -> None:
 
 
 async def lost_state(scene: Scene) -> None:
-    """A level is lowered by a consent, or by an approval; then the status is lost, or is what it was before, and
-    somebody raises the level again.
+    """A level is downgraded by a consent, or by an approval; then the status is lost, or is what it was before, and
+    another client raises the level again.
     """
     random = scene.random
     name = await _asked(scene, features={"levels": [{"name": "transaction.version", "level": 1}]})
@@ -202,7 +204,7 @@ async def lost_state(scene: Scene) -> None:
 
 
 async def soak(scene: Scene) -> None:
-    """An irreversible change soaks; a node is restarted meanwhile, or nobody looks."""
+    """An irreversible change soaks; a node is restarted meanwhile, or the operator is down."""
     random = scene.random
     name = scene.names[0]
     one = scene.server.stored(NAMESPACE, name)

@@ -1,4 +1,4 @@
-"""What histories never reach is told, and nothing else."""
+"""What histories never reach is reported, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import ast
 from pathlib import Path
 
 from tests.reliability import branches
-from tests.reliability.branches import Reached, all_branches, told
+from tests.reliability.branches import Reached, all_branches, report
 from tests.reliability.simulation import simulate
 
 DECIDE = Path(__file__).parents[2] / "operator" / "kafkafeatures" / "core" / "engine" / "decide.py"
 
 
 def line_of(words: str) -> int:
-    """Of `core/engine/decide.py`."""
+    """The line of `core/engine/decide.py` that begins with these words."""
     lines = DECIDE.read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if line.startswith(words))
 
@@ -27,7 +27,7 @@ def test_what_a_history_runs_is_reached_and_what_none_runs_is_not() -> None:
         simulate(2)
     assert begun in reached.branches
     assert reached.branches < all_branches()
-    text = told(reached.branches, 1)
+    text = report(reached.branches, 1)
     assert text.startswith(f"branches: {len(all_branches()) - len(reached.branches)} of {len(all_branches())} are not")
     for name, line in reached.branches:
         assert str(line) not in next((one for one in text.splitlines() if f" {name}: " in one), "").split()

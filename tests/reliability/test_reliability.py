@@ -38,7 +38,7 @@ def test_a_day_in_virtual_time_is_over_at_once_and_in_order() -> None:
     assert seen == [(1.0, "soon"), (86_400.0, "late")]
 
 
-def test_who_waits_for_nothing_is_told_so() -> None:
+def test_a_virtual_clock_reports_a_deadlock() -> None:
     async def forever() -> None:
         await asyncio.Event().wait()
 
@@ -79,7 +79,7 @@ ACTING = 2
 
 
 def changed(history: History, kind: type[Any], change: Callable[[Any], Any]) -> History:
-    """Every record of this kind, as somebody would have it."""
+    """The history with every record of this kind changed."""
     return replace(history, records=[change(one) if isinstance(one, kind) else one for one in history.records])
 
 

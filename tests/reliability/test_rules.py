@@ -69,7 +69,7 @@ def bound_to(cluster_id: str) -> dict[str, Any]:
 
 
 def moved_on(name: str) -> list[Record]:
-    """Somebody takes the cluster id out of a status; with this name in the document, B is told as its cluster."""
+    """A person takes the cluster id out of a status; with this name in the document, B becomes its cluster."""
     return [
         stored(0.0, OPERATOR, bound_to("A")),
         stored(1.0, PERSON, bound_to("")),
@@ -82,7 +82,7 @@ def moved_on(name: str) -> list[Record]:
 RULES = (a_status_tells_of_one_cluster, never_on_a_wrong_cluster)
 
 
-def test_a_document_names_its_cluster_anew_where_the_status_does_not_say_it_any_more() -> None:
+def test_a_document_names_its_cluster_anew_where_the_status_no_longer_says_it() -> None:
     assert [one for rule in RULES for one in found(rule, *moved_on("B"), sent(5.0, "B"))] == []
 
 

@@ -20,7 +20,7 @@ _RESOLUTION = 1e-9
 
 
 class DeadlockError(Exception):
-    """Nobody waits for anything that will ever come."""
+    """Nothing is waited for that will ever come."""
 
 
 class _NoSockets(selectors.BaseSelector):
@@ -83,7 +83,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     results: list[T] = []
 
     async def without_result() -> None:
-        """As a Runner ends it has the task, and so its result, written out: of a history that takes longest of all."""
+        """Keeps the result away from the Runner, which writes out its task and result as it ends: for a history that
+        takes longest of all.
+        """
         results.append(await main)
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:

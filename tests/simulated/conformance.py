@@ -144,7 +144,7 @@ def a_watch_shows_what_came_after_a_version(ask: Ask) -> None:
     assert [int(version(one["object"])) > int(version(made)) for one in events] == [True, True]
 
 
-def a_watch_from_what_is_forgotten_is_told_410_and_one_from_a_list_goes_on(ask: Ask) -> None:
+def a_watch_from_a_compacted_revision_gets_410_and_one_from_a_list_continues(ask: Ask) -> None:
     made = apply(ask)
     (event,) = ask(Request("GET", ALL, {"watch": "1", "resourceVersion": "1", "timeoutSeconds": "1"})).body
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
@@ -236,7 +236,7 @@ CASES: tuple[Callable[[Ask], None], ...] = (
     who_wrote_a_status_is_noted_with_the_time,
     pages_show_one_moment,
     a_watch_shows_what_came_after_a_version,
-    a_watch_from_what_is_forgotten_is_told_410_and_one_from_a_list_goes_on,
+    a_watch_from_a_compacted_revision_gets_410_and_one_from_a_list_continues,
     an_eviction_is_of_one_life_of_a_pod,
     an_eviction_of_what_is_not_there_is_404,
     pods_are_listed_by_their_labels,

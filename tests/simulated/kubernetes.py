@@ -55,8 +55,8 @@ class _Event:
 class ApiServer:
     """The store and its rules. What is stored is replaced, never changed.
 
-    `schema` is that of the CRD in force; `forbidden`: plurals, also with a subresource, that nobody may read or write.
-    `status_writes`: by field manager. `listener` hears of every version of a KafkaFeatures, and who made it.
+    `schema` is that of the CRD in force; `forbidden`: plurals, also with a subresource, that no client may read or
+    write. `status_writes`: by field manager. `listener` hears of every version of a KafkaFeatures, and who made it.
     `evictor`: what becomes of an eviction (`tests/simulated/workloads.py`); without, pods are deleted at once.
 
     `cache_lag`: so many writes is the watch cache behind, from which `resourceVersion=0` is answered.
@@ -83,7 +83,7 @@ class ApiServer:
 
     @property
     def revision(self) -> int:
-        """Of the last write."""
+        """The revision of the last write."""
         return self._revision
 
     def client(self, faults: Faults = no_faults, latency: Callable[[], Awaitable[None]] | None = None) -> KubeApi:
@@ -130,7 +130,7 @@ class ApiServer:
         return None if found is None else _again(found)
 
     def stored(self, namespace: str, name: str) -> Json | None:
-        """The same, not to be changed."""
+        """The stored object itself, which must not be changed."""
         return self._objects.get(f"{_collection(namespace)}/{name}")
 
     def edit(
@@ -146,11 +146,11 @@ class ApiServer:
         return _again(self._written(namespace, name, "/status", change, manager))
 
     def change(self, namespace: str, name: str, change: Callable[[Json], object]) -> None:
-        """As `edit`, where nobody asks what came of it."""
+        """Edits an object, as `edit` does, without returning it."""
         self._written(namespace, name, "", change, "kubectl-edit")
 
     def uid(self, namespace: str, name: str) -> str:
-        """Of a KafkaFeatures; empty where there is none."""
+        """The uid of a KafkaFeatures; empty where there is none."""
         found = self.stored(namespace, name)
         return "" if found is None else str(found["metadata"]["uid"])
 
@@ -164,11 +164,11 @@ class ApiServer:
         return [one for path, one in self._objects.items() if path.startswith(where)]
 
     def watch(self, namespace: str = "", since: int | None = None) -> Watch:
-        """Of KafkaFeatures; from now on, or from a revision."""
+        """A watch of KafkaFeatures, from now on or from a revision."""
         return Watch(self, namespace, self._revision if since is None else since)
 
     def compact(self) -> None:
-        """Forget what was before now: watches and pages that want it get 410."""
+        """Drop what was before now: watches and pages that want it get 410."""
         self._compacted = self._revision
 
     def restore(self, revision: int) -> None:
@@ -335,7 +335,7 @@ class ApiServer:
         return Reply(201, {"kind": "Status", "status": "Success", "code": 201})
 
     def written(self, body: Json) -> bytes:
-        """As it is sent; what is stored is written out once."""
+        """The bytes of an object as they are sent; what is stored is encoded once."""
         if "spec" not in body:
             return _encoded(body)
         known = self._written_out.get(id(body))
@@ -361,7 +361,9 @@ class ApiServer:
         return self._done(Request("PUT", path, {"fieldManager": manager}, found))
 
     def _fitted(self, path: str, made: Json) -> tuple[Json, list[str]]:
-        """As the schema keeps it. A spec that it kept before, and that nobody replaced since, it would keep again."""
+        """The object as the schema keeps it, and the problems. A spec that it kept before, and that was not replaced
+        since, is not validated again.
+        """
         problems: list[str] = []
         kept = {name: one for name, one in made.items() if name != "metadata"}
         by, spec = self._kept.get(path, (None, None))

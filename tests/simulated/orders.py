@@ -40,20 +40,20 @@ class Orders:
 
     @property
     def object(self) -> Json:
-        """As it is now; a copy."""
+        """A copy of the object as it is now."""
         found = self.server.get(*KEY)
         assert found is not None
         return found
 
     @property
     def status(self) -> Json:
-        """As it is now; a copy."""
+        """A copy of the status as it is now."""
         status: Json = self.object["status"]
         return status
 
     @property
     def spec(self) -> Json:
-        """As it is now; a copy."""
+        """A copy of the spec as it is now."""
         spec: Json = self.object["spec"]
         return spec
 
@@ -67,7 +67,7 @@ class Orders:
 
     @property
     def writes(self) -> int:
-        """Of the status, by operators."""
+        """How often operators wrote the status."""
         counts = self.server.status_writes
         return sum(times for manager, times in counts.items() if manager.startswith("kafkafeatures.dev/"))
 
@@ -77,7 +77,7 @@ class Orders:
         return [one["reason"] for one in self.server.events()]
 
     def condition(self, kind: str) -> Json:
-        """Of the status."""
+        """A condition of the status."""
         return next(one for one in self.status["conditions"] if one["type"] == kind)
 
     def _fault(self, request: Request) -> Fault | None:

@@ -44,7 +44,7 @@ class Reply:
 
     @property
     def reason(self) -> str:
-        """Of the status line."""
+        """The reason of the HTTP status line."""
         return _REASONS.get(self.status, "")
 
 

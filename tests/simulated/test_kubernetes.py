@@ -99,7 +99,7 @@ async def test_a_restored_etcd_gives_numbers_again_and_a_list_shows_it() -> None
         await api.resource(Key("kafka", "lost"))
 
 
-async def test_what_nobody_may_read_is_refused() -> None:
+async def test_what_no_client_may_read_is_refused() -> None:
     server = served()
     server.forbidden.add("secrets")
     with pytest.raises(Refused, match="secrets"):

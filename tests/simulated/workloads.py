@@ -24,8 +24,9 @@ RUNS, CRASHES, CANNOT_BE_PULLED, NEVER_READY = "runs", "CrashLoopBackOff", "Imag
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """observe: until a changed template has a revision; stop: until a pod that was told to is gone; create: until the
-    next one is there; start: until its container runs; ready: until a probe says so."""
+    """observe: until a changed template has a revision; stop: until a pod that was asked to is gone; create: until the
+    next one is there; start: until its container runs; ready: until a probe says so.
+    """
 
     observe: timedelta = timedelta(seconds=1)
     stop: timedelta = timedelta(seconds=5)
@@ -35,7 +36,9 @@ class Delays:
 
 
 class Workloads:
-    """Of one namespace. `images`: what becomes of a container of an image; those that are not in it run."""
+    """The StatefulSets and pods of one namespace. `images`: what becomes of a container of an image; those that are not
+    in it run.
+    """
 
     def __init__(self, server: ApiServer, namespace: str = "kafka", delays: Delays | None = None) -> None:
         self.server, self.namespace, self.delays = server, namespace, delays or Delays()
@@ -80,7 +83,7 @@ class Workloads:
         self._after(self.delays.observe, partial(self._reconcile, name))
 
     def set_image(self, name: str, image: str) -> None:
-        """Of the template; pods stay as they are."""
+        """Sets the image of the template; pods stay as they are."""
         self.change(name, lambda one: one["spec"]["template"]["spec"]["containers"][0].update(image=image))
 
     def change_pod(self, name: str, change: Callable[[Json], object]) -> None:
@@ -95,7 +98,7 @@ class Workloads:
         self.server.remove(self._set(name))
 
     def uid(self, pod: str) -> str:
-        """Of a pod; empty where there is none."""
+        """The uid of a pod; empty where there is none."""
         found = self.server.read(self._pod(pod))
         return str(found["metadata"]["uid"]) if found else ""
 
@@ -190,7 +193,9 @@ class Workloads:
             self._after(self.delays.create, partial(self._reconcile, owner))
 
     def _evicted(self, pod: Json) -> Reply | None:
-        """As `eviction.go`: a pod that does not run, or already goes, needs no budget's word."""
+        """Decides by the rules of `eviction.go`: a pod that does not run, or already goes, does not need a budget's
+        permission.
+        """
         name = pod["metadata"]["name"]
         pending = pod["status"].get("phase") in ("Pending", "Failed", "Succeeded")
         if not pending and "deletionTimestamp" not in pod["metadata"]:
@@ -288,7 +293,7 @@ def _too_many(budget: Json, why: str) -> Reply:
 
 
 def _observed(one: Json) -> Json:
-    """The same template has the same revision, also when it comes back."""
+    """The observed part of a StatefulSet's status. An equal template has an equal revision, also when it comes back."""
     revision = f"{one['metadata']['name']}-{crc32(repr(one['spec']['template']).encode()):08x}"
     return {"observedGeneration": one["metadata"]["generation"], "updateRevision": revision}
 

@@ -31,7 +31,7 @@ class OperatorIdentity(Struct, frozen=True):
 
     @property
     def shape(self) -> dict[str, str]:
-        """As in `status.operator`."""
+        """The operator as `status.operator` names it."""
         fields = {"namespace": self.namespace, "name": self.name, "instance": self.instance}
         return {name: value for name, value in fields.items() if value}
 

@@ -31,4 +31,4 @@ QUORUM_OF_ONE = "quorum-of-one"
 """The consent to a restart of the only controller."""
 
 NAME, MAX_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 253
-"""Of a resource: what Kubernetes allows (RFC 1123 subdomain)."""
+"""The pattern and the length of a resource's name, as Kubernetes allows them (RFC 1123 subdomain)."""

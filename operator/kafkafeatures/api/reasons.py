@@ -16,7 +16,7 @@ class Condition(StrEnum):
     STALLED = "Stalled"
     REACHABLE = "Reachable"
     FEATURES_FINALIZED = "FeaturesFinalized"
-    NODES_ROLLED = "NodesRolled"  # only where somebody restarts nodes
+    NODES_ROLLED = "NodesRolled"  # only where a driver restarts nodes
     APPROVAL_REQUIRED = "ApprovalRequired"  # only while True
     DRIFT_DETECTED = "DriftDetected"  # only while True
 

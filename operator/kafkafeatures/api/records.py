@@ -79,7 +79,7 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
         return cls(**values, unknown=unknown), tuple(sorted(invalid))
 
     def as_json(self) -> Json:
-        """As it is sent and kept: fields that have their default are left out."""
+        """The record as JSON; fields that have their default are left out."""
         found: Json = {}
         shape = _shape(type(self))
         for (name, default), value in zip(shape.defaults, shape.values(self), strict=False):
@@ -153,10 +153,10 @@ def _inner(record: StatusRecord) -> Iterator[StatusRecord]:
 
 
 class _Shape(NamedTuple):
-    """Of a class of records. `readers`: JSON name to attribute, the type whose values are taken as they are, if any,
-    and what reads others. `defaults`: JSON name and default, which is NODEFAULT where there is none. `values`: of a
-    record, in the same order, and `unknown` behind them. `required`: attributes. `names`: by attribute, as in JSON.
-    `nested`: attributes that hold records.
+    """How a class of records is read and written. `readers`: JSON name to attribute, the type whose values are taken as
+    they are, if any, and what reads others. `defaults`: JSON name and default, NODEFAULT where there is none. `values`:
+    gives a record's values in that order, and `unknown` behind them. `required`: attributes. `names`: by attribute, as
+    in JSON. `nested`: attributes that hold records.
     """
 
     readers: Mapping[str, tuple[str, type | None, Reader]]
@@ -270,7 +270,7 @@ read_text = _exactly(str)
 read_number = _exactly(int)
 """Raises ValueError for anything but a whole number."""
 _TYPES: Mapping[Reader, type] = {read_text: str, read_number: int}
-"""Of readers that give back what they are given, the type that they take."""
+"""For readers that return their argument, the type that they accept."""
 
 
 def read_stamp(value: Any) -> Stamp:

@@ -171,7 +171,9 @@ def _in_quotes(value: object, *, hidden: bool) -> str:
 
 
 def _words_of(name: object) -> str:
-    """Of a field where secrets are: `password:hunter2`, without a space, is the name of one to YAML."""
+    """The first word of the name of a field that holds secrets: to YAML, `password:hunter2` (without a space) is a
+    name.
+    """
     found = re.match(r"[A-Za-z]+", str(name))
     return found[0] if found else "(a field)"
 

@@ -98,10 +98,10 @@ class ListenerSpec(Struct, frozen=True, kw_only=True):
     sasl: SaslSpec | None = None
 
     def __post_init__(self) -> None:
-        _shown_to_nobody(self.tls, self.sasl)
+        _refuse_unencrypted_secrets(self.tls, self.sasl)
 
 
-def _shown_to_nobody(tls: TlsSpec | None, sasl: SaslSpec | None) -> None:
+def _refuse_unencrypted_secrets(tls: TlsSpec | None, sasl: SaslSpec | None) -> None:
     if tls is None and sasl is not None and not sasl.mechanism.startswith("SCRAM"):
         raise ValueError(
             f"{sasl.mechanism} without TLS would send the secret unencrypted; add 'tls: {{}}', or use SCRAM"
@@ -124,7 +124,7 @@ class ClusterSpec(Struct, frozen=True, kw_only=True):
             raise ValueError("set bootstrapServers, bootstrapControllers, or both")
         if not 1.0 <= self.request_timeout_seconds <= 300.0:
             raise ValueError("requestTimeout must be between 1s and 5m, such as 30s")
-        _shown_to_nobody(self.tls, self.sasl)
+        _refuse_unencrypted_secrets(self.tls, self.sasl)
 
     @property
     def request_timeout_seconds(self) -> float:
@@ -189,7 +189,7 @@ class StatefulSetSpec(Struct, frozen=True, kw_only=True):
 
 
 class WorkloadSpec(Struct, frozen=True, kw_only=True):
-    """Who restarts nodes. None: nobody; Manual: a person, one node after the other."""
+    """What restarts nodes. None: nothing does; Manual: a person, one node after the other."""
 
     driver: Literal["None", "Manual", "StatefulSet"] = "None"
     stateful_set: StatefulSetSpec | None = None

@@ -289,7 +289,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
         return next((one for one in self.conditions if one.type == kind), None)
 
     def reason(self, kind: Condition) -> str:
-        """Of the condition of this type; empty where there is none."""
+        """The reason of the condition of this type; empty where it is absent."""
         found = self.condition(kind)
         return found.reason if found else ""
 

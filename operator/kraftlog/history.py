@@ -3,29 +3,29 @@
     reader = HistoryReader(begins_at=0)
     for batch in walk(data): for event in reader.take(batch): ...
 
-Given the undamaged batches of a log in order, and told of everything between them that is missing. What it decides:
+Given the undamaged batches of a log in order, and notice of everything between them that is missing. What it decides:
 what counts as a change, when it took effect (records of a metadata transaction at its End; KIP-868), and what was there
 before, which is None where that is not known. A snapshot is a state and not an event: `pass_snapshot` only fills in
-what was not known. It reads nothing itself; whoever has the files calls it.
+what was not known. It reads no file itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from kraftlog.batches import HEADER_SIZE, Batch
-from kraftlog.errors import MalformedError
+from kraftlog.errors import ContradictionError, MalformedError
 from kraftlog.image import MIGRATION_UNDER_WAY, Image
 from kraftlog.records import Decoded, Raw, decode, decode_control, key_of
 from kraftlog.replay import ONLY_NO_OP
 from kraftlog.schema import NAMES, table
 from kraftlog.state import KRAFT_VERSION_FEATURE, ranges_of
+from kraftlog.transactions import ABORT, BEGIN, TRANSACTION_KEYS, Transactions
 
 Data = Mapping[str, Any]
-_BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
 _LEVEL_OF_3_4 = 8  # metadata.version 3.4-IV0: the only one of Kafka 3.4
 METADATA_VERSION = "metadata.version"
 MAX_PENDING = 100_000
@@ -34,7 +34,7 @@ MAX_PENDING = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """Of a finalized level, 0 for none. takes_effect: false for a FeatureLevel record of kraft.version, which the
+    """A finalized level changed; 0 for none. takes_effect: false for a FeatureLevel record of kraft.version, which the
     quorum does not follow (KAFKA-18979). layout: the releases of the older layout, or empty.
     """
 
@@ -59,7 +59,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class FencingChange:
-    """Of a broker. fenced: None where the record leaves it. stopping: it began its controlled shutdown."""
+    """A broker was fenced or unfenced; None: neither. stopping: it began its controlled shutdown."""
 
     node_id: int
     fenced: bool | None
@@ -76,8 +76,8 @@ class Unregistration:
 
 @dataclass(frozen=True, slots=True)
 class MigrationChange:
-    """Of the migration from ZooKeeper, by its raw code. by_3_4: perhaps written by Kafka 3.4, where 1 and 2 were the
-    other way round.
+    """The migration from ZooKeeper has this state, a raw code. by_3_4: perhaps written by Kafka 3.4, where 1 and 2 were
+    the other way round.
     """
 
     state: int
@@ -87,7 +87,7 @@ class MigrationChange:
 
 @dataclass(frozen=True, slots=True)
 class VotersChange:
-    """Of a dynamic quorum (KIP-853). previous: empty where the quorum was static before."""
+    """A dynamic quorum (KIP-853) has these voters. previous: empty where the quorum was static before."""
 
     voters: tuple[int, ...]
     previous: tuple[int, ...] | None
@@ -161,8 +161,8 @@ class HistoryReader:
         self._levels: dict[str, int] = {}
         self._migration: int | None = None
         self._voters: tuple[int, ...] | None = None
-        self._pending: list[Event] | None = None  # None outside of a transaction
-        self._pending_from = 0
+        self._transactions: Transactions[Event] = Transactions(MAX_PENDING)
+        self._began = 0  # offset of the last transaction
 
     @property
     def is_complete(self) -> bool:
@@ -172,11 +172,12 @@ class HistoryReader:
     @property
     def open_transaction(self) -> int | None:
         """Where the transaction begins that has not ended yet; None if there is none."""
-        return None if self._pending is None else self._pending_from
+        return None if self._transactions.open is None else self._began
 
     def miss(self) -> None:
         """Something of the log is not here: whatever was known may have changed, and a transaction may be over."""
-        self._complete, self._gap, self._pending = False, True, None
+        self._complete, self._gap = False, True
+        self._transactions.forget()
         self._levels, self._migration, self._voters = {}, None, None
 
     def pass_snapshot(self, image: Image) -> None:
@@ -219,26 +220,32 @@ class HistoryReader:
             if found.type.key in _CONTROL:
                 yield from self._said(_CONTROL[found.type.key](self, found.data, batch.leader_epoch), offset, at)
             return
-        if found.type.key == _BEGIN:
-            self._pending, self._pending_from = [], offset
-        elif found.type.key in (_END, _ABORT):
-            yield from self._ended(found.type.key == _END, offset, at)
-        elif self._pending is not None:
-            if len(self._pending) < MAX_PENDING:
-                change = _METADATA[found.type.key](self, found.data, found.layout)
-                self._pending += [] if change is None else [Event(offset, at, change, offset, at, self._gap)]
-        else:
-            yield from self._said(_METADATA[found.type.key](self, found.data, found.layout), offset, at)
+        if found.type.key in TRANSACTION_KEYS:
+            yield from self._mark(found.type.key, offset, at)
+            return
+        change = _METADATA[found.type.key](self, found.data, found.layout)
+        if change is not None:
+            event = Event(offset, at, change, offset, at, self._gap)
+            yield from self._effects(self._transactions.take(event), offset, at)
 
     def _said(self, change: Change | None, offset: int, at: int) -> Iterator[Event]:
         if change is not None and (known := self._known(change)) is not None:
             yield Event(offset, at, known, offset, at, self._gap)
 
-    def _ended(self, holds: bool, offset: int, at: int) -> Iterator[Event]:
-        pending, self._pending = self._pending or [], None
-        if not holds and pending:
-            yield Event(offset, at, AbortedTransaction(self._pending_from, len(pending)), offset, at, self._gap)
-        for event in pending if holds else ():
+    def _mark(self, key: int, offset: int, at: int) -> Iterator[Event]:
+        open_ = self._transactions.open
+        try:
+            effects = self._transactions.mark(key)
+        except ContradictionError:  # where records are missing, a transaction may end that never began
+            return
+        if key == BEGIN:
+            self._began = offset
+        elif key == ABORT and open_:
+            yield Event(offset, at, AbortedTransaction(self._began, len(open_)), offset, at, self._gap)
+        yield from self._effects(effects, offset, at)
+
+    def _effects(self, events: Iterable[Event], offset: int, at: int) -> Iterator[Event]:
+        for event in events:
             change = self._known(event.change)
             if change is not None:
                 yield replace(event, change=change, effective_offset=offset, effective_ms=at)
@@ -308,7 +315,7 @@ _METADATA: Mapping[int, Callable[[HistoryReader, Data, str], Change | None]] = {
     table.UNREGISTER_BROKER.key: lambda _, data, __: Unregistration("broker", data["brokerId"]),
     table.UNREGISTER_CONTROLLER.key: lambda _, data, __: Unregistration("controller", data["controllerId"]),
     table.ZK_MIGRATION_STATE.key: HistoryReader._migration_state,
-    **{key: lambda _, __, ___: None for key in (_BEGIN, _END, _ABORT)},
+    **{key: lambda _, __, ___: None for key in TRANSACTION_KEYS},
 }
 _CONTROL: Mapping[int, Callable[[HistoryReader, Data, int], Change | None]] = {
     table.KRAFT_VERSION.key: HistoryReader._kraft_version,

@@ -6,7 +6,7 @@ Given the bytes of the log from its beginning, or of a snapshot and of the log b
 already, its records (`RollRecords`). Whatever it says, the record that says so is named by its offset. It reads
 nothing itself; who has the bytes calls it: a command with a live cluster, or a pipeline with files.
 
-A broker is told to stop (controlled shutdown) or just fenced, registers as a new process, is unfenced, and is in sync
+A broker stops (controlled shutdown) or just fenced, registers as a new process, is unfenced, and is in sync
 once it is in the ISR of every partition it hosts, but for those it was not in sync with before. Of a controller the log
 tells no more than that a new process registered.
 """
@@ -26,13 +26,12 @@ from kraftlog.replay import ONLY_NO_OP, Replay
 from kraftlog.schema import table
 from kraftlog.strips import RULES as OF_PARTITIONS
 from kraftlog.strips import Key, Moment, PartitionStrips, Strip, worst_first
+from kraftlog.transactions import TRANSACTION_KEYS, Transactions
 
 Data = Mapping[str, Any]
 
 MAX_ABSENCES = 10_000
 """The latest that are kept: a thousand nodes, ten times."""
-
-_BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ class RollRecords:
         self._controllers: dict[int, UUID] = {}
         self._returning: set[int] = set()  # brokers that were unfenced, and are not in sync yet
         self._over: deque[Absence] = deque(maxlen=MAX_ABSENCES)
-        self._pending: list[tuple[int, Data]] | None = None  # None outside of a metadata transaction (KIP-868)
+        self._transactions: Transactions[tuple[int, Data]] = Transactions()
         self._known_from: Moment | None = None
         self._at = Moment(-1, 0)
         self._batch_begins = 0
@@ -140,16 +139,12 @@ class RollRecords:
     def take(self, key: int, data: Data, at: Moment, batch_begins: int) -> None:
         """A record; `batch_begins`: the offset of the first record of its batch."""
         self._batch_begins = batch_begins
-        if key == _BEGIN:
-            self._pending = []
-        elif key in (_END, _ABORT):
-            pending, self._pending = self._pending or [], None
-            for each, of_transaction in pending if key == _END else ():
-                self._apply(each, of_transaction, at)
-        elif self._pending is not None:
-            self._pending.append((key, data))
-        else:
-            self._apply(key, data, at)
+        try:
+            effects = self._transactions.mark(key) if key in TRANSACTION_KEYS else self._transactions.take((key, data))
+        except ContradictionError:  # a mark out of place takes nothing back of what nodes and partitions did
+            return
+        for each, said in effects:
+            self._apply(each, said, at)
 
     def finish(self, most: int) -> RollHistory:
         """What was read, with so many strips at most. Once: the reader is of no use afterwards."""
@@ -297,7 +292,7 @@ _OF_NODES = {
     table.REGISTER_CONTROLLER.key: RollRecords._register_controller,
     table.UNREGISTER_CONTROLLER.key: RollRecords._unregister_controller,
 }
-KEYS = frozenset({*OF_PARTITIONS, *_OF_NODES, _BEGIN, _END, _ABORT})
+KEYS = TRANSACTION_KEYS.union(OF_PARTITIONS, _OF_NODES)
 """Api keys of the records that are of interest."""
 
 
@@ -354,7 +349,7 @@ class RollReader:
 
 
 def _batches(view: memoryview, begin: int = 0, end: int | None = None) -> Iterator[Batch]:
-    """Of what was judged already: those with an offset from `begin` on and below `end`. None of an idle controller."""
+    """Batches that were judged already, from offset `begin` on and below `end`; without those of an idle controller."""
     position = 0
     while position + HEADER_SIZE <= len(view):
         head = Head._make(HEADER.unpack_from(view, position))

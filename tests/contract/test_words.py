@@ -69,15 +69,10 @@ READ = (
     "tests/kraftlog", "tests/reliability", "tests/rolls", "tests/simulated",
 )  # fmt: skip
 NOT_YET = (
-    "operator/featurelog/tables/history.py",
-    "operator/featurelog/tables/upgrade_readiness.py",
     "operator/kafkasim/pods.py",
     "operator/kafkasim/readings.py",
     "operator/kafkasim/wire/answers.py",
     "operator/kafkasim/world.py",
-    "operator/kraftlog/history.py",
-    "operator/kraftlog/replay.py",
-    "operator/kraftlog/rolls.py",
 )
 
 

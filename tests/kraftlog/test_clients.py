@@ -10,8 +10,8 @@ import pytest
 
 from kraftlog import Image, Replay, Section, TooLargeError
 from kraftlog.clients import Right, Token
+from kraftlog.image_builder import MAX_DECODED
 from kraftlog.records import Decoded, encode, frame
-from kraftlog.replay import MAX_DECODED
 from kraftlog.schema.others import (
     ACCESS_CONTROL,
     ACCESS_CONTROL_ENTRY,

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kraftlog import Replay, Section, SectionNotRead, TooLargeError
-from kraftlog import replay as replay_module
+from kraftlog import Replay, Section, SectionNotRead, TooLargeError, image_builder
 from kraftlog.partition_tables import CHUNK
 from kraftlog.partitions import Partition
 from kraftlog.records import Decoded, decode
@@ -281,7 +280,7 @@ def test_a_broker_that_fails_is_thousands_of_changes_that_are_read_together(monk
         decoded.append(value)
         return decode(value)
 
-    monkeypatch.setattr(replay_module, "decode", noted)
+    monkeypatch.setattr(image_builder, "decode", noted)
     replay.append(batch(len(whole), *changes[:2500], *odd, *changes[2500:]), below=ALL)
     image = replay.image()
     assert decoded == odd

@@ -23,7 +23,7 @@ FIELDS = {
     Section.REGISTRATIONS: ("brokers", "controllers", "unregistered"),
     Section.FEATURES: ("features", "features_offset", "former_levels", "kraft_version", "feature_record_kraft_version"),
     Section.QUORUM: ("voters", "leader_id"),
-    Section.MIGRATION: ("zk_migration_state",),
+    Section.MIGRATION: ("zk_migration_state", "is_migrating"),
     Section.PARTITIONS: ("partitions",),
     Section.CLIENTS: ("clients",),
 }

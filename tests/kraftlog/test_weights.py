@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kraftlog import ImageTooLargeError, Replay, SnapshotIncomplete, SnapshotReader, TooLargeError
 from kraftlog.batches import Header, Record
 from kraftlog.encoding import encode_batch
+from kraftlog.image_builder import MAX_DECODED
 from kraftlog.records import MAX_RECORD, frame
-from kraftlog.replay import MAX_DECODED
 from kraftlog.schema import table
 from tests.kraftlog.build import batch, begin, broker, change, control_batch, controller, end, level, snapshot
 

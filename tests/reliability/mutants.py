@@ -486,9 +486,13 @@ MUTANTS: tuple[Mutant, ...] = (
          "*()"),
         ("a broker that was fenced twice is fenced since the first time",
          "if is_same and was_fenced else", "if is_same else"),
-        ("an aborted transaction takes effect", "        elif takes_effect:\n", "        elif True:\n"),
         ("a former process is fenced since", "now.value.fenced_since if is_same and was_fenced else",
          "now.value.fenced_since if was_fenced else"),
+    ),
+    *_of(
+        "pipeline",
+        "kraftlog/transactions.py",
+        ("an aborted transaction takes effect", "return records if key == END else ()", "return records"),
     ),
     *_of(
         "pipeline",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,15 +25,18 @@ from kraftlog.errors import ContradictionError
 from kraftlog.image import MIGRATION_UNDER_WAY, SMALL, BrokerRegistration, ControllerRegistration
 from kraftlog.schema import table
 from kraftlog.state import CONTROL_RULES, METADATA_RULES, State
+from kraftlog.transactions import ABORT, BEGIN, TRANSACTION_KEYS, Transactions
 
 BROKER, CONTROLLER = "broker", "controller"
 RECORD, CONTROL, SNAPSHOT = "record", "control", "snapshot"
 
 _RULES = {key: rule for section in SMALL for key, rule in METADATA_RULES[section].items()}
-_BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
+
+_Record = tuple[int, Mapping[str, Any], Evidence]
+"""Its api key, what it says, and where it stands."""
 
 _MOST = 1000
-"""Of each kind of note, and of doubts, that are kept one by one: whoever wrote the log chose how many there are."""
+"""Notes of each kind, and doubts, that are kept one by one: a log may give reason for any number."""
 
 NodeKey = tuple[str, int]
 """(role, id)"""
@@ -122,7 +125,7 @@ class _Walk:
     def __init__(self, found: History) -> None:
         self.found = found
         self.state = State(SMALL)
-        self.pending: list[tuple[dict[str, Any], Mapping[str, Any], Evidence]] | None = None
+        self.transactions: Transactions[_Record] = Transactions()
         self.began: Evidence | None = None
         self.position = 0
         self.static_voters: frozenset[int] | None = None
@@ -212,34 +215,36 @@ class _Walk:
         key, data = row["api_key"], json.loads(row["body"])
         if row["is_control"]:
             self._control(key, data, at)
-        elif key == _BEGIN:
-            if self.pending is not None:
-                self._doubt("contradiction_in_log", f"a transaction begins within another at offset {at.offset}", at)
-            self.pending, self.began = [], at
-        elif key in (_END, _ABORT):
-            self._ends(key == _END, at)
-        elif self.pending is not None:
-            self.pending.append((row, data, at))
+        elif key in TRANSACTION_KEYS:
+            self._mark(key, at)
         else:
-            self._apply(key, data, at, self._point(at, RECORD, at))
+            self._take_effect(self.transactions.take((key, data, at)), at)
 
-    def _ends(self, takes_effect: bool, at: Evidence) -> None:
-        pending, self.pending = self.pending, None
-        if pending is None:
-            if not self.since_gap:
-                self._doubt("contradiction_in_log", f"a transaction ends at offset {at.offset}, and none began", at)
-        elif takes_effect:
-            for row, data, said in pending:
-                self._apply(row["api_key"], data, said, self._point(at, RECORD, said))
-        else:
-            text = f"a transaction was aborted; {len(pending)} of its records about nodes and levels had no effect"
+    def _mark(self, key: int, at: Evidence) -> None:
+        open_ = self.transactions.open
+        try:
+            effects = self.transactions.mark(key)
+        except ContradictionError as error:
+            if open_ is not None or not self.since_gap:  # else it began in what is missing
+                self._doubt("contradiction_in_log", f"{error}, at offset {at.offset}", at)
+            return
+        if key == BEGIN:
+            self.began = at
+        elif key == ABORT:
+            void = len(open_ or ())
+            text = f"a transaction was aborted; {void} of its records about nodes and levels had no effect"
             self._note("aborted_transaction", text, at)
+        self._take_effect(effects, at)
+
+    def _take_effect(self, records: Iterable[_Record], at: Evidence) -> None:
+        for key, data, said in records:
+            self._apply(key, data, said, self._point(at, RECORD, said))
 
     def _open_transaction(self, why: str) -> None:
-        if self.pending is not None and self.began is not None:
+        if self.transactions.open is not None and self.began is not None:
             text = f"the transaction that began at offset {self.began.offset} {why}"
             self._doubt("open_transaction", text, self.began)
-        self.pending = None
+        self.transactions.forget()
 
     def _not_decoded(self, row: dict[str, Any], at: Evidence) -> None:
         """What it could be: anything, unless its type is known, and is none of those that the tables are made of."""

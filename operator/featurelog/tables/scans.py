@@ -22,11 +22,9 @@ from kraftlog.arrow import DECODED, RECORDS
 from kraftlog.image import SMALL as SECTIONS
 from kraftlog.schema import table
 from kraftlog.state import METADATA_RULES
+from kraftlog.transactions import TRANSACTION_KEYS
 
-KEYS = frozenset(
-    {key for section in SECTIONS for key in METADATA_RULES[section]}
-    | {table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key}
-)
+KEYS = TRANSACTION_KEYS.union(*(METADATA_RULES[section] for section in SECTIONS))
 """Api keys of records that the tables are made of, but for those of partitions; control records beside them."""
 
 _KEPT = (

@@ -41,8 +41,7 @@ from kraftlog.image import ZkMigrationState
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
 VALID_FOR_MS = 24 * 60 * 60 * 1000
 MAX_LEVEL, MAX_FEATURES = 100, 100
-"""Levels of a feature, and features that Kafka does not have, that have rows: whoever wrote the log chose how many
-there are.
+"""Levels of a feature, and features that Kafka does not have, that have rows: a log may hold any number of them.
 """
 
 _EVIDENCE = (
@@ -121,7 +120,7 @@ class Judging:
 
 @dataclass(slots=True)
 class _Findings:
-    """Of one target."""
+    """What speaks against one target, and what is not known."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)
     losses: list[dict[str, Any]] = field(default_factory=list)
@@ -135,7 +134,7 @@ class _Findings:
 
 
 def table(history: History, judging: Judging) -> pa.Table:
-    """Of one cluster."""
+    """The rows of one cluster: one for each target."""
     return TABLE.of(_Judge(history, judging).rows())
 
 
@@ -161,7 +160,7 @@ class _Judge:
                 yield self._row("feature", f"{feature}={level}", {feature: level})
 
     def _features(self) -> Mapping[str, int]:
-        """Every feature that there is, and its highest level that anybody knows."""
+        """Every feature that there is, and its highest level that is known."""
         found = {name: max(1, self._levels.get(name, 0)) for name in (*KAFKAS_FEATURES, *self._levels)}
         for feature, level in (bundle(releases()[-1]) or {}).items():
             found[feature] = max(found.get(feature, 0), level)

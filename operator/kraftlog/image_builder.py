@@ -1,0 +1,298 @@
+"""An image as it is built: takes in the records of batches that were judged already, by `replay`.
+
+What it decides: which records must be decoded at all, when those of a metadata transaction take effect
+(`transactions`), and what counts against the image because it is not understood or contradicts it.
+
+What it takes is bounded, whatever the log holds: the image by a limit that is given, batches, and records that must be
+decoded, by what no cluster comes near. Beyond that it raises TooLargeError, and what was applied so far is of no use.
+
+Speed: most records of a large cluster are of no section that was asked for, so the loop looks at two bytes of a
+record's frame and continues. Only that loop, the one in `edges` and the decoders read varints by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from kraftlog.batches import HEADER_SIZE, MAX_BATCH, Attribute, Batch, Bytes, Head, read_record
+from kraftlog.errors import ContradictionError, ImageTooLargeError, MalformedError, TooLargeError
+from kraftlog.image import SMALL, Image, Section
+from kraftlog.maps import FrozenMap
+from kraftlog.partition_records import MIN_INSYNC_REPLICAS
+from kraftlog.records import FRAME_VERSION, MAX_RECORD, Decoded, decode, decode_control, key_of
+from kraftlog.schema import table
+from kraftlog.state import CONTROL_RULES, METADATA_RULES, Rules, State
+from kraftlog.transactions import TRANSACTION_KEYS, Transactions
+
+MAX_DECODED = 20_000
+"""Records of a batch that are looked into: one for each node of the largest cluster, many times over. 10,000 are what a
+controller writes at once (`QuorumController.MAX_RECORDS_PER_BATCH`), of all types."""
+MAX_OF_CLIENTS = 400_000
+"""That many where rights and quotas are read: so many of the smallest fit in the largest batch of a snapshot."""
+
+_DECODED = 64  # times the bytes of a record, which its values may take
+_COUNT = 200  # bytes of a number that counts records
+
+_CONFIG = table.CONFIG.key
+_MINIMUM = MIN_INSYNC_REPLICAS.encode()
+
+_MANY = 32  # records, from which on a batch is read at once
+_KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
+_CONTINUES = 0x80  # a varint continues
+_NULL_KEY = 1  # zigzag of -1
+_CODEC, _CONTROL = 0b111, int(Attribute.CONTROL)  # of the attributes of a batch
+
+
+class ImageBuilder:
+    """The state that batches made so far, `sections` of it. `limit`: of `weight`; `at`: see `Replay`."""
+
+    __slots__ = (
+        "_counts",
+        "_decoded_of_batch",
+        "_epoch",
+        "_limit",
+        "_offset",
+        "_pending_weight",
+        "_rules",
+        "_sections",
+        "_shown",
+        "_state",
+        "_timestamp_ms",
+        "_transactions",
+        "_unreadable",
+        "_wanted",
+    )
+
+    def __init__(self, *, sections: Iterable[Section] = SMALL, limit: int | None = None, at: int = 0) -> None:
+        self._sections = frozenset(sections)
+        self._rules, self._wanted = rules_of(self._sections)
+        self._limit = limit
+        self._state = State(self._sections)
+        self._state.began_anywhere = at > 0
+        self._shown: dict[str, Any] | None = None  # the sections of the last image, until one may have changed
+        self._offset = at
+        self._epoch = -1
+        self._timestamp_ms = -1
+        self._transactions: Transactions[Decoded] = Transactions()
+        self._pending_weight = 0
+        self._decoded_of_batch = 0
+        self._counts: dict[int, int] = {}
+        self._unreadable = 0
+
+    @property
+    def offset(self) -> int:
+        """End offset, exclusive: where the next batch starts."""
+        return self._offset
+
+    @property
+    def epoch(self) -> int:
+        """Leader epoch of the last batch, -1 before any."""
+        return self._epoch
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory that the state and an open transaction take, rather too many than too few."""
+        return self._state.weight + self._pending_weight + _COUNT * len(self._counts)
+
+    def leave_out(self, section: Section) -> None:
+        """Without this section from now on, and without the memory that it takes."""
+        self._sections, self._shown = self._sections - {section}, None
+        self._rules, self._wanted = rules_of(self._sections)
+        if (open_ := self._transactions.open) is not None:
+            open_[:] = [each for each in open_ if each.type.key in self._rules]
+        if section is Section.PARTITIONS:
+            self._state.partitions = None
+
+    def image(self) -> Image:
+        """The state now. Cheap; later calls do not change it."""
+        if self._shown is None:
+            self._shown = {one.value: self._state.section(one) for one in self._sections}
+        return Image(
+            offset=self._offset,
+            epoch=self._epoch,
+            timestamp_ms=self._timestamp_ms,
+            in_transaction=self._transactions.open is not None,
+            counts=FrozenMap(self._counts),
+            unreadable=self._unreadable,
+            **self._shown,
+        )
+
+    def _batch(self, head: Head, view: memoryview, start: int) -> list[int]:
+        """Apply the batch at `start`; of a control batch the type numbers of its records."""
+        judge_size(head.size)
+        end = start + head.size
+        self._decoded_of_batch = 0
+        try:
+            if head.attributes & _CONTROL:
+                return self._control(head.batch(view, start))
+            if head.base_offset < self._offset:  # the snapshot ended inside this batch
+                for record in head.batch(view, start).records():
+                    if record.offset >= self._offset:
+                        self._value(record.value)
+            elif head.attributes & _CODEC:
+                section = head.batch(view, start).record_section()
+                self._section(section, 0, len(section), head.records)
+            else:
+                self._section(view, start + HEADER_SIZE, end, head.records)
+        except (MalformedError, IndexError):  # IndexError: the loop below ran over the end of a section
+            self._unreadable += 1
+        return []
+
+    def _control(self, batch: Batch) -> list[int]:
+        """Apply a control batch at once, also inside a transaction; the type numbers of its records."""
+        types = []
+        try:
+            for record in batch.records():
+                self._about_to_decode(record.value)
+                if record.offset < self._offset:
+                    continue
+                found = decode_control(record.key, record.value)
+                if not isinstance(found, Decoded):
+                    # An unknown type of control record could be anything about the quorum: it counts against the image.
+                    self._unreadable += 1
+                    continue
+                CONTROL_RULES[found.type.key](self._state, found.data)
+                types.append(found.type.key)
+        except MalformedError:
+            self._unreadable += 1
+        self._judge_weight()
+        return types
+
+    def _section(self, data: Bytes, position: int, limit: int, count: int) -> None:
+        """Apply the records of an uncompressed section, which ends at `limit`."""
+        if count < _MANY or self._transactions.open is not None or not self._at_once(data, position, limit, count):
+            self._scan(data, position, limit, count)
+
+    def _at_once(self, data: Bytes, position: int, limit: int, count: int) -> bool:
+        """Do what `_scan` does, with records of partitions as columns; False, and nothing done, where that cannot be.
+
+        What is not as usual takes `_scan` for a block of records, or for all behind it where a transaction begins.
+        """
+        if self._state.partitions is None:
+            return False
+        from kraftlog import frames  # numpy, which most readers do without
+        from kraftlog.blocks import Sink, take_block
+        from kraftlog.edges import edges
+
+        section = memoryview(data)[position:limit]
+        places = edges(section, count)
+        if places is None:
+            return False
+        sink = Sink(self._value, self._count, self._judge_weight, self._is_unreadable)
+        # The first is half as long: behind it the offset deltas take three bytes.
+        for first, end in pairwise([0, *range(frames.BLOCK // 2, count, frames.BLOCK), count]):
+            block = places[first : end + 1]
+            outside = self._transactions.open is None
+            found = frames.frames(section, block, self._wanted) if outside else None
+            if found is None or found.has_any(TRANSACTION_KEYS):
+                self._scan(section, int(block[0]), int(block[-1]), end - first)
+            else:
+                take_block(section, found, self._state.partitions, sink)
+        return True
+
+    def _is_unreadable(self, times: int) -> None:
+        self._unreadable += times
+
+    def _count(self, key: int, times: int) -> None:
+        if times:
+            self._counts[key] = self._counts.get(key, 0) + times
+
+    def _scan(self, data: Bytes, position: int, limit: int, count: int) -> None:
+        """Look at every record of an uncompressed section, which ends at `limit`; decode those the image needs."""
+        counts, wanted = self._counts, self._wanted
+        for _ in range(count):
+            start = position
+            byte = data[position]
+            position += 1
+            length, shift = byte & 0x7F, 7
+            while byte & _CONTINUES:
+                byte = data[position]
+                position += 1
+                length |= (byte & 0x7F) << shift
+                shift += 7
+            end = position + (length >> 1)
+            if length & 1 or end > limit:
+                raise MalformedError(f"a record that is longer than its batch at byte {start}")
+            position += 1  # attributes
+            while data[position] & _CONTINUES:  # timestamp delta
+                position += 1
+            position += 1
+            while data[position] & _CONTINUES:  # offset delta
+                position += 1
+            position += 1
+            if data[position] == _NULL_KEY:
+                position += 1
+                while data[position] & _CONTINUES:  # value length
+                    position += 1
+                key = data[position + 2]
+                # A frame has three bytes at least and the header count follows: shorter ones go the slow way.
+                if data[position + 1] == FRAME_VERSION and key < _KEYS and not wanted[key] and position + 4 < end:
+                    counts[key] = counts.get(key, 0) + 1
+                    position = end
+                    continue
+            record, position = read_record(data, start, limit, 0, 0)
+            self._value(record.value)
+        if position != limit:
+            raise MalformedError(f"{limit - position} bytes behind the last record")
+
+    def _about_to_decode(self, value: bytes | None) -> None:
+        self._decoded_of_batch += 1
+        most = MAX_OF_CLIENTS if Section.CLIENTS in self._sections else MAX_DECODED
+        if self._decoded_of_batch > most:
+            raise TooLargeError(f"more than {most} registrations and levels in one batch")
+        if value is not None and len(value) > MAX_RECORD:
+            raise TooLargeError(f"a registration or level of {len(value)} bytes; at most {MAX_RECORD} are read")
+
+    def _judge_weight(self) -> None:
+        if self._limit is not None and self.weight > self._limit:
+            raise ImageTooLargeError(f"registrations and levels take more than {self._limit} bytes of memory")
+
+    def _value(self, value: bytes | None) -> None:
+        """A record that the loop above did not skip. It may yet be of no interest: its key may be written longer."""
+        key = key_of(value)
+        skipped = key >= 0 and not (key < _KEYS and self._wanted[key])
+        skipped = skipped or (key == _CONFIG and _MINIMUM not in (value or b""))
+        self._about_to_decode(None if skipped else value)
+        if not skipped:
+            found = decode(value)
+            if isinstance(found, Decoded):
+                self._decoded(found, len(value or b""))
+            else:  # it could have changed the image
+                key = found.key
+                self._unreadable += 1
+        if key >= 0:
+            self._count(key, 1)
+        self._judge_weight()
+
+    def _decoded(self, record: Decoded, size: int) -> None:
+        if record.type.key not in TRANSACTION_KEYS:
+            effects = self._transactions.take(record)
+        else:
+            try:
+                effects = self._transactions.mark(record.type.key)
+            except ContradictionError:
+                self._unreadable += 1
+                return
+        for each in effects:
+            self._apply(each)
+        self._pending_weight = self._pending_weight + _DECODED * (size + 16) if self._transactions.open else 0
+
+    def _apply(self, record: Decoded) -> None:
+        try:
+            self._rules[record.type.key](self._state, record.data)
+        except ContradictionError:
+            self._unreadable += 1
+
+
+def rules_of(sections: Iterable[Section]) -> tuple[Rules, bytes]:
+    """What is done with records that are asked for, and of each api key, whether it is looked into."""
+    rules = {key: rule for one in sections for key, rule in METADATA_RULES[one].items()}
+    return rules, bytes(key in rules or key in TRANSACTION_KEYS for key in range(_KEYS))
+
+
+def judge_size(size: int) -> None:
+    """Raise TooLargeError for a batch of so many bytes that no controller writes."""
+    if size > MAX_BATCH:
+        raise TooLargeError(f"a batch of {size} bytes; at most {MAX_BATCH} are read")

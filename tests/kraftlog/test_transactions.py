@@ -1,0 +1,57 @@
+"""When the records of a metadata transaction take effect; every reader of a log agrees, whatever the log says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog import Batch, Replay, walk
+from kraftlog.errors import ContradictionError
+from kraftlog.history import HistoryReader, LevelChange
+from kraftlog.transactions import ABORT, BEGIN, END, Transactions
+from tests.kraftlog.build import abort, batch, begin, end, level
+
+NAME = "group.version"
+MARKS = {"begin": begin(), "end": end(), "abort": abort()}
+
+
+def test_records_take_effect_at_the_end_and_not_at_an_abort() -> None:
+    log: Transactions[str] = Transactions()
+    assert log.take("outside") == ("outside",)
+    assert (log.mark(BEGIN), log.take("a"), log.take("b")) == ((), (), ())
+    assert log.mark(END) == ["a", "b"]
+    assert (log.mark(BEGIN), log.take("void"), log.mark(ABORT), log.open) == ((), (), (), None)
+
+
+def test_marks_that_contradict_leave_everything_as_it_is() -> None:
+    log: Transactions[str] = Transactions()
+    for key in (END, ABORT):
+        with pytest.raises(ContradictionError, match="never began"):
+            log.mark(key)
+    log.mark(BEGIN)
+    log.take("kept")
+    with pytest.raises(ContradictionError, match="within another"):
+        log.mark(BEGIN)
+    assert log.mark(END) == ["kept"]
+
+
+def test_no_more_is_kept_than_may_be() -> None:
+    log: Transactions[int] = Transactions(most=2)
+    log.mark(BEGIN)
+    for number in range(5):
+        log.take(number)
+    assert log.mark(END) == [0, 1]
+
+
+@given(st.lists(st.one_of(st.sampled_from(sorted(MARKS)), st.integers(1, 30)), max_size=30))
+def test_an_image_and_a_history_agree_on_what_took_effect(said: list[str | int]) -> None:
+    values = [MARKS[one] if isinstance(one, str) else level(NAME, one) for one in said]
+    data = batch(0, *values) if values else b""
+    replay, history = Replay(), HistoryReader(begins_at=0)
+    replay.append(data, below=len(values))
+    batches = [each for each in walk(data) if isinstance(each, Batch)]
+    events = [event.change for each in batches for event in history.take(each)]
+    last = [one.level for one in events if isinstance(one, LevelChange)][-1:]
+    assert last == [replay.image().features[NAME]] if NAME in replay.image().features else not last
+    assert (history.open_transaction is not None) == replay.image().in_transaction

@@ -112,7 +112,7 @@ class Operator:
             settings.namespaces,
             environment,
             changed=self._wake,
-            gone=self._queue.wake,  # its reconciliation finds that out, and forgets it
+            gone=self._queue.wake,  # its reconciliation finds that out, and discards what is known of it
             restored=self._controller.forget_versions,
             every=settings.resync,
         )
@@ -143,7 +143,7 @@ class Operator:
             self._over.set()
 
     async def begin(self) -> None:
-        """As the host says: all namespaces were listed, and the API server names the kind to whoever would watch it."""
+        """Begins once all namespaces were listed, and the API server serves the kind, so that it can be watched."""
         await self._resources.known.wait()
         while True:
             with suppress(KubeError):

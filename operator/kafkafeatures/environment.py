@@ -1,8 +1,8 @@
 """Time and chance: every clock, pause and random number of the operator comes from an `Environment`.
 
-Whoever needs one is given it; `SYSTEM` is that of a process, made here and nowhere else, so that a test, or a
+It is an argument of what needs one; `SYSTEM` is that of a process, made here and nowhere else, so that a test, or a
 simulation, can have another one and be repeated. Deadlines (`asyncio.timeout`) go by the event loop, which such a test
-replaces as well. Imports nothing of ours; `core` needs none: it is told what time it is.
+replaces as well. Imports nothing of ours; `core` needs none: the time is an argument there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Environment(Struct, frozen=True):
     """Wait so many seconds."""
 
     def jittered(self, seconds: float) -> float:
-        """Up to a tenth less, so that what began together does not go on together."""
+        """Up to a tenth less, so that what began together does not continue together."""
         return seconds * (1.0 - 0.1 * self.random())
 
 

@@ -2,12 +2,12 @@
 
 No handler returns a value and none touches Kopf's `patch`: Kopf writes nothing to our resources, no finalizer, no
 annotation. Its create/update/delete handlers, timers and daemons are not used: they keep state in annotations or add a
-finalizer, and one failed PATCH ends a daemon for good while the process looks alive. Probes have pages of their own
+finalizer, and one failed PATCH ends a daemon permanently while the process looks alive. Probes have pages of their own
 (`health.py`): Kopf has one for liveness, and none for readiness and metrics. All of ours are coroutines: Kopf would
 give each plain function a thread.
 
 Kopf ends at a request, or an event, that fails in a way it does not expect, continues a watch from the last version it
-saw, and remembers each resource until a watch shows its deletion. The session that we give it knows better: see
+saw, and remembers each resource until a watch shows its deletion. The session that we give it corrects all three: see
 `Watches`.
 """
 
@@ -63,7 +63,7 @@ class Hosted(Protocol):
         """What is gone since it was last asked, and no watch of the namespace showed that: `metadata` of each."""
 
     def stop(self) -> None:
-        """The process was told to end: from this moment on nothing is begun, and nothing sent."""
+        """The process was asked to end: from this moment on nothing is begun, and nothing sent."""
 
     async def end(self) -> None:
         """Finish what is under way."""
@@ -71,14 +71,14 @@ class Hosted(Protocol):
 
 async def host(operator: Hosted, namespaces: tuple[str, ...], environment: Environment) -> None:
     """Run until SIGTERM or SIGINT. Raises what Kopf ends with."""
-    ready, told = asyncio.Event(), asyncio.Event()
-    hearing = asyncio.create_task(_hear_signals(operator, ready, told), name="signals")
+    ready, ending = asyncio.Event(), asyncio.Event()
+    hearing = asyncio.create_task(_hear_signals(operator, ready, ending), name="signals")
     try:
         await kopf.operator(
-            registry=registry_of(operator, environment, told),
+            registry=registry_of(operator, environment, ending),
             settings=kopf.OperatorSettings(),
             ready_flag=ready,
-            stop_flag=told,
+            stop_flag=ending,
             standalone=True,
             clusterwide=not namespaces,
             namespaces=namespaces,
@@ -88,8 +88,8 @@ async def host(operator: Hosted, namespaces: tuple[str, ...], environment: Envir
         await operator.end()  # also where Kopf was stopped before it began
 
 
-def registry_of(operator: Hosted, environment: Environment, told: asyncio.Event) -> kopf.OperatorRegistry:
-    """The handlers. `told`: Kopf is to end, and waits for whoever waits for this flag."""
+def registry_of(operator: Hosted, environment: Environment, ending: asyncio.Event) -> kopf.OperatorRegistry:
+    """The handlers. `ending`: set when Kopf is to end."""
     registry, watches = kopf.OperatorRegistry(), Watches(operator, environment)
 
     @kopf.on.startup(registry=registry)
@@ -107,7 +107,7 @@ def registry_of(operator: Hosted, environment: Environment, told: asyncio.Event)
         try:
             await operator.begin()
         except asyncio.CancelledError:
-            told.set()
+            ending.set()
             await operator.end()
             raise
 
@@ -121,22 +121,22 @@ def registry_of(operator: Hosted, environment: Environment, told: asyncio.Event)
 
     @kopf.on.cleanup(registry=registry)
     async def end(**_: Any) -> None:
-        told.set()
+        ending.set()
         watches.end()
         await operator.end()
 
     return registry
 
 
-async def _hear_signals(operator: Hosted, ready: asyncio.Event, told: asyncio.Event) -> None:
+async def _hear_signals(operator: Hosted, ready: asyncio.Event, ending: asyncio.Event) -> None:
     """In the place of Kopf, which tells us only after all its watches have ended: a request leaves in less time.
 
-    `ready`: Kopf has begun, and with that to hear them itself. `told`: it is to end.
+    `ready`: Kopf has begun, and with that to hear them itself. `ending`: it is to end.
     """
 
     def stop() -> None:
         operator.stop()
-        told.set()
+        ending.set()
 
     await ready.wait()
     if threading.current_thread() is threading.main_thread():
@@ -173,7 +173,7 @@ class Watches:
         self._operator, self._environment = operator, environment
         self._next: dict[str, float] = {}
         self._delay: dict[str, float] = {}
-        """Of watches that ended with an error, the last one."""
+        """For each watch that ended with an error, the last pause before it is tried again."""
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         """Kopf's, one for each watch."""
 
@@ -215,7 +215,7 @@ class Watches:
             request.url = request.url.update_query(resourceVersion="0")
         response = await send(request)
         if response.status != 200 and response.status < 500 and response.status not in _TRIED_AGAIN:
-            # A kind that is not served (any more), above all. Kopf would end; it tries a lost connection again.
+            # A kind that is not served, or no longer, above all. Kopf would end; it tries a lost connection again.
             response.close()
             raise aiohttp.ClientConnectionError(f"the API server answered {response.status}")
         if watched and response.status == 200:
@@ -224,7 +224,9 @@ class Watches:
         return response
 
     def _events(self, path: str, content: aiohttp.StreamReader) -> aiohttp.StreamReader:
-        """Of one watch: at first the deletions that earlier ones missed, so that Kopf forgets those resources too."""
+        """The events of one watch: at first the deletions that earlier ones missed, so that Kopf drops those resources
+        too.
+        """
         began, namespace = self._environment.monotonic(), _namespace(path)
         missed = [{"type": "DELETED", "object": {"metadata": one}} for one in self._operator.missed(namespace)]
 
@@ -248,7 +250,7 @@ class Watches:
 class _Events:
     """The content of a watch, as far as Kopf reads it: `first`, then whole lines.
 
-    It ends before an error, of which only `failed` is told: Kopf would end the process, and with it all other watches.
+    It ends before an error, which is given to `failed` only: Kopf would end the process, and with it all other watches.
     """
 
     def __init__(self, content: aiohttp.StreamReader, first: list[bytes], failed: Callable[[str], None]) -> None:

@@ -37,7 +37,7 @@ def guard() -> None:
 
 
 def leave(*_: Any) -> NoReturn:
-    """As Ctrl-C has it."""
+    """Ends the process, as Ctrl-C does."""
     end(EXIT_CODE)
 
 

@@ -21,7 +21,7 @@ from kafkafeatures.kube.api import Key
 
 _OF_RESOURCE = ("namespace", "name")
 _LEVELS = ("finalized", "desired", "supported_min", "supported_max")
-"""Of a feature of a status."""
+"""The fields of a feature in a status that are metrics."""
 
 
 class Metrics:
@@ -104,7 +104,7 @@ class Metrics:
         """Answers are not counted."""
 
     def waited(self, seconds: float) -> None:
-        """Of one wake-up."""
+        """Counts the seconds that one wake-up waited."""
         self._waited.observe(seconds)
 
     def passed(self, key: Key, result: str, seconds: float, status: Status) -> None:

@@ -1,9 +1,9 @@
-"""Which resources there are: watches say what changes, and lists of our own close whatever they leave open.
+"""Which resources there are: watches say what changes, and lists of our own find what they miss.
 
 All namespaces are listed before any resource is worked on: who owns which cluster? From then on each is listed when its
 watch begins (no watch shows what was deleted before, and etcd may have been restored), at a jittered resync (whatever
-made a watch deaf), and every few seconds while there is none. A namespace that refuses, or is not there,
-keeps no other one waiting. Whoever holds the watches (`handlers.py`) calls `watching` and `show`; part of `app.py`.
+made a watch deaf), and every few seconds while there is none. A namespace that refuses, or is not there, keeps no other
+one waiting. `handlers.py`, which holds the watches, calls `watching` and `show`; part of `app.py`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ logger = logging.getLogger(__name__)
 
 
 class Resources:
-    """Of these namespaces; of all there are for none.
+    """The resources of these namespaces; of all namespaces if none is given.
 
-    `changed` is told of resources that came, or are not what they were; `gone` of each that went; `restored`, before
-    that, of an etcd that has an older state than before. `every`: seconds between lists while all is well.
+    `changed` is called with resources that are new or changed; `gone` with each that was deleted; `restored`, before
+    that, where etcd has an older state than before. `every`: seconds between lists while all is well.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Resources:
                 parts.create_task(self._follow(namespace), name=f"lists of {namespace or 'all namespaces'}")
 
     async def _first(self, namespace: str) -> Listing | None:
-        """None where it is refused; whoever is only away is waited for."""
+        """The first list; None where it is refused. A server that does not answer is asked again."""
         while True:
             try:
                 return await self._list(namespace)

@@ -187,9 +187,7 @@ class Simulation(Scene):
             "status.changeCount",
             "status.history",
         )
-        if "MoveVoters" in str(
-            self.resources()
-        ):  # which is not promised to be kept where the API server does not keep it
+        if "MoveVoters" in str(self.resources()):  # a history of it is not promised where the API server drops fields
             older = older[2:]
         self.server.schema = schema.without(self.random.choice(older))
 

@@ -21,7 +21,7 @@ class Key(NamedTuple):
 
     @classmethod
     def of(cls, resource: Mapping[str, Any]) -> Key:
-        """Of an object as the API server shows it."""
+        """The key of an object as the API server shows it."""
         return cls(resource["metadata"]["namespace"], resource["metadata"]["name"])
 
 

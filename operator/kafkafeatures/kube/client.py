@@ -56,7 +56,9 @@ class Account(NamedTuple):
 
 
 async def account() -> Account:
-    """As the files say now, which change: kubelet renews a pod's token in good time. Raises NoAccount."""
+    """The address and credentials in the files of now. They change: kubelet renews a pod's token in good time. Raises
+    NoAccount.
+    """
     found = await _configuration()
     scheme, _, token = found.api_key.get("BearerToken", "").partition(" ")
     files = found.ssl_ca_cert, found.cert_file, found.key_file
@@ -130,7 +132,7 @@ class KubeApi:
         return self._known(await self._ask("GET", _path(key.namespace, key.name)))
 
     async def resources(self, namespace: str = "") -> Listing:
-        """As the protocol says; read in pages."""
+        """All resources and the version of the list; read in pages."""
         found: list[dict[str, Any]] = []
         newest, version = self._newest, 0
         async for page in self._pages(_path(namespace)):
@@ -151,7 +153,9 @@ class KubeApi:
         return self._known(await self._ask("PUT", path, body, query=query))
 
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
-        """As the protocol says. Not told apart: who writes a resource must not learn which Secrets exist."""
+        """The values of a labelled Secret; None where it is absent or has no label. The two are not distinguished: who
+        writes a resource must not learn which Secrets exist.
+        """
         try:
             found = await self._ask("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
         except Gone:
@@ -240,8 +244,8 @@ class KubeApi:
 
 
 def _read(data: bytes) -> dict[str, Any]:
-    """The same as of `json`, in a third of the time; what `json` alone reads, such as half of a pair of surrogates, it
-    does read.
+    """Decodes JSON, three times as fast as `json`, which reads what msgspec refuses, such as half of a pair of
+    surrogates.
     """
     try:
         found: dict[str, Any] = msgspec.json.decode(data)

@@ -1,7 +1,7 @@
 """What can go wrong between us and the API server, as a small tree.
 
     KubeError
-    ├── Gone             404: it is not there (any more)
+    ├── Gone             404: it does not exist
     ├── Conflict         409: it was changed since it was read; read again, decide again
     ├── Refused          400, 405, 413, 415: it will not be taken as it is; the server's words say why
     │   ├── Forbidden    403: a role, or an admission webhook, says no

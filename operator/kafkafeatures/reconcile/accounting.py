@@ -64,7 +64,7 @@ async def held_against_the_log(
 async def _earlier_moves(kafka: KafkaPort, resource: Resource, seen: Observation) -> EarlierMoves | Failure:
     """Between what the status accounts for and the beginning of the reading, where something depends on it: all of a
     log may be large. Where there is nothing in between, it is asked all the same whether this log ever had the
-    position: one that came out of a backup soon goes on past its former end.
+    position: one that came out of a backup soon continues past its former end.
     """
     status, past = resource.status, seen.past_levels
     position = status.log_position

@@ -2,9 +2,10 @@
 
 Kept in memory, filled from the API server's list at start, from its events, and by reconciliations. A resource whose
 cluster was not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking. Nor
-does anybody act while a step of another one may be on its way, also of one that is gone: who owns a cluster may change
-meanwhile. That ends with the answer, and is bounded in time where none comes: what is not known by then comes no more,
-and who never learns it blocks nobody. `Observe` resources own nothing. Called by `reconcile/controller.py`.
+does any resource act while a step of another one may be on its way, also of one that is gone: who owns a cluster may
+change meanwhile. That ends with the answer, and is bounded in time where none comes: a step whose outcome is still
+unknown by then no longer arrives, and blocks no other resource. `Observe` resources own nothing. Called by
+`reconcile/controller.py`.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from kafkafeatures.kube.api import Key
 
 K = TypeVar("K")
 _Life = tuple[Key, str]
-"""Of a name: with the uid."""
+"""A life of a resource: its name, and the uid."""
 
 SENT_FOR = BROKER_KEEPS.total_seconds()
 """Seconds for which a step may be on its way; an eviction is not longer than a change of a level."""
 STRAIGHT_FOR = ON_ITS_WAY.total_seconds()
-"""The same for a change of a level that no broker passes on."""
+"""Seconds for which a change of a level may be on its way that goes straight to the controller."""
 
 
 class _Acting(Struct, frozen=True):
@@ -67,7 +68,7 @@ class Claim(Struct, frozen=True):
 
 
 class Claims:
-    """Of all resources this operator knows. `monotonic`: in seconds."""
+    """The claims of all resources that this operator knows. `monotonic`: in seconds."""
 
     def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
         self._monotonic = monotonic
@@ -80,7 +81,7 @@ class Claims:
 
     @property
     def clusters(self) -> int:
-        """How many anybody has a say in; those that were never read are one."""
+        """How many clusters any resource claims; those that were never read count as one."""
         return len(self._of_cluster)
 
     def note(self, resource: Mapping[str, Any], *, read: bool = False) -> None:
@@ -128,7 +129,7 @@ class Claims:
         self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
 
     def acted(self, key: Key) -> None:
-        """What it sent last is not on its way any more, whether or not its status can say so: it may be gone by now."""
+        """What it sent last is no longer on its way, whether or not its status can say so: it may be gone by now."""
         claim = self._claims.get(key)
         if claim is not None:  # kept as over, not dropped: a watch may show the intent only now
             before = self._acting.get((key, claim.uid))
@@ -148,8 +149,8 @@ class Claims:
     def competing_owner(self, key: Key, cluster_id: str) -> Owner | None:
         """The older resource that owns the cluster; else one whose step there is open; else one that may turn out to.
 
-        Whoever asks has read that it is its own, so it has a say from now on: a reconciliation that fails after its
-        act would otherwise leave the cluster to a younger one.
+        The caller has read that the cluster is its own, so its claim counts from now on: a reconciliation that fails
+        after its act would otherwise leave the cluster to a younger one.
         """
         ours = self._claims.get(key)
         if ours is None:
@@ -209,7 +210,7 @@ def _discard(keys: dict[K, set[Key]], of: K, key: Key) -> None:
 
 
 def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
-    """As the document names them; the schema has refused what is not of this form, unless the CRD is an older one."""
+    """The StatefulSets that the document names. The schema has refused other forms, unless the CRD is an older one."""
     workload = spec.get("workload")
     if not isinstance(workload, Mapping) or workload.get("driver") != Driver.STATEFUL_SET:
         return frozenset()
@@ -220,7 +221,7 @@ def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _on_its_way_for(intents: Any) -> float:
-    """Of what a status says that is open, whoever wrote it."""
+    """The seconds for which the open intents of a status, which may have any form, may be on their way."""
     if not isinstance(intents, list):
         return SENT_FOR
     straight = (
@@ -238,7 +239,7 @@ def _was_passed_on(resource: Mapping[str, Any]) -> bool:
 
 
 def _cluster_of(resource: Mapping[str, Any]) -> str:
-    """As its status says, which a person may have written."""
+    """The cluster id in the resource's status, which a person may have written."""
     found = (resource.get("status") or {}).get("clusterId")
     return found if isinstance(found, str) else ""
 

@@ -81,7 +81,7 @@ class _Open(Struct, frozen=True):
 
 
 class Connections:
-    """Of all resources. `policy`: which addresses may be connected to."""
+    """The open connections of all resources. `policy`: which addresses may be connected to."""
 
     def __init__(self, api: KubernetesApi, open_cluster: OpenClusterOf, policy: AddressPolicy) -> None:
         self._api, self._open_cluster, self._policy = api, open_cluster, policy

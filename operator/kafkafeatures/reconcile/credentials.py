@@ -1,6 +1,6 @@
 """From the references of a document to settings with the secrets in them.
 
-Called by whoever opens a cluster for a document. Where secrets come from is a function: a folder for the command line
+Called where a cluster is opened for a document. Where secrets come from is a function: a folder for the command line
 (`--secrets-dir DIR/<secret-name>/<key>`), labelled Secrets for the operator. No value of a secret is ever in an error.
 """
 

@@ -1,6 +1,6 @@
 """One reconciliation up to its decision: observe, settle what was sent before, decide.
 
-Sends nothing but a validateOnly, and writes nothing. `plan` is this alone; `apply` and the operator go on with
+Sends nothing but a validateOnly, and writes nothing. `plan` is this alone; `apply` and the operator continue with
 `execute` of `reconcile/act.py`. Level-triggered: nothing is remembered from one reconciliation to the next but the
 status, and how old the moments in it are.
 """
@@ -430,7 +430,7 @@ def _followed(
     seen: Observation,
     replication: Replication | None,
 ) -> tuple[Status, list[InFlight]]:
-    """How far restarts have come: since when each is back, or is not asked for any more, is remembered as long as that
+    """How far restarts have come: since when each is back, or is no longer asked for, is remembered as long as that
     is so.
     """
     status, still_open = resource.status, []

@@ -201,7 +201,7 @@ class FileStore:
         return self._now()
 
     async def read_again(self) -> Resource:
-        """As the port says: with the document as it is now, where it is in a file."""
+        """The resource, with the document as it is now, where it is in a file."""
         if self._again is not None:
             try:
                 same = self._again() == self._resource

@@ -86,8 +86,8 @@ class KubernetesStore:
         return self.resource(read_document(self.raw))
 
     async def read_again(self) -> Resource:
-        """As the port says; what is written next is written on top of it. Raises NotReadable; and Conflict where
-        somebody else wrote the status meanwhile, which would be lost.
+        """Reads the resource as it is now; the next write replaces that version. Raises NotReadable; and Conflict where
+        the status was written by another client meanwhile, which would be lost.
         """
         ours = self.status
         try:
@@ -100,7 +100,7 @@ class KubernetesStore:
         return found
 
     def resource(self, document: KafkaFeatures) -> Resource:
-        """The same, of a document that was read before. Raises InvalidDocument."""
+        """The resource, made of a document that was parsed before. Raises InvalidDocument."""
         metadata = self.raw["metadata"]
         annotations = metadata.get("annotations") or {}
         wanted = wanted_of(
@@ -156,9 +156,9 @@ class KubernetesStore:
 def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
     """The status, and the fields that cannot be understood.
 
-    Where the schema did not keep which consents were used, all of the document may have been; the same where it did
-    not keep which may have been used before. That is part of whatever is written next, so that it outlives the signs it
-    is told from.
+    Where the schema did not keep which consents were used, all of the document may have been; the same where it did not
+    keep which may have been used before. That is part of the next write, so that it outlives the signs that it is
+    derived from.
     """
     stored = raw.get("status") or {}
     status, invalid_fields = read_status({name: one for name, one in stored.items() if name != "operator"})

@@ -3,7 +3,7 @@
 Between a look and its effect lie a write of the status and whatever keeps the API server or the network from answering:
 half a minute, or more. Meanwhile an approval is withdrawn, a window closes, a partition falls out of sync. So once the
 intent is written everything that forbids its step is asked again: of a restart the decision itself, by the same code,
-on a picture that is not older than `FRESH`; of any step the resource as it is now, and what this process was told.
+on a picture that is not older than `FRESH`; of any step the resource as it is now, and whether this process is to end.
 Called by `reconcile/act.py` at one place, for steps of all kinds. What it cannot tell refuses.
 """
 
@@ -56,7 +56,7 @@ async def why_not_now(
 
 
 def _without(kept: Status, sent: InFlight) -> Status:
-    """As before it was begun: its intent was not there, and its consent not spent."""
+    """The status before the step was begun: without its intent, and its consent not used."""
     intents = tuple(one for one in kept.intents if one != sent.to_intent())
     spent = tuple(one for one in kept.spent_consents if one != sent.step.consent)
     return replace(kept, intents=intents, spent_consents=spent)

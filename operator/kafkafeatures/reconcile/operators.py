@@ -1,12 +1,12 @@
 """Which operator wrote a status, and whether two of them write the same ones.
 
 Every write of a status names its operator. One that names another operator is a hand-over where it was made before this
-process began: a pod was replaced. Where it was made since, both run: neither may go on, for each would take the
-other's step for its own. That is remembered until the process ends. One that is being stopped names no instance any
-more: it finishes its reconciliations while the next one may have begun. And one that was replaced by force (`kubectl
-delete pod --force`, a node that is lost) may write on for a moment, since it was not told to stop: that is waited for.
-Called by `reconcile/controller.py`; nothing is written or asked for it: who wrote is read from the resource, and when
-from its `managedFields`.
+process began: a pod was replaced. Where it was made since, both run: neither may continue, for each would take the
+other's step for its own. That is remembered until the process ends. One that is being stopped no longer names its
+instance: it finishes its reconciliations while the next one may have begun. And one that was replaced by force
+(`kubectl delete pod --force`, a node that is lost) may write on for a moment, since it was not asked to stop: that is
+waited for. Called by `reconcile/controller.py`; nothing is written or asked for it: who wrote is read from the
+resource, and when from its `managedFields`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Operators:
         self._us, self._began, self._monotonic = us, began, monotonic
         self._over: float | None = None
         self.writer = us
-        """As a status that is written now names it."""
+        """How a status that is written now names its operator."""
         self._others: dict[Key, tuple[str, frozenset[OperatorIdentity]]] = {}
 
     def hand_over(self) -> None:

@@ -32,7 +32,7 @@ class Pace:
         return min(first * 2.0 ** min(self.repeats, 20), longest)
 
     def progress(self) -> None:
-        """Something was done, or there is nothing to do: what was found before does not count any more."""
+        """Something was done, or there is nothing to do: earlier waits no longer count."""
         self._found = ()
 
     def throttle(self) -> float:

@@ -31,7 +31,7 @@ class Pods:
         return await self._port.restart(step)
 
     async def are_as_before(self) -> bool:
-        """Whether another reading says the same; False also where it cannot be told."""
+        """Whether another reading says the same; False also where that is not known."""
         before = self._last
         now = await self._port.read()
         if isinstance(before, WorkloadsReading) and isinstance(now, WorkloadsReading):

@@ -42,7 +42,7 @@ def needs_write(before: KeptStatus, status: Status) -> bool:
 
 
 class NotReadable(Exception):
-    """The resource could not be read again, or is not there any more. With a line for people."""
+    """The resource could not be read again, or is no longer there. With a line for people."""
 
 
 class ResourceStore(Protocol):

@@ -1,7 +1,7 @@
 """The work queue: one task per key, so that no two reconciliations of a key run at once.
 
 Wake-ups coalesce; a key works again at a wake-up or when its pause is over, whichever is first. `work` returns the
-pause in seconds, or None when the key is gone, and that alone forgets a key: whatever `work` raises is kept from ending
+pause in seconds, or None when the key is gone, and only that removes a key: whatever `work` raises is kept from ending
 anything, counted, and tried again later and later; where it has a `retry_after`, in seconds, not before that. Every
 reconciliation has a hard deadline. So many begin at a time; one that is not done soon waits for something outside, and
 gives its place to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.

@@ -2,7 +2,7 @@
 
 Called by `directory.py`, once for the brokers and once for the controllers. Addresses are begun 100 ms after each
 other, or as soon as one has failed, so a first address that swallows packets costs a tenth of a second and not a
-time-out. The losers go on until the caller ends the race: one that answers later is a contact too, one that never
+time-out. The losers continue until the caller ends the race: one that answers later is a contact too, one that never
 does is named. Nothing is judged here, and no address is tried twice.
 """
 
@@ -67,7 +67,7 @@ class Race(Generic[T]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def failures(self) -> dict[Address, Failure]:
-        """Of every address that was tried and gave nothing, those included that still keep us waiting."""
+        """The failures of all addresses that were tried and gave nothing, those included that are still waited for."""
         found = {}
         for task, address in self._tasks.items():
             if not task.done():  # not how long it was waited: what stands in a status must not vary from look to look

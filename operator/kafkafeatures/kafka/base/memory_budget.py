@@ -4,8 +4,8 @@ One `MemoryBudget` for the process, a `Share` of it for each cluster. Counted is
 replies on their way in, and what the follower of the metadata log keeps (the image, a tail, a part of a snapshot).
 
 Nothing ever waits for memory, so no cluster can block others by holding it. One that wants more than its own limit is
-refused. When all together have too much, the one with the most loses what it has, whoever asked: one that takes little
-is not in danger from those that take much. What it loses is read again, when it is looked at again.
+refused. When all together have too much, the one with the most loses what it has, not the one that asked: one that
+takes little is not in danger from those that take much. What it loses is read again at its next reading.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Limits(Struct, frozen=True):
 class MemoryBudget:
     """`held`: bytes, of all clusters. `shares`: those that hold any.
 
-    `turn`: held by whoever reads a large piece of a log, so that between two of them everything else runs.
+    `turn`: held while a large piece of a log is read, so that everything else runs between two pieces.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -50,7 +50,7 @@ class MemoryBudget:
 
 
 class Share:
-    """Of one cluster. `held`: bytes. `give_up` is called when what it keeps has to go."""
+    """The memory of one cluster. `held`: bytes. `give_up` is called when what it keeps has to go."""
 
     def __init__(self, memory: MemoryBudget, give_up: GiveUp) -> None:
         self.memory = memory

@@ -13,7 +13,7 @@ from enum import StrEnum
 SEE_TOPICS = (
     "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --operation DescribeConfigs --topic '*'"
 )
-"""Kafka hides a topic from whoever may not see it, and says nothing."""
+"""Kafka hides a topic, without an error, from a user who may not see it."""
 
 
 class Right(StrEnum):

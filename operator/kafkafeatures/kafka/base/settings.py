@@ -88,10 +88,11 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Of one listener. Both None: PLAINTEXT without authentication. `policy` None: any address may be connected to.
+    """The security of one listener. `tls` and `sasl` None: PLAINTEXT without authentication. `policy` None: any address
+    may be connected to.
 
     `lookups`: the turns of names that are resolved to be checked; `contexts`: of TLS, as they were made; `secrets`:
-    what no node may make us repeat. A copy by `replace` shares them.
+    values that are removed from what nodes send. A copy by `replace` shares them.
     """
 
     tls: Tls | None = None
@@ -112,7 +113,7 @@ class Security:
                 self.secrets.add(self.sasl.oauth.client_secret)
 
     def check(self) -> None:
-        """Raises TlsFailed for material that cannot be used, before anybody is asked. What it makes is kept."""
+        """Raises TlsFailed for material that cannot be used, before any node is asked. What it makes is kept."""
         if self.tls is not None:
             self.contexts.made(self.tls)
         if self.sasl is not None and isinstance(self.sasl.oauth, OAuthClient):

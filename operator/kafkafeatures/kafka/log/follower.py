@@ -170,7 +170,7 @@ class MetadataLog:
         """Read everything that is committed by now, with evidence of a majority.
 
         Raises KafkaError: NoLeader, NotAuthorized (CLUSTER_ACTION), Stale, Unreachable, UnsupportedApi and what a
-        connection raises. The position is kept, so that the next call goes on from here.
+        connection raises. The position is kept, so that the next call continues from here.
         """
         self._evidence_at, self._high_watermark = None, -1  # what was seen in an earlier call proves nothing now
         self._forgotten = False
@@ -451,7 +451,7 @@ class MetadataLog:
             try:
                 await aside(lambda: take(piece))
             except asyncio.CancelledError:
-                self._reset()  # the thread goes on with what was held so far
+                self._reset()  # the thread continues with what was held so far
                 raise
 
     def _keep(self, more: int) -> None:

@@ -25,7 +25,7 @@ WITHIN = 30.0
 
 
 class LevelHistory:
-    """Of one client."""
+    """The moves of levels that one client has read."""
 
     def __init__(self) -> None:
         self._known: tuple[str, FormerLevels, int] | None = None  # of which cluster; up to which offset
@@ -52,8 +52,8 @@ class LevelHistory:
 async def moves_between(
     source: LogSource, offset: int, epoch: int, *, monotonic: Callable[[], float]
 ) -> EarlierMoves | KafkaError:
-    """Of levels, from a position of the log to where the source ends; none where the log begins later by now. That the
-    log has the position is asked also where the source ends before it.
+    """The moves of levels from a position of the log to where the source ends; none where the log begins later by now.
+    Whether the log has the position is asked even if the source ends before it.
     """
     replay, deadline = Replay(sections=[Section.FEATURES], at=offset), monotonic() + WITHIN
     try:

@@ -36,7 +36,7 @@ _TOLD = (
     ErrorCode.REPLICA_NOT_AVAILABLE,
     ErrorCode.LISTENER_NOT_FOUND,
 )
-"""Codes with which a partition's replicas are told all the same: nobody leads it, or nobody who can be reached."""
+"""Codes that come with a partition's replicas all the same: no broker leads it, or none that can be reached."""
 
 _DENIED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -50,7 +50,7 @@ class Incomplete(Exception):
 
 
 class Collected:
-    """What was told so far."""
+    """The partitions from the answers so far."""
 
     def __init__(self) -> None:
         self._state = PartitionState()
@@ -64,7 +64,7 @@ class Collected:
 
     @property
     def names(self) -> Sequence[str]:
-        """Of the topics."""
+        """The names of the topics."""
         return tuple(self._numbers)
 
     def add(self, topics: Iterable[TopicAnswer]) -> None:
@@ -120,7 +120,7 @@ class Collected:
                     raise Incomplete(Failure(FailureKind.REJECTED, f"topic {name}", str(error))) from None
 
     def close(self) -> None:
-        """All topics were told: each has its partitions from 0 on, each once."""
+        """All topics were answered: each has its partitions from 0 on, each once."""
         keys = np.sort(np.concatenate([*self._keys, np.empty(0, dtype=np.int64)]))
         self._keys = [keys]
         first = np.ones(len(keys), dtype=bool)
@@ -131,7 +131,9 @@ class Collected:
             raise Incomplete(_changing("the partitions of a topic were not told one after the other"))
 
     def check(self, broker: int, where: str, answer: DescribeLogDirsResponse) -> None:
-        """That all that lies on the disks of a broker was told. Reads only, so several may run side by side."""
+        """Judges that the answers include everything on the disks of a broker; raises Incomplete. Reads only, so
+        several may run side by side.
+        """
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             lacking = missing(f"DescribeLogDirs of broker {broker}", Right.DESCRIBE)
             raise Incomplete(Failure(FailureKind.AUTHORIZATION, where, *lacking))
@@ -158,7 +160,7 @@ class Collected:
             raise Incomplete(_hidden(printable(words), where))
 
     def partitions(self) -> Partitions:
-        """All of them. Their epochs are not told."""
+        """All partitions, without their epochs, which these answers do not have."""
         return self._state.view()
 
     def _number(self, topic: TopicAnswer) -> int:
@@ -175,7 +177,7 @@ class Collected:
 
 
 def _columns(rows: Sequence[tuple[int, PartitionAnswer]]) -> Columns:
-    """Of partitions with the same number of replicas."""
+    """The columns of partitions with the same number of replicas."""
     try:
         flags = [flags_of(one.replicas, one.in_sync, one.eligible, (), ()) for _, one in rows]
     except ContradictionError as error:

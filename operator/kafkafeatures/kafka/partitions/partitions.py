@@ -21,7 +21,9 @@ _FINAL = (FailureKind.WRONG_CLUSTER, FailureKind.TOO_LARGE)
 
 
 class PartitionReader:
-    """Of one cluster. `not_held`: why they are not in the log that was read, although they were asked for."""
+    """Reads the partitions of one cluster. `not_held`: why they are not in the log that was read, although they were
+    asked for.
+    """
 
     def __init__(self, pool: Pool, share: Share) -> None:
         self._pool, self._share = pool, share

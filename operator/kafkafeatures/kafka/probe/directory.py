@@ -48,7 +48,9 @@ if TYPE_CHECKING:  # asking works without the library that reads logs, and start
     from kraftlog import BrokerRegistration, ControllerRegistration, Image
 
 LONGEST_CLUSTER_ID = 64
-"""As in the resource; Kafka's own have 22 characters. It is kept in statuses and in memory, so it has a bound."""
+"""The limit of the resource's field; Kafka's own ids have 22 characters. It is kept in statuses and in memory, so it
+has a bound.
+"""
 
 _BROKERS_TRIED = 2  # for the quorum, beside the one that listed the others
 _GONE = frozenset({FailureKind.UNREACHABLE, FailureKind.DISCONNECTED})
@@ -83,7 +85,7 @@ class Directory(Struct, frozen=True):
         return tuple({host.id: host for host in (*self.voters, *listed)}.values())
 
     def active_controller(self) -> Address | None:
-        """Of the leader, if it is known and its address is."""
+        """The address of the leader, if both are known."""
         if isinstance(self.quorum, QuorumAnswer):
             leader: int | None = self.quorum.leader_id
         else:
@@ -118,7 +120,7 @@ _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # S
 
 
 class Discovery:
-    """One search. `found` is told of nodes as soon as they are known; `contacts` grows while it runs."""
+    """One search. `found` is called with nodes as soon as they are known; `contacts` grows while it runs."""
 
     def __init__(self, pool: Pool, found: Found = lambda role, hosts: None) -> None:
         self._pool = pool
@@ -258,7 +260,7 @@ class Discovery:
         return ControllerList(answer.nodes, None if answer.controller_id < 0 else answer.controller_id)
 
     async def _list_from_voters(self, voters: tuple[Host, ...]) -> ControllerList | Failure:
-        """The registered controllers, of any voter that can be reached. The addresses are learned, not told."""
+        """The registered controllers, of any voter that can be reached. The addresses come from its answer."""
 
         async def attempt(address: Address) -> ControllerList:
             api_versions = await self._pool.api_versions(address, Role.CONTROLLER, timeout=self._limit)

@@ -2,11 +2,11 @@
 
 Notified of each look at a cluster (`saw`), it fetches what its files do not have yet, over the connection to the leader
 that is there, up to where the look saw that the log is committed. Kafka itself is the queue: nothing waits in memory,
-and a recorder that was away for an hour, or had no disk, continues where its files end. What it does not reach any more
-is a gap, behind which it begins with a snapshot; what the leader contradicts is another log, in a folder of its own.
+and a recorder that was away for an hour, or had no disk, continues where its files end. What it no longer reaches is a
+gap, behind which it begins with a snapshot; what the leader contradicts is another log, in a folder of its own.
 
 It never harms a reconciliation: nothing is waited for, few clusters have their turn at once and each for a short time,
-all work with files is done in one thread of its own, and whatever fails is counted, said once and tried again.
+all work with files is done in one thread of its own, and a failure is counted, logged once and tried again.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Recording:
 
 
 class LogRecorder:
-    """Of all clusters of this process."""
+    """Records the logs of all clusters of this process."""
 
     def __init__(self, settings: RecorderSettings, watcher: Watcher, environment: Environment = SYSTEM) -> None:
         self._watcher, self._environment, self._monotonic = watcher, environment, environment.monotonic
@@ -114,7 +114,7 @@ class LogRecorder:
         self._known: dict[Resource, _Recording] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._begun: dict[Resource, float] = {}
-        """Of the turns that are under way, since when."""
+        """When each of the turns that are under way began."""
         self._thread = ThreadPoolExecutor(1, "recorder")
 
     def saw(self, resource: Resource, cluster: object, status: Status) -> None:
@@ -250,7 +250,7 @@ class LogRecorder:
         return await self._keep(log, source, newest)
 
     async def _keep(self, log: RecordedLog, source: LogSource, snapshot: OffsetAndEpoch) -> bool:
-        """Whether this snapshot is there now; the leader may not have it any more."""
+        """Whether this snapshot is there now; the leader may no longer have it."""
         held = await self._with_files(log.snapshots)
         if any((one.end_offset, one.epoch) == (snapshot.offset, snapshot.epoch) for one in held):
             return True

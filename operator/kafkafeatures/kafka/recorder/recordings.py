@@ -3,11 +3,11 @@
     <folder>/<cluster id>/recorder-<namespace>_<name>[_<number>]/
 
 What it decides: where the log of a resource's cluster goes, and what is removed to make room. A recording is of one
-resource: whose cluster says it is another one's cannot touch what that one recorded. The number is of a log that
-contradicts what was recorded before, which stays beside it.
+resource: a cluster that claims another resource's cluster id cannot touch what that resource recorded. The number is of
+a log that contradicts what was recorded before, which stays beside it.
 
 Room is shared as memory is (`memory_budget.py`): a resource has its limit; when all have too much together, the one
-with the most loses its oldest segments, whoever asked. Called by `recorder.py`, in its one thread; it blocks.
+with the most loses its oldest segments, not the one that asked. Called by `recorder.py`, in its one thread; it blocks.
 """
 
 from __future__ import annotations
@@ -169,14 +169,14 @@ class Recordings:
                         yield _Found(Path(one.path), name[1], int(name[2] or 0), made)
 
     def _by_owner(self) -> defaultdict[str, list[_Found]]:
-        """Of each owner, the oldest first."""
+        """The recordings of each owner, the oldest first."""
         found = defaultdict(list)
         for one in sorted(self._found(), key=lambda one: one.made):
             found[one.owner].append(one)
         return found
 
     def _look_around(self) -> None:
-        """How large all are; and what nobody writes to any more is closed, so that it can be read."""
+        """How large all are; and closes recordings that are no longer written to, so that they can be read."""
         now = self._monotonic()
         if self._looked_at is not None and now - self._looked_at < LOOK_AROUND_EVERY:
             return
@@ -205,8 +205,8 @@ class Recordings:
         return any(self._remove_oldest(found[owner], sparing=sparing) for owner, _ in self._of_owner.most_common())
 
     def _remove_oldest(self, own: list[_Found], *, sparing: Path) -> bool:
-        """Of one owner: segments of its oldest recording; that as a whole, where it has a newer one and no segment may
-        go alone.
+        """Removes segments of an owner's oldest recording; all of that recording, where there is a newer one and no
+        segment may go alone.
         """
         for one in own:
             log = self._log(one.path)
@@ -232,7 +232,7 @@ class Recordings:
 
 
 def _owner(resource: Resource) -> str:
-    """Of a name that is too long, its beginning and what tells it from all others."""
+    """The folder's name for a resource: a name that is too long is cut, and gets a hash."""
     name = "recorder-" + "_".join(resource)
     if len(name) <= _LONGEST:
         return name

@@ -98,7 +98,7 @@ async def prepared(pool: Pool, way: AddressRoute, change: UpdateFeature) -> Asyn
     """A connection for one change, which is sent at most once; NotSent where there is none.
 
     Where the active controller is known it is the only stop: what came of a request is settled in another way where a
-    broker passed it on, so nobody may be in doubt which way it went.
+    broker passed it on, so the way must be certain.
 
     Raises ValueError for a change that must not be sent (`request_for`).
     """
@@ -139,7 +139,7 @@ class PreparedChange:
         return Via.CONTROLLER if self._role is Role.CONTROLLER else Via.BROKER
 
     async def send(self, withheld: Withheld) -> Outcome:
-        """As the port says. The node is asked once more for its levels: the intent may have taken its time."""
+        """Sends the change. The node is asked once more for its levels: the intent may have taken its time."""
         try:
             said = await self._link.request(ApiVersionsRequest(), timeout=short_timeout(self._pool))
         except KafkaError as error:

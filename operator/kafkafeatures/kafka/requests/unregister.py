@@ -1,8 +1,8 @@
 """Take a node that is gone out of the cluster's registrations (UnregisterBroker, KIP-500; UnregisterController,
 KIP-1312): the cure for a ghost.
 
-Called by `unregister`. Kafka itself asks no questions: it forgets a node that runs as readily as one that is gone, and
-a broker that still hosts replicas too. So what a broker hosts is asked first, and believed only if every topic was
+Called by `unregister`. Kafka itself asks no questions: it unregisters a node that runs as readily as one that is gone,
+and a broker that still hosts replicas too. So what a broker hosts is asked first, and believed only if every topic was
 seen: a user without DESCRIBE on a topic does not see it, but the metadata log counts them all. Whether a controller is
 gone is judged by `core/levels/unregistration.py`.
 """
@@ -60,7 +60,7 @@ _DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLE
 
 
 async def unregister(pool: Pool, way: AddressRoute, role: Role, node_id: int) -> Failure | None:
-    """Send it, to the first stop that takes it. None: done, or it was not registered any more."""
+    """Send it, to the first stop that takes it. None: done, or it was no longer registered."""
     what = f"Unregister{role.value}"
     request = UnregisterBrokerRequest(node_id) if role is Role.BROKER else UnregisterControllerRequest(node_id)
     last = way.closed or Failure(FailureKind.NOT_ASKED, what, "no node to send it to")

@@ -5,7 +5,7 @@ the API server, its own pod. What brokers advertise comes from the same hands, s
 lists are settings of the operator, never of a resource. The command line connects to wherever its user says.
 
 The API server may also answer at an address that is not known: what is no Kafka is asked whether it is that, before
-anything is told of it.
+anything about it is reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def networks(*texts: str) -> tuple[Network, ...]:
-    """Of CIDRs. Raises ValueError for what is none."""
+    """Parses CIDRs. Raises ValueError for a text that is none."""
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
@@ -36,7 +36,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 class ApiServer(Protocol):
-    """Of the Kubernetes we run on."""
+    """The API server of the Kubernetes that the operator runs on."""
 
     @property
     def endpoints(self) -> frozenset[tuple[str, int]]:
@@ -65,7 +65,7 @@ class AddressPolicy(Struct, frozen=True):
         return not self.allowed or any(_within(ip, self.allowed) for ip in shapes)
 
     async def is_api_server(self, address: str, port: int) -> bool:
-        """Whether what answers there, and is no Kafka, is the API server: then nothing of it is told."""
+        """Whether what answers there, and is no Kafka, is the API server: then nothing about it is reported."""
         return self.api_server is not None and await self.api_server.answers_at(address, port)
 
 

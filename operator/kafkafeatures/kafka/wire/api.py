@@ -28,7 +28,7 @@ class Api(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As Kafka has it."""
+        """Kafka's name of the API."""
         return self.request.__name__.removesuffix("Request")
 
 

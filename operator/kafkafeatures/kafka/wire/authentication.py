@@ -1,7 +1,7 @@
 """SASL on a connection: who we are is proved before the first question, and anew before the session ends (KIP-368).
 
-Called by `connection.py`, where there are credentials. It decides what an answer means to whoever has to mend it, and
-keeps no secret: tokens are those of `oauth.py`, the exchanges are in `sasl.py`.
+Called by `connection.py`, where there are credentials. It decides how an answer is explained to users, and keeps no
+secret: tokens are those of `oauth.py`, the exchanges are in `sasl.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Ask(Protocol):
 
 
 class Authentication:
-    """Of one connection. `timeout`, in seconds, is that of getting a token."""
+    """Authentication on one connection. `timeout`, in seconds, is that of getting a token."""
 
     def __init__(
         self, ask: Ask, settings: Sasl, security: Security, *, timeout: float, monotonic: Callable[[], float]

@@ -11,7 +11,7 @@ needs nothing more: it is far shorter than the rest, and a broker cuts a session
 Who catches a KafkaError can read `sent`: whether the node may have got the request.
 
 A connection for a change ends by a reset, however it ends, and does so also where this process is killed: the kernel
-would go on delivering what lies in its buffer otherwise, long after everybody here was told that nothing came of it.
+would continue delivering what lies in its buffer otherwise, long after everybody here was told that nothing came of it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from kafkafeatures.kafka.wire.frame import framed, length_of
 from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
 
-HANDSHAKE_SHARE = 0.9  # of the time that is left, so that a silent handshake is told apart from a silent network
+HANDSHAKE_SHARE = 0.9  # of the time that is left, so that a silent handshake is distinguished from a silent network
 CLOSING_SECONDS = 1.0
 LARGE = 128 * 1024  # bytes of a reply: some milliseconds
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time

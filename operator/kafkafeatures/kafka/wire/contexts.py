@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # plaintext does not need ssl
 
 
 class Contexts:
-    """Of the listeners of a cluster and of its token endpoints."""
+    """The TLS contexts of a cluster's listeners and of its token endpoints."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class Contexts:
         return await aside(lambda: self.made(tls)) if made is None else made
 
     def made(self, tls: Tls) -> SSLContext:
-        """The same for who is in a thread already, or holds up no event loop."""
+        """The context of these settings; blocks, so it is for threads, and for processes whose event loop may wait."""
         from kafkafeatures.kafka.wire.tls import context
 
         with self._lock:  # a hundred connections at once want one context

@@ -1,7 +1,7 @@
 """Frames of the Kafka protocol: four bytes of length, then that many bytes. No I/O.
 
-Called by `connection.py`. A length is judged before memory is taken for it: what is too long is no Kafka frame, and
-the first bytes of other protocols are recognised, so that people are told what answers there instead.
+Called by `connection.py`. A length is judged before memory is taken for it: what is too long is no Kafka frame, and the
+first bytes of other protocols are recognised, so that an error names what answers there instead.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class _Part(Struct, frozen=True):
 
 
 class _Entity(Struct, frozen=True):
-    """As a part, of which there may be many in a row."""
+    """A structure as a part of a message, of which there may be many in a row."""
 
     least: int
     step: Step

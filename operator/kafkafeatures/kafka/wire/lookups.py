@@ -14,7 +14,9 @@ AT_ONCE = 8
 
 
 class Lookups:
-    """Of one cluster, as all connections to it share this. `at_once` threads, and the others wait their turn."""
+    """DNS lookups of one cluster, shared by all connections to it. `at_once` threads, and the others wait
+    their turn.
+    """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._places = asyncio.Semaphore(at_once)
@@ -24,7 +26,7 @@ class Lookups:
         await self._places.acquire()
         loop = asyncio.get_running_loop()
         lookup = loop.create_task(loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        lookup.add_done_callback(self._give_back)  # not when the caller gives up: the thread goes on
+        lookup.add_done_callback(self._give_back)  # not when the caller gives up: the thread continues
         return [str(one[4][0]) for one in await asyncio.shield(lookup)]
 
     def _give_back(self, lookup: asyncio.Task[Any]) -> None:
@@ -34,6 +36,6 @@ class Lookups:
 
 
 def resolve_number(host: str, port: int) -> list[str]:
-    """The same of an IP address, which needs no DNS and no thread."""
+    """The address itself, for a host that is an IP address: that needs no DNS and no thread."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     return [str(one[4][0]) for one in found]

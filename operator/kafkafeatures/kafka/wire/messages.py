@@ -84,7 +84,7 @@ class DescribeClusterResponse(Struct, frozen=True):
 
 
 class DescribeQuorumRequest(Request["DescribeQuorumResponse"], frozen=True):
-    """Of `__cluster_metadata`, partition 0."""
+    """DescribeQuorum of `__cluster_metadata`, partition 0."""
 
     api_key: ClassVar[int] = 55
 

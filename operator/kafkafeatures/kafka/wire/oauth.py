@@ -133,7 +133,7 @@ class _Call:
 
 
 TOKENS = Tokens()
-"""Of this process: connections to many nodes share a client's token."""
+"""The tokens of this process: connections to many nodes share a client's token."""
 
 
 class _Https(urllib.request.HTTPSHandler):

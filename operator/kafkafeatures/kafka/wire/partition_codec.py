@@ -1,7 +1,7 @@
 """Requests and answers about topics, partitions and their configs, between our messages and kio's.
 
 Called by `codec.py`, which hands in the schemas of a version and has the rules. Answers may be large: they are read in
-one pass, and by whoever is not the event loop (`connection.py`).
+one go, outside of the event loop (`connection.py`).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ APIS: dict[int, Api] = {
     for api in (
         Api(m.MetadataRequest, VersionRange(9, 12), metadata, read_metadata),
         Api(m.DescribeConfigsRequest, VersionRange(4, 4), configs, read_configs, MAX_TOPICS_FRAME),
-        # below v3, whoever lacks the right is told that nothing is hosted
+        # below v3, the answer to a user without the right is that nothing is hosted
         Api(
             m.DescribeLogDirsRequest,
             VersionRange(3, 4),

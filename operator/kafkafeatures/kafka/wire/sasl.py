@@ -16,7 +16,9 @@ from kafkafeatures.kafka.base.settings import Sasl
 Exchange = Generator[bytes, bytes, None]
 
 MOST_ITERATIONS = 16_384
-"""Of SCRAM: Kafka's own maximum (`ScramControlManager.MAX_ITERATIONS`). The server names them, and we compute them."""
+"""The most iterations of SCRAM that are accepted: Kafka's own maximum (`ScramControlManager.MAX_ITERATIONS`). The
+server names them, and we compute them.
+"""
 
 _ITERATIONS = re.compile(r",i=0*([0-9]+)")
 

@@ -5,8 +5,8 @@ words end in statuses, Events and logs, where more people read than may know a p
 it is, and in the shapes that servers give to what they repeat. Called by `connection.py` for every answer, and by
 `kafka/cluster.py` for what the metadata log says.
 
-A name is needed as it is: from names only what is certainly no part of a usual one is taken out, so that nobody whose
-password is `kafka` loses the node `kafka-0`.
+A name is needed as it is: from names only what is certainly no part of a usual one is taken out, so that a user whose
+password is `kafka` does not lose the node `kafka-0`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PROOFS = {
 
 
 class Secrets:
-    """Of one cluster, as all connections to it share this. Empty where clients do not authenticate."""
+    """The secrets of one cluster, shared by all connections to it. Empty where clients do not authenticate."""
 
     def __init__(self) -> None:
         self._known = _Known()
@@ -72,7 +72,9 @@ class Secrets:
             self._known.cleaners = None
 
     def share(self, other: Secrets) -> None:
-        """The same cluster by another listener: what is known to one is not to be heard from the other."""
+        """Share the secrets with the settings of another listener of the cluster: what one knows must not be heard from
+        the other.
+        """
         other.add(*self._known.own)
         other.add_public(*self._known.public)
         self._known = other._known
@@ -109,7 +111,9 @@ class _Known:
 
 
 class _Cleaner:
-    """Of (what must be there, pattern): strings are many, and mostly the first is not."""
+    """Pairs of a text that must be there and the pattern to search then: strings are many, and most have no
+    such text.
+    """
 
     def __init__(self, shapes: set[tuple[str, str]]) -> None:
         self._hints = tuple({hint.casefold() for hint, _ in shapes})

@@ -39,7 +39,7 @@ class TopicAnswer(NamedTuple):
 
 
 class MetadataRequest(Request["MetadataResponse"], frozen=True):
-    """Of the brokers; with `all_topics` also of every topic the user may see."""
+    """Metadata of the brokers; with `all_topics` also of every topic the user may see."""
 
     api_key: ClassVar[int] = METADATA
     all_topics: bool = False
@@ -61,7 +61,9 @@ class MetadataResponse(Struct, frozen=True):
 
 
 class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"], frozen=True):
-    """Of every topic the user may see, from `cursor` (topic, partition) on: at most `limit` partitions."""
+    """DescribeTopicPartitions for every topic the user may see, from `cursor` (topic, partition) on: at most `limit`
+    partitions.
+    """
 
     api_key: ClassVar[int] = 75
     cursor: tuple[str, int] | None = None
@@ -79,7 +81,9 @@ class DescribeTopicPartitionsResponse(Struct, frozen=True):
 
 
 class Reassignment(NamedTuple):
-    """Of one partition, ids of brokers. `replicas`: all, those that come and those that go among them."""
+    """The reassignment of one partition, as ids of brokers. `replicas`: all, those that come and those that go among
+    them.
+    """
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -106,7 +110,9 @@ SET_ON_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, IN_FILE, DEFAULT = 1, 2, 3, 4, 5 
 
 
 class ConfigAnswer(NamedTuple):
-    """Of one resource, and the one key. `value` None: it has none. `layers`: source -> value, of all there are."""
+    """The answer for one key of one resource. `value` None: it has none. `layers`: source -> value, of all
+    there are.
+    """
 
     error_code: int
     error_message: str | None
@@ -140,7 +146,7 @@ class LogDir(NamedTuple):
 
 
 class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], frozen=True):
-    """Of all topics: rights on topics hide none of them."""
+    """DescribeLogDirs of all topics: rights on topics hide none of them."""
 
     api_key: ClassVar[int] = 35
 

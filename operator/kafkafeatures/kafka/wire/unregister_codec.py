@@ -30,7 +30,7 @@ class UnregisterControllerRequest(Request["UnregisterResponse"], frozen=True):
 
 
 class UnregisterResponse(Struct, frozen=True):
-    """Of both."""
+    """The answer to UnregisterBroker and to UnregisterController."""
 
     error_code: int
     error_message: str | None

@@ -28,7 +28,7 @@ class UnregisterControllerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterControllerResponse:
-    """As that of UnregisterBroker, but for the code."""
+    """The answer of UnregisterController, which has the layout of UnregisterBroker's."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(0)

@@ -26,6 +26,7 @@ from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.report.status import status_of, status_of_unreachable
+from kafkafeatures.core.roll.drivers import DRIVERS
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.file_store import read_file
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
@@ -70,6 +71,7 @@ def flat(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str
 
 
 TYPES = dict(flat(schema_of(Spec)))
+TYPES[".workload.driver"]["enum"] = [one.name for one in DRIVERS]
 FIELDS = dict(flat(SCHEMA["spec"]))
 
 

@@ -306,8 +306,17 @@ MUTANTS: tuple[Mutant, ...] = (
         ("an old revision is believed", "return owner.observed and bool(owner.update_revision)",
          "return bool(owner.update_revision)"),
         ("a pod that is drained stays", "pod.terminating or pod.draining or", "pod.terminating or"),
+    ),
+    *_of(
+        "rolls",
+        "kafkafeatures/core/roll/matching.py",
         ("two drivers restart", "        if one.conflict:\n", "        if False:\n"),
         ("two nodes are in one pod", "            if len(several) > 1:\n", "            if False:\n"),
+    ),
+    *_of(
+        "rolls",
+        "kafkafeatures/core/roll/stateful_sets.py",
+        ("any update strategy will do", 'if owner.update_strategy != "OnDelete":', "if False:"),
     ),
     *_of(
         "rolls",

@@ -189,14 +189,12 @@ class StatefulSetSpec(Struct, frozen=True, kw_only=True):
 
 
 class WorkloadSpec(Struct, frozen=True, kw_only=True):
-    """What restarts nodes. None: nothing does; Manual: a person, one node after the other."""
+    """What restarts nodes. None: nothing does; Manual: a person, one node after the other. Which drivers there are, and
+    what they need here, is known to `core/roll/drivers.py`.
+    """
 
-    driver: Literal["None", "Manual", "StatefulSet"] = "None"
+    driver: Annotated[str, Text(64)] = "None"
     stateful_set: StatefulSetSpec | None = None
-
-    def __post_init__(self) -> None:
-        if self.driver == "StatefulSet" and self.stateful_set is None:
-            raise ValueError("driver StatefulSet needs workload.statefulSet")
 
 
 class WindowSpec(Struct, frozen=True, kw_only=True):

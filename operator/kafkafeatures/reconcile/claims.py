@@ -20,7 +20,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Owner
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.engine.steps import BROKER_KEEPS, UpdateFeature
-from kafkafeatures.core.engine.wanted import Driver, Mode
+from kafkafeatures.core.engine.wanted import Mode
+from kafkafeatures.core.roll.drivers import driver_named
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 
@@ -212,7 +213,10 @@ def _discard(keys: dict[K, set[Key]], of: K, key: Key) -> None:
 def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
     """The StatefulSets that the document names. The schema has refused other forms, unless the CRD is an older one."""
     workload = spec.get("workload")
-    if not isinstance(workload, Mapping) or workload.get("driver") != Driver.STATEFUL_SET:
+    if not isinstance(workload, Mapping):
+        return frozenset()
+    driver = driver_named(workload.get("driver"))
+    if driver is None or not driver.reads_pods:
         return frozenset()
     named = workload.get("statefulSet")
     if not isinstance(named, Mapping):

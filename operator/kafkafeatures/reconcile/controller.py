@@ -22,7 +22,7 @@ from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.steps import Applied, Rejected
-from kafkafeatures.core.engine.wanted import Driver, Mode, Rollout
+from kafkafeatures.core.engine.wanted import Mode, Rollout
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import LOOKS_WITHIN
 from kafkafeatures.core.report.events import events_between
@@ -32,6 +32,7 @@ from kafkafeatures.core.report.status import (
     status_of_pending,
     status_of_unreachable,
 )
+from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -358,7 +359,7 @@ class Controller:
         return self._pause(known, resource, last, check_every)
 
     def _pods_of(self, key: Key, rollout: Rollout) -> Pods | None:
-        if rollout.driver is not Driver.STATEFUL_SET:
+        if not driver_of(rollout).reads_pods:
             return None
         rival = partial(self._claims.competing_driver, key)
         return Pods(StatefulSets(self._api, key.namespace, rollout, self._context.environment.clock, rival))
@@ -410,7 +411,7 @@ class Controller:
             return _Pause("done" if isinstance(last.decision, Done) else "held", often)
         first = last.requeue_after or 2.0
         in_flight = any(one.kind == RestartNode.kind for one in last.status.intents)
-        known.pace.rolling = in_flight and resource.wanted.rollout.driver is not Driver.NONE
+        known.pace.rolling = in_flight and driver_of(resource.wanted.rollout).restarts_nodes
         if known.pace.rolling:  # each second counts, unless somebody has to act first
             return _Pause("waiting", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
         reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason

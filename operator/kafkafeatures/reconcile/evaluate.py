@@ -28,13 +28,14 @@ from kafkafeatures.core.engine.ports import KafkaPort, WorkloadPort
 from kafkafeatures.core.engine.settling import Open
 from kafkafeatures.core.engine.stages import nodes_to_restart
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, UpdateFeature, in_flight, why_unjudged
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Driver, Mode, Wanted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
+from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.restart_node import Phase, RestartNode
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.aside import aside
@@ -278,8 +279,8 @@ async def _unavailable(wanted: Wanted, replication: Replication | None) -> Mappi
 
 def _restarts_nodes(context: ReconcileContext, wanted: Wanted) -> bool:
     """Pods are restarted by the operator alone: on the command line they are not read."""
-    driver = wanted.rollout.driver
-    return driver is Driver.MANUAL or (driver is Driver.STATEFUL_SET and context.workloads is not None)
+    driver = driver_of(wanted.rollout)
+    return driver.asks_people or (driver.reads_pods and context.workloads is not None)
 
 
 async def _workloads(context: ReconcileContext) -> WorkloadsReading | Failure:
@@ -290,7 +291,7 @@ async def _look(context: ReconcileContext, resource: Resource, workloads: Worklo
     """The cluster as it is now. Partitions are read only where restarts are under way, or about to be."""
     partitions = _needs_partitions(resource, workloads, context.now())
     observation = observe(*await context.kafka.read(partitions=partitions), workloads)
-    by_hand = resource.wanted.rollout.driver is Driver.MANUAL and not _waits_for_people(resource, context.now())
+    by_hand = driver_of(resource.wanted.rollout).asks_people and not _waits_for_people(resource, context.now())
     if by_hand and not partitions and is_ours(resource, observation):
         # Who has to be restarted by hand is known only once the cluster was read.
         memory = memory_of(resource.status, context.age_of, context.known_for)
@@ -309,7 +310,7 @@ def _needs_partitions(resource: Resource, workloads: WorkloadsReading | Failure,
         return True
     if _waits_for_people(resource, now):
         return False
-    if resource.wanted.rollout.driver is Driver.MANUAL and _is_rolled(resource.status):
+    if driver_of(resource.wanted.rollout).asks_people and _is_rolled(resource.status):
         return True  # not read twice, without them and with them
     return not isinstance(workloads, Failure) and any(
         pod.revision != one.update_revision for one in workloads.stateful_sets for pod in one.pods

@@ -123,8 +123,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("spec.cluster.sasl.secretRef", {}, "spec.cluster.sasl.secretRef.name: required field is missing"),
     ("spec.cluster.requestTimeout", "1h", "invalid value '1h'; expected a duration such as 500ms, 30s or 2m"),
     ("spec.drift.checkEvery", "20000ms", "invalid value '20000ms'; expected a duration such as 90s, 15m or 24h"),
-    ("spec.workload.driver", "Strimzi", "invalid value 'Strimzi'; expected 'None', 'Manual' or 'StatefulSet'"),
-    ("spec.workload.statefulSet", None, "spec.workload: driver StatefulSet needs workload.statefulSet"),
+    ("spec.workload.driver", None, "spec.workload.driver: invalid value null; expected text"),
     ("spec.workload.statefulSet.brokers", [], "brokers: invalid value (a list); expected at least 1 item"),
     ("spec.workload.statefulSet.brokers", ["a", "a"], "spec.workload.statefulSet: brokers: duplicate StatefulSet"),
     ("spec.workload.statefulSet.brokers.0", "A", "invalid value 'A'; expected the name of a StatefulSet in the"),
@@ -190,7 +189,7 @@ def test_what_is_just_allowed_is_read(path: str, value: Any) -> None:
 
 TOLD = re.compile(
     r".*?: (invalid value.*; expected .|required field is missing$|unknown field; .*valid fields: "
-    r"|set bootstrapServers|set metadata.version|[a-zA-Z]+ must be |[a-z]+: duplicate |driver StatefulSet needs "
+    r"|set bootstrapServers|set metadata.version|[a-zA-Z]+ must be |[a-z]+: duplicate "
     r"|raising kraft.version|[A-Z]+ without TLS|level: invalid value)",
     re.DOTALL,
 )

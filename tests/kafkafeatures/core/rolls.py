@@ -13,7 +13,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
-from kafkafeatures.core.engine.wanted import Driver, MaxParallel, Rollout, Wanted
+from kafkafeatures.core.engine.wanted import MaxParallel, Rollout, Wanted
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
     Failure,
@@ -23,6 +23,7 @@ from kafkafeatures.core.facts.readings import (
     ReplicaProgress,
 )
 from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
+from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.question import Remembered
 from kafkafeatures.core.roll.restart_node import RestartNode
@@ -35,7 +36,7 @@ BROKERS = (1, 2, 3, 4, 5, 6)
 CONTROLLERS = (3001, 3002, 3003)
 RACKS = [(1, 2, 3), (4, 5, 6), (1, 5, 3), (4, 2, 6)]  # each partition once in every rack: 1 and 4, 2 and 5, 3 and 6
 PARTITIONS = tuple(row("orders", *replicas, number=number) for number, replicas in enumerate(RACKS))
-ROLLOUT = Rollout(Driver.STATEFUL_SET, ("broker",), ("controller",), max_parallel=MaxParallel(2))
+ROLLOUT = Rollout(STATEFUL_SET.name, ("broker",), ("controller",), max_parallel=MaxParallel(2))
 
 CRASHES: Mapping[str, Any] = {
     "waiting": "CrashLoopBackOff",

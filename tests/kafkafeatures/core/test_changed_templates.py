@@ -12,8 +12,9 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, HistoryEntry, RolloutStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
-from kafkafeatures.core.engine.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.engine.wanted import Rollout, Wanted
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
+from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.question import Remembered
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
 from kafkafeatures.core.roll.stage import Roll, replication_of, roll_of
@@ -22,7 +23,7 @@ from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.worlds import NOW
 
 STARTED = Stamp("2026-01-01T00:00:00Z")
-WANTED = Wanted({}, rollout=Rollout(driver=Driver.STATEFUL_SET, brokers=("broker",)))
+WANTED = Wanted({}, rollout=Rollout(driver=STATEFUL_SET.name, brokers=("broker",)))
 
 
 def world(**of_set: Any) -> Observation:

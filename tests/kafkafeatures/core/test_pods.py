@@ -9,19 +9,24 @@ import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Driver, Rollout
+from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
-from kafkafeatures.core.roll.pods import Fleet, fleet_of
+from kafkafeatures.core.roll.drivers import STATEFUL_SET, driver_of
+from kafkafeatures.core.roll.pods import Fleet
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.worlds import NOW, SILENT, node
 
-ROLLOUT = Rollout(Driver.STATEFUL_SET, brokers=("broker",), controllers=("controller",))
+ROLLOUT = Rollout(STATEFUL_SET.name, brokers=("broker",), controllers=("controller",))
 
 
 def judged(*nodes: Node, pods: tuple[Pod, ...], flying: dict[int, str] | None = None, **of_set: Any) -> Fleet:
     return fleet_of(seen(*nodes, sets=(stateful_set(*pods, **of_set),), budgets=(budget(*pods),)), ROLLOUT, flying)
+
+
+def fleet_of(found: Observation, rollout: Rollout, flying: dict[int, str] | None = None) -> Fleet:
+    return driver_of(rollout).fleet(found, rollout, (), flying or {})
 
 
 def where(fleet: Fleet) -> dict[int, str]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from kafkafeatures.api.document import read_document
+import pytest
+
+from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.core.engine.resolve import wanted_of
-from kafkafeatures.core.engine.wanted import Availability, Driver, MaxParallel, Rollout, Wanted
+from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Rollout, Wanted
+from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, STATEFUL_SET
 
 
 def wanted(**spec: Any) -> Wanted:
@@ -27,22 +30,34 @@ def test_without_a_word_nobody_restarts_nodes_and_nothing_soaks() -> None:
     found = wanted()
     assert found.finalize_after == timedelta(0)
     assert found.rollout == Rollout()
-    assert wanted(workload={}).rollout.driver is Driver.NONE
+    assert wanted(workload={}).rollout.driver == NOBODY.name
 
 
 def test_a_driver_comes_with_its_stateful_sets() -> None:
     rollout = wanted(workload={"driver": "StatefulSet", "statefulSet": {**SETS, "container": "broker"}}).rollout
     assert (rollout.driver, rollout.brokers, rollout.controllers, rollout.container) == (
-        Driver.STATEFUL_SET,
+        STATEFUL_SET.name,
         ("orders-a", "orders-b"),
         ("orders-c",),
         "broker",
     )
 
 
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ({"driver": "Strimzi"}, "driver: invalid value 'Strimzi'; expected 'None', 'Manual' or 'StatefulSet'"),
+        ({"driver": "StatefulSet"}, "spec.workload: driver StatefulSet needs workload.statefulSet"),
+    ],
+)
+def test_a_driver_that_does_not_exist_or_does_not_know_its_pods_is_refused(workload: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidDocument, match=said):
+        wanted(workload=workload)
+
+
 def test_another_driver_reads_no_stateful_set() -> None:
     rollout = wanted(workload={"driver": "Manual", "statefulSet": SETS}).rollout
-    assert (rollout.driver, rollout.brokers, rollout.controllers) == (Driver.MANUAL, (), ())
+    assert (rollout.driver, rollout.brokers, rollout.controllers) == (MANUAL.name, (), ())
 
 
 def test_a_stateful_set_of_combined_nodes_is_read_once_also_where_it_is_listed_as_both() -> None:

@@ -11,13 +11,14 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
-from kafkafeatures.core.engine.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.engine.wanted import Rollout, Wanted
 from kafkafeatures.core.facts.observation import NodeState, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     Failure,
     FailureKind,
 )
+from kafkafeatures.core.roll.drivers import MANUAL
 from kafkafeatures.core.roll.report import nodes_rolled
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.stage import is_withdrawn
@@ -40,7 +41,7 @@ from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
 
 
 def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_support_the_level() -> None:
-    by_hand = Rollout(Driver.MANUAL)
+    by_hand = Rollout(MANUAL.name)
     raised = UpdateFeature("metadata.version", 27, 30)
     told = replace(cluster(), workloads=Unknown(SILENT))
     step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
@@ -51,7 +52,7 @@ def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_supp
 
 
 def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_more_than_before() -> None:
-    by_hand, raised = Rollout(Driver.MANUAL), UpdateFeature("metadata.version", 27, 30)
+    by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
     told = cluster(nodes=unknown)
     step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
@@ -68,7 +69,7 @@ def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
     asked = InFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
     for nodes, asks in (({}, True), (fresh(1), False)):
         told = replace(cluster(nodes=nodes), workloads=Unknown(SILENT))
-        roll = rolled(told, asked, rollout=Rollout(Driver.MANUAL), changes=(UpdateFeature("metadata.version", 27, 30),))
+        roll = rolled(told, asked, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 27, 30),))
         assert roll.decision is not None
         said = nodes_rolled(roll, roll.decision)
         assert said is not None
@@ -80,7 +81,7 @@ def test_a_person_is_not_asked_any_more_once_the_document_changed() -> None:
     raised = UpdateFeature("metadata.version", 27, 30)
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
-    by_hand = Wanted({}, rollout=Rollout(Driver.MANUAL))
+    by_hand = Wanted({}, rollout=Rollout(MANUAL.name))
     assert not is_withdrawn(step, by_hand, told, (raised,))
     assert is_withdrawn(step, by_hand, told, (replace(raised, after=26),))
     assert is_withdrawn(step, by_hand, told, ())
@@ -121,14 +122,14 @@ def test_what_a_person_was_asked_for_is_withdrawn_once_a_partition_would_not_bea
     """A person may take days."""
     told = replace(cluster(nodes=nodes, partitions=partitions), workloads=Unknown(NOT_ASKED))
     raised = UpdateFeature("metadata.version", 27, 30)
-    roll = rolled(told, ASKED, rollout=Rollout(Driver.MANUAL), changes=(raised,))
+    roll = rolled(told, ASKED, rollout=Rollout(MANUAL.name), changes=(raised,))
     assert why in roll.withdrawn.get(1, "")
     assert bool(why) is (1 in roll.withdrawn)
     assert (roll.in_flight == ()) is (1 in roll.withdrawn)
 
 
 def test_who_restarted_a_node_with_the_kafka_of_before_is_told_to_do_it_with_a_newer_one() -> None:
-    by_hand, raised = Rollout(Driver.MANUAL), UpdateFeature("metadata.version", 27, 30)
+    by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     told = replace(cluster(), workloads=Unknown(SILENT))
     begun = RolloutStatus(id=rolled(told, rollout=by_hand, changes=(raised,)).id, total=9, nodes="3002")
     again = rolled(told, rollout=by_hand, changes=(raised,), status=replace(EMPTY, rollout=begun))

@@ -14,9 +14,10 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
-from kafkafeatures.core.engine.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.engine.wanted import Rollout, Wanted
 from kafkafeatures.core.facts.observation import MetadataMode, Node, NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Role
+from kafkafeatures.core.roll.drivers import MANUAL
 from kafkafeatures.core.roll.restart_node import RestartNode
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
@@ -38,7 +39,7 @@ from tests.kafkafeatures.core.rolls import (
 from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
 
 RAISE = UpdateFeature("metadata.version", 27, 30)
-BY_HAND = Rollout(Driver.MANUAL)
+BY_HAND = Rollout(MANUAL.name)
 OLD: Mapping[str, Any] = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
 
 

@@ -12,9 +12,10 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.steps import UpdateFeature
-from kafkafeatures.core.engine.wanted import Driver, Rollout
+from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.roll.drivers import MANUAL
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
@@ -92,9 +93,9 @@ def test_nor_while_a_controller_is_in_flight_that_was_stuck() -> None:
 
 def test_nor_is_a_person_asked_to_stop_one() -> None:
     told = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
-    assert who(rolled(told, rollout=Rollout(Driver.MANUAL), changes=(RAISE,))) == 3002
+    assert who(rolled(told, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
     two = replace(cluster(quorum=voting(behind=[3002, 3003])), workloads=Unknown(SILENT))
-    refused(rolled(two, rollout=Rollout(Driver.MANUAL), changes=(RAISE,)), Reason.WAITING_FOR_QUORUM)
+    refused(rolled(two, rollout=Rollout(MANUAL.name), changes=(RAISE,)), Reason.WAITING_FOR_QUORUM)
 
 
 def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_whatever_it_runs() -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown, Rejected
-from kafkafeatures.core.engine.wanted import Driver, Rollout
+from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube import client
 from kafkafeatures.kube.workloads import stateful_sets
@@ -21,7 +22,7 @@ from tests.simulated.requests import Fault, Faults, Request, no_faults, refusal
 from tests.simulated.workloads import CANNOT_BE_PULLED, CRASHES, Workloads
 
 NEW_IMAGE = "kafka:4.4.0"
-ROLLOUT = Rollout(Driver.STATEFUL_SET, brokers=("broker",), controllers=("controller",))
+ROLLOUT = Rollout(STATEFUL_SET.name, brokers=("broker",), controllers=("controller",))
 
 
 class World:

@@ -214,7 +214,7 @@ def spec_of(wanted: Wanted) -> dict[str, Any]:
     rollout = wanted.rollout
     sets = {"brokers": list(rollout.brokers), "controllers": list(rollout.controllers)} if rollout.brokers else None
     return {
-        "workload": {"driver": rollout.driver.value, **({"statefulSet": sets} if sets else {})},
+        "workload": {"driver": rollout.driver, **({"statefulSet": sets} if sets else {})},
         "rollout": {
             "maxParallel": str(rollout.max_parallel) if rollout.max_parallel.percent else rollout.max_parallel.number,
             "availability": rollout.availability.value,

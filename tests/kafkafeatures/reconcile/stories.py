@@ -22,8 +22,9 @@ from kafkafeatures.api.status import Status, Via, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Driver, OnDrift, Rollout, Wanted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Rollout, Wanted
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.roll.drivers import MANUAL, STATEFUL_SET, driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.ages import Ages
@@ -47,7 +48,7 @@ SETS = (
 )
 TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), 2),)
 BEFORE = release_named("4.1")
-BY_SETS = Rollout(Driver.STATEFUL_SET, ("broker",), ("controller",))
+BY_SETS = Rollout(STATEFUL_SET.name, ("broker",), ("controller",))
 MOST = 600
 """Reconciliations of a story."""
 
@@ -143,7 +144,7 @@ class Scene:
 
     async def once(self) -> Reconciliation:
         """Reconcile, and wait for as long as that says."""
-        by_sets = self.store.wanted.rollout.driver is Driver.STATEFUL_SET
+        by_sets = driver_of(self.store.wanted.rollout).reads_pods
         context = ReconcileContext(
             self.store, self.kafka, self._now, self._sleep, self._monotonic, self.ages,
             workloads=self.restarts if by_sets else None,
@@ -233,7 +234,7 @@ async def levels(between: Between = _nothing) -> Scene:
 
 async def by_hand(between: Between = _nothing) -> Scene:
     """A person is asked to restart every node with a newer Kafka, does it, and the level is raised."""
-    scene = Scene(Wanted({"metadata.version": 31}, rollout=Rollout(Driver.MANUAL)))
+    scene = Scene(Wanted({"metadata.version": 31}, rollout=Rollout(MANUAL.name)))
 
     def restart_what_was_asked_for() -> None:
         between(scene)

@@ -10,13 +10,14 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Driver, Mode, Rollout, Wanted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.roll.checks import REFUSED_POLL
+from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, Driver
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.reconcile.test_ages import Clocks
 
-BY_HAND = Wanted({"metadata.version": 30}, rollout=Rollout(Driver.MANUAL))
+BY_HAND = Wanted({"metadata.version": 30}, rollout=Rollout(MANUAL.name))
 
 
 def asked_for() -> tuple[Cluster, Store]:
@@ -29,10 +30,10 @@ def asked_for() -> tuple[Cluster, Store]:
     return cluster, store
 
 
-@pytest.mark.parametrize("driver", [Driver.MANUAL, Driver.NONE])
+@pytest.mark.parametrize("driver", [MANUAL, NOBODY])
 def test_what_was_asked_for_is_withdrawn_with_its_reason_and_levels_go_on(driver: Driver) -> None:
     cluster, store = asked_for()
-    store.wanted = replace(BY_HAND, levels={"metadata.version": 26}, rollout=Rollout(driver))
+    store.wanted = replace(BY_HAND, levels={"metadata.version": 26}, rollout=Rollout(driver.name))
     assert isinstance(run(cluster, store).decision, Done)
     assert cluster.levels["metadata.version"] == 26
     assert "intents" not in store.status

@@ -8,7 +8,8 @@ from datetime import timedelta
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Wait
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Driver, Rollout, Wanted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Rollout, Wanted
+from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
@@ -20,7 +21,7 @@ from tests.kafkasim.clusters import plan
 
 OLD, NEW, OTHER = "kafka:4.1.2", "kafka:4.4.0", "kafka:4.3.1"
 SETS = (SetPlan("brokers", "brokers", (1, 2, 3), OLD), SetPlan("controllers", "controllers", (3001, 3002, 3003), OLD))
-ROLLOUT = Rollout(Driver.STATEFUL_SET, ("brokers",), ("controllers",), stable_for=timedelta(seconds=5))
+ROLLOUT = Rollout(STATEFUL_SET.name, ("brokers",), ("controllers",), stable_for=timedelta(seconds=5))
 WANTED = Wanted(
     {"metadata.version": 30}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(minutes=10), rollout=ROLLOUT
 )

@@ -31,6 +31,7 @@ from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.engine.resolve import driver_in
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.environment import SYSTEM
@@ -43,8 +44,6 @@ from kafkafeatures.reconcile.file_store import FileStore, read_file
 
 TIMED_OUT = "timed out; run the command again to continue"
 
-_DRIVERS = ("None", "Manual")
-"""Of `spec.workload.driver`: those that work without Kubernetes."""
 _NEEDS_THE_OPERATOR = (
     "spec.workload.driver: {} needs the operator, which restarts the pods; create the resource on Kubernetes, or set "
     "the driver to None or Manual"
@@ -82,8 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         with document_errors(arguments.file):
             resource, settings = read(arguments)
-            if resource.spec.workload.driver not in _DRIVERS:
-                raise InvalidDocument((_NEEDS_THE_OPERATOR.format(resource.spec.workload.driver),))
+            driver = driver_in(resource.spec.workload)
+            if driver.reads_pods:
+                raise InvalidDocument((_NEEDS_THE_OPERATOR.format(driver.name),))
             state = state_of(arguments)
             again = None if is_stream(arguments.file) else partial(read_file, arguments.file)
             said = {"approve": arguments.approve or "", "accepted_log": arguments.accept_restored_log}

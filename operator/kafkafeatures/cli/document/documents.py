@@ -18,6 +18,7 @@ from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.engine.resolve import driver_in
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
@@ -114,6 +115,9 @@ def document_errors(path: Path) -> Iterator[None]:
 def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, ClusterSettings]:
     """The document and how to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
     resource = read_file(arguments.file)
-    if resource.spec.workload.driver == "Manual" and find_spec("numpy") is None:  # partitions are judged with it
-        raise CommandFailed("spec.workload.driver: Manual needs numpy; install it: pip install numpy", Exit.FAILED)
+    driver = driver_in(resource.spec.workload)
+    if driver.asks_people and find_spec("numpy") is None:  # partitions are judged with it
+        raise CommandFailed(
+            f"spec.workload.driver: {driver.name} needs numpy; install it: pip install numpy", Exit.FAILED
+        )
     return resource, settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))

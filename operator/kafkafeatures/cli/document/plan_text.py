@@ -14,8 +14,8 @@ from kafkafeatures.core.engine.decide import approved_by
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected
-from kafkafeatures.core.engine.wanted import Driver
 from kafkafeatures.core.report.status import blocker_status, steps_of
+from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.reconcile.evaluate import Evaluation
 
 
@@ -46,7 +46,7 @@ def draw_plan(
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
     draw_way_back(console, status.way_back.as_json() if status.way_back else {})
     rollout = seen.wanted.rollout
-    if rollout.driver is Driver.STATEFUL_SET:
+    if driver_of(rollout).reads_pods:
         sets = ", ".join((*rollout.brokers, *rollout.controllers))
         console.print(Text(f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"), overflow="fold")
     if verdict is PlanVerdict.APPROVAL_REQUIRED and to_approve:

@@ -106,7 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
 def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None, waited: float = 0.0) -> Ending | None:
     """Whether the wait is over by what was read. See the prologue. `waited`: seconds so far."""
     if goal.rolled:
-        if driver_of(resource) == "None":
+        driver = driver_of(resource)
+        if driver is not None and not driver.restarts_nodes:
             text = f"{resource}: it has no workload driver, so no node is restarted; set spec.workload.driver"
             return Ending(Exit.BLOCKED, text)
         templates = templates or {}

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.core.roll.drivers import NOBODY, Driver, driver_named
 from kafkafeatures.core.words import counted
 
 
@@ -34,14 +35,15 @@ Templates = Mapping[str, Template | None]
 """By name, those that the document names; None for one that is not there."""
 
 
-def driver_of(resource: KubeResource) -> str:
-    """Who restarts its nodes: "None" where nobody does."""
-    return str((resource.spec.get("workload") or {}).get("driver") or "None")
+def driver_of(resource: KubeResource) -> Driver | None:
+    """Who restarts its nodes; None for a driver that is not known here."""
+    return driver_named((resource.spec.get("workload") or {}).get("driver") or NOBODY.name)
 
 
 def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
-    """Those that its document names; none for another driver."""
-    if driver_of(resource) != "StatefulSet":
+    """Those that its document names; none where their pods are not restarted."""
+    driver = driver_of(resource)
+    if driver is None or not driver.reads_pods:
         return ()
     named = resource.spec["workload"].get("statefulSet") or {}
     return (*(named.get("controllers") or ()), *(named.get("brokers") or ()))

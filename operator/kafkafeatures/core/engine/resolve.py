@@ -12,7 +12,6 @@ from kafkafeatures.api.spec import ClusterSpec, KafkaFeatures, RolloutSpec, Work
 from kafkafeatures.core.engine.wanted import (
     ApprovalPolicy,
     Availability,
-    Driver,
     MaxParallel,
     Mode,
     OnDrift,
@@ -22,6 +21,7 @@ from kafkafeatures.core.engine.wanted import (
 )
 from kafkafeatures.core.facts.releases import bundle, metadata_version_named
 from kafkafeatures.core.levels.remedies import cluster_flags
+from kafkafeatures.core.roll.drivers import DRIVERS, Driver, driver_named
 
 
 def wanted_of(
@@ -59,11 +59,11 @@ def wanted_of(
 
 
 def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
-    driver = Driver(workload.driver)
-    sets = workload.stateful_set if driver is Driver.STATEFUL_SET else None
+    driver = driver_in(workload)
+    sets = workload.stateful_set if driver.reads_pods else None
     brokers = sets.brokers if sets else ()
     return Rollout(
-        driver=driver,
+        driver=driver.name,
         brokers=brokers,
         # Combined nodes may be listed as both: as brokers they are controllers too, where the cluster says so.
         controllers=tuple(one for one in sets.controllers if one not in brokers) if sets else (),
@@ -74,6 +74,18 @@ def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
         node_timeout=timedelta(seconds=rollout.node_timeout_seconds),
         windows=_windows(rollout),
     )
+
+
+def driver_in(workload: WorkloadSpec) -> Driver:
+    """The driver that it names. Raises InvalidDocument where there is none, and where it is not said which pods."""
+    driver = driver_named(workload.driver)
+    if driver is None:
+        *others, last = (repr(one.name) for one in DRIVERS)
+        found = f"invalid value {workload.driver!r}; expected {', '.join(others)} or {last}"
+        raise InvalidDocument((f"spec.workload.driver: {found}",))
+    if driver.reads_pods and workload.stateful_set is None:
+        raise InvalidDocument((f"spec.workload: driver {driver.name} needs workload.statefulSet",))
+    return driver
 
 
 def _windows(rollout: RolloutSpec) -> tuple[Window, ...]:

@@ -37,14 +37,6 @@ class OnDrift(StrEnum):
     CORRECT = "Correct"
 
 
-class Driver(StrEnum):
-    """`spec.workload.driver`: who restarts nodes."""
-
-    NONE = "None"
-    MANUAL = "Manual"
-    STATEFUL_SET = "StatefulSet"
-
-
 class Availability(StrEnum):
     """`spec.rollout.availability`: what every partition keeps while a node is away."""
 
@@ -71,9 +63,11 @@ class Window(Struct, frozen=True):
 
 
 class Rollout(Struct, frozen=True):
-    """Who restarts nodes, and within which bounds. `brokers`, `controllers`: StatefulSets of the same namespace."""
+    """Who restarts nodes, and within which bounds. `driver`: the name of one of `core/roll/drivers.py`, as it has been
+    made sure. `brokers`, `controllers`: StatefulSets of the same namespace.
+    """
 
-    driver: Driver = Driver.NONE
+    driver: str = "None"
     brokers: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
     container: str = "kafka"

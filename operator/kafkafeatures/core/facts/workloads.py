@@ -1,6 +1,6 @@
 """What was read of the pods a cluster runs in, before anybody judges it.
 
-Filled by a driver (`kube/workloads/`) or by the simulator; judged by `core/roll/pods.py`. Values only.
+Filled by a driver (`kube/workloads/`) or by the simulator; judged by `core/roll/matching.py`. Values only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets: what they allow, and what about them has to be mended before a roll.
+"""PodDisruptionBudgets: what they allow, and what about them has to be repaired before a roll.
 
-Pure. Called by `core/roll/pods.py`. The API server has the last word at each eviction (429); this says beforehand what
-it will say, and never allows anything.
+Pure. Called by `core/roll/stateful_sets.py`. The API server has the last word at each eviction (429); this says
+beforehand what it will say, and never allows anything.
 """
 
 from __future__ import annotations

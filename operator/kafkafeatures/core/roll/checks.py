@@ -18,7 +18,6 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
 from kafkafeatures.core.engine.plan import undo_of
 from kafkafeatures.core.engine.steps import UpdateFeature
-from kafkafeatures.core.engine.wanted import Driver
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.node_sets import holds
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, Node, Unknown
@@ -27,9 +26,9 @@ from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 from kafkafeatures.core.roll.crashes import STEADY_AFTER, Crash
+from kafkafeatures.core.roll.drivers import Reach
 from kafkafeatures.core.roll.excuses import MOST_MARKS, told
 from kafkafeatures.core.roll.migrations import no_migration_is_open
-from kafkafeatures.core.roll.ordinals import awaited_below
 from kafkafeatures.core.roll.pods import Awaited, PodWithoutNode
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 from kafkafeatures.core.roll.restart_node import Phase, RestartNode
@@ -51,8 +50,11 @@ Check = Callable[[RestartQuestion], Refusal | None]
 
 
 def driver_allows(question: RestartQuestion) -> Refusal | None:
-    """The StatefulSets, their pods and their budgets are as a roll needs them."""
-    found = question.fleet.blockers
+    """It restarts single nodes, and what it restarts is as a roll needs it."""
+    driver, found = question.driver, question.fleet.blockers
+    if driver.reach is not Reach.ONE_NODE:
+        text = f"driver {driver.name} restarts {driver.reach.value}, and a roll restarts one node after the other"
+        return Stalled(Reason.ROLLOUT_HALTED, f"{text}; choose another driver in spec.workload.driver")
     if found:
         return Stalled(found[0].reason or Reason.ROLLOUT_HALTED, str(found[0]), found)
     return None
@@ -160,9 +162,7 @@ def _halts(question: RestartQuestion) -> Iterator[Halt]:
             yield Halt(why_not, question.owner_of(one.step.pod), found)
     for id_, why in question.fleet.needing.items():
         if id_ not in question.flying and _restarted_before(question, id_):
-            remedy = "find out why its restart did not help, then change the document or the image"
-            if question.wanted.rollout.driver is Driver.MANUAL:
-                remedy = f"restart {question.title(id_)} with a Kafka that supports it, or change the document"
+            remedy = question.driver.remedy_of_outdated(question.title(id_))
             why_not = _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
             owner = question.fleet.sets.get(id_)
             yield Halt(why_not, owner, owner.update_revision if owner is not None else "")
@@ -194,16 +194,7 @@ def _remedy(question: RestartQuestion, step: RestartNode) -> str:
     """For a node that is not back. There is nothing to look at of a pod that is gone."""
     seen = question.seen.workloads
     if step.pod and isinstance(seen, Known) and seen.value.pod(step.pod) is None:
-        owner = step.pod.rpartition("-")[0]
-        sets = (one for one in seen.value.stateful_sets if one.name == owner)
-        awaited = next((found for one in sets if (found := awaited_below(one, step.pod))), "")
-        if awaited:
-            policy = f"StatefulSet {owner} has podManagementPolicy OrderedReady"
-            return f"{policy}, and Kubernetes does not create the pod before {awaited}"
-        return (
-            f"see `kubectl describe statefulset {owner}`; if it was scaled down, scale it up again, or unregister "
-            f"{step.title} once it has no partitions"
-        )
+        return question.driver.remedy_of_missing(seen.value, step.pod, step.title)
     if _is_left_behind(question, step):
         return f"{_look(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"

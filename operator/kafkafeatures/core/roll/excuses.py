@@ -16,10 +16,11 @@ from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.stages import nodes_to_restart, pods_in, roll_id
+from kafkafeatures.core.engine.stages import pods_in, roll_id
 from kafkafeatures.core.engine.steps import UpdateFeature
-from kafkafeatures.core.engine.wanted import Driver, Wanted
+from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.words import counted
 
 MOST_MARKS = 100
@@ -40,14 +41,10 @@ def excused_now(
     """What the consent is for, and whether that is known. A roll that has begun keeps what it was given for; one that
     begins takes what is there now. One that another roll has used is for nothing.
     """
-    pods = pods_in(observation)
-    restarts = pods is None or any(one.left for one in pods.values())
-    if wanted.rollout.driver is Driver.MANUAL:
-        restarts = bool(nodes_to_restart(observation, changes))
     of_this_roll = memory.excused if memory.roll_id == roll_id(observation, changes) else None
     if SINGLE_REPLICA_TOPICS in wanted.consents and of_this_roll is not None:
         return of_this_roll, True
-    if not restarts or pods is None:
+    if not driver_of(wanted.rollout).is_due(observation, changes) or pods_in(observation) is None:
         return None, False
     if SINGLE_REPLICA_TOPICS not in wanted.consents or SINGLE_REPLICA_TOPICS in memory.spent:
         return None, True

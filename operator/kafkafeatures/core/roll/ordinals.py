@@ -1,8 +1,8 @@
 """What `podManagementPolicy: OrderedReady` means for an eviction: pods are created one by one, by their ordinals.
 
-Pure. Called by `core/roll/pods.py`. Kubernetes creates a pod of such a StatefulSet only while all pods of lower
-ordinals are ready (`stateful_set_control.go`, `monotonic`). So what is evicted above one that does not run stays away
-for as long.
+Pure. Called by `core/roll/stateful_sets.py`. Kubernetes creates a pod of such a StatefulSet only while all pods of
+lower ordinals are ready (`stateful_set_control.go`, `monotonic`). So what is evicted above one that does not run stays
+away for as long.
 """
 
 from __future__ import annotations

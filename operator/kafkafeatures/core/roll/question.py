@@ -19,7 +19,7 @@ from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.memory import AgeOf
 from kafkafeatures.core.engine.stages import roll_id
 from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
-from kafkafeatures.core.engine.wanted import Availability, Driver, Wanted
+from kafkafeatures.core.engine.wanted import Availability, Wanted
 from kafkafeatures.core.facts.binaries import supported_by
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
@@ -28,6 +28,7 @@ from kafkafeatures.core.facts.replication import Admission, Replication
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 from kafkafeatures.core.roll import planner
 from kafkafeatures.core.roll.crashes import Crash, crashes
+from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
 from kafkafeatures.core.roll.pods import Fleet, cannot_run
 from kafkafeatures.core.roll.restart_node import Phase, RestartNode, RestartState
@@ -81,6 +82,11 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     remembered: Remembered
     replication: Replication | None  # all partitions; None where they could not be read
     excused: ExcusedTopics | None = None  # what this roll may make unavailable, by a consent
+
+    @property
+    def driver(self) -> Driver:
+        """Who restarts nodes, and how."""
+        return driver_of(self.wanted.rollout)
 
     def admission(
         self, *, but: frozenset[int] = frozenset(), availability: Availability | None = None
@@ -185,10 +191,9 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def cap(self) -> int:
         """How many brokers may be away at once."""
-        if self.wanted.rollout.driver is Driver.MANUAL:
-            return 1
         brokers = sum(Role.BROKER in node.roles for node in self.seen.nodes)
-        return planner.cap(self.wanted.rollout.max_parallel, brokers)
+        asked = planner.cap(self.wanted.rollout.max_parallel, brokers)
+        return min(asked, self.driver.most or asked)
 
     @cached_property
     def gone(self) -> tuple[int, ...]:

@@ -21,9 +21,8 @@ from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
-from kafkafeatures.core.engine.stages import nodes_to_restart
 from kafkafeatures.core.engine.steps import UpdateFeature
-from kafkafeatures.core.engine.wanted import Availability, Driver, Wanted
+from kafkafeatures.core.engine.wanted import Availability, Wanted
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.quorum import may_restart, next_controller
 from kafkafeatures.core.facts.readings import FailureKind, Role
@@ -44,8 +43,9 @@ from kafkafeatures.core.roll.checks import (
     waiting,
     window_is_open,
 )
+from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
-from kafkafeatures.core.roll.pods import Fleet, fleet_of
+from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import MOST_LAGGING, Phase, RestartNode, mark_of, supported_now
 from kafkafeatures.core.roll.small_quorums import is_only_voter, refused_by_small_quorum
@@ -125,12 +125,9 @@ def roll_of(
         for one in remembered.sent
         if isinstance(one.step, RestartNode)
     )
-    driver = wanted.rollout.driver
-    fleet = Fleet.EMPTY
-    if driver is Driver.STATEFUL_SET:
-        fleet = fleet_of(seen, wanted.rollout, {one.step.node_id: one.step.pod for one in in_flight})
-    elif driver is Driver.MANUAL:
-        fleet = Fleet(needing=nodes_to_restart(seen, changes))
+    driver = driver_of(wanted.rollout)
+    flying = {one.step.node_id: one.step.pod for one in in_flight}
+    fleet = driver.fleet(seen, wanted.rollout, changes, flying)
     question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused)
     withdrawn = {one.step.node_id: why for one in in_flight if (why := _why_withdrawn(question, one))}
     in_flight = tuple(one for one in in_flight if one.step.node_id not in withdrawn)
@@ -138,7 +135,7 @@ def roll_of(
     needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
     first = bool(needing) and not in_flight and levels_go_first(question)
     decision: Next | None = None
-    if driver is Driver.STATEFUL_SET and isinstance(seen.workloads, Unknown):
+    if driver.reads_pods and isinstance(seen.workloads, Unknown):
         decision = unread(seen.workloads, "the pods could not be read")
     elif (needing or in_flight or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
         not first
@@ -153,7 +150,7 @@ def roll_of(
         decision=decision,
         levels_first=first,
         limits=_limits(question, frozenset(needing)),
-        is_read=driver is not Driver.STATEFUL_SET or isinstance(seen.workloads, Known),
+        is_read=not driver.reads_pods or isinstance(seen.workloads, Known),
         withdrawn=withdrawn,
         unconfirmed=question.unconfirmed,
     )
@@ -173,7 +170,7 @@ def is_withdrawn(step: RestartNode, wanted: Wanted, seen: Observation, changes: 
     """Whether a person was asked to restart a node, has not done it, and does not have to any more."""
     if step.pod or step.state_in(seen, None).phase is not Phase.REQUESTED:
         return False
-    if wanted.rollout.driver is not Driver.MANUAL:
+    if not driver_of(wanted.rollout).asks_people:
         return True
     node = seen.node(step.node_id)
     holds = node is not None and all(node.surely_holds(one.feature, one.after) for one in changes)

@@ -2,7 +2,7 @@
 
 A node tells the configs of BROKER <id> for its own id alone, whichever is asked for, controllers too
 (`ConfigHelper.scala`). With the IP address that the connection led to it is proved where this node runs, whatever names
-it is registered with: `core/roll/pods.py` holds that against the pods. The config that is asked for is how often it
+it is registered with: `core/roll/matching.py` holds that against the pods. The config that is asked for is how often it
 writes a snapshot of the metadata (`core/roll/snapshots.py`): its file says it, so it holds for a life. Called by
 `cluster.py`, while a roll is planned or running. Where there is no such answer nothing is proved, and nothing is said
 in its place.

@@ -1,6 +1,6 @@
 """The StatefulSet driver: what a cluster's StatefulSets, pods and budgets are, and the eviction of one pod.
 
-Called by a reconciliation whose document names StatefulSets. It judges nothing (`core/roll/pods.py` does), watches
+Called by a reconciliation whose document names StatefulSets. It judges nothing (`core/roll/` does), watches
 nothing, and reads only in the namespace of the resource. Its only write is an eviction of exactly the pod that was
 seen, by uid: it never deletes a pod, never shortens its grace period, and never writes to a StatefulSet, which Git may
 own.

@@ -1,0 +1,48 @@
+"""What a driver may ask of Kubernetes before it restarts pods, besides what Kafka needs.
+
+Pure. Said by a driver (`core/roll/drivers.py`), asked by `core/roll/matching.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.engine.blockers import Blocker
+    from kafkafeatures.core.engine.wanted import Rollout
+    from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
+
+
+class Conditions(Protocol):
+    """What must hold before pods are restarted, besides what Kafka needs. As it stands here: nothing. A module that has
+    all of these functions is such an object.
+    """
+
+    def unsafe(self, owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
+        """Why the pods of this set may not be restarted, whether or not one of them is outdated."""
+        yield from ()
+
+    def blockers(self, reading: WorkloadsReading) -> Iterator[Blocker]:
+        """Why no pod may be restarted, asked where one is outdated, or may be."""
+        yield from ()
+
+    def notes(self, reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:
+        """What makes a roll slower, or less safe, than it has to be. `brokers`: how many there are."""
+        yield from ()
+
+    def refused_now(self, reading: WorkloadsReading, pod: Pod) -> str:
+        """Why the request for this pod would be refused now; empty where it would not."""
+        return ""
+
+    def out_of_order(self, owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
+        """Why this pod would not come back soon, or would keep another one away; empty where neither is so."""
+        return ""
+
+    def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
+        """What to do about a pod that is gone and is not created again; `title`: of its node."""
+        return f"find out why pod {pod} is not created again"
+
+
+class NoConditions(Conditions):
+    """Kafka alone decides when a pod may be restarted."""

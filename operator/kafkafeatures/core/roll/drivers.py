@@ -1,0 +1,153 @@
+"""Drivers: who restarts the nodes of a cluster, and how. `spec.workload.driver` names one of `DRIVERS`.
+
+A driver is one object, and outside of it nothing asks which one it is. To add one that restarts pods: write its
+Kubernetes side, one module of `kube/workloads/` (what it reads, its request, its rights); add a line to `DRIVERS`; give
+the chart its rights, and the CRD its name. What must hold before its restarts is a module like `stateful_sets.py`.
+
+Pure. Chosen by `core/engine/resolve.py`; asked by `core/roll/`, and by `reconcile/` for what has to be read. Every
+document has one, also where no pod is ever read: so methods import what judges pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kafkafeatures.core.roll.conditions import Conditions, NoConditions
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.engine.steps import UpdateFeature
+    from kafkafeatures.core.engine.wanted import Rollout
+    from kafkafeatures.core.facts.observation import Observation
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.roll.pods import Fleet
+
+
+class Reach(Enum):
+    """How much one request restarts."""
+
+    ONE_NODE = "one node"
+    WHOLE_SET = "a whole set at once"
+
+
+class Driver(Struct, frozen=True):
+    """What a driver says of itself, before anything is read. As it stands here, it restarts no node.
+
+    name: in `spec.workload.driver`. adapter: its module of `kube/workloads/`, which reads pods, sends requests and
+    lists its rights; empty where it needs nothing of Kubernetes. asks_people: a person restarts the nodes that are
+    named. reach: what one request restarts. most: so many nodes are away at once, whatever the document allows.
+    """
+
+    name: str
+    adapter: str = ""
+    asks_people: bool = False
+    reach: Reach = Reach.ONE_NODE
+    most: int | None = None
+
+    @property
+    def reads_pods(self) -> bool:
+        """Whether it reads the pods that the document names, and restarts them through a `WorkloadPort`."""
+        return bool(self.adapter)
+
+    @property
+    def restarts_nodes(self) -> bool:
+        """Whether nodes are restarted at all."""
+        return self.reads_pods or self.asks_people
+
+    def fleet(
+        self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
+    ) -> Fleet:
+        """Which nodes are outdated, where they run, and what must be repaired before any of them is restarted.
+
+        `changes`: levels that are to be moved. `flying`: nodes that are being restarted, with the names of their pods.
+        """
+        from kafkafeatures.core.roll.pods import Fleet
+
+        return Fleet.EMPTY
+
+    def is_due(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
+        """Whether some node is outdated, or may be."""
+        return False
+
+    def remedy_of_outdated(self, title: str) -> str:
+        """What to do about a node that was restarted and is as outdated as before."""
+        return "find out why its restart did not help, then change the document or the image"
+
+    def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
+        """What to do about a pod that is gone and is not created again; `title`: of its node."""
+        return NoConditions().remedy_of_missing(reading, pod, title)
+
+
+class ByHand(Driver, frozen=True):
+    """A person restarts the nodes. Outdated is what does not support a level that the document asks for."""
+
+    def fleet(
+        self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
+    ) -> Fleet:
+        from kafkafeatures.core.engine.stages import nodes_to_restart
+        from kafkafeatures.core.roll.pods import Fleet
+
+        return Fleet(needing=nodes_to_restart(seen, changes))
+
+    def is_due(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
+        from kafkafeatures.core.engine.stages import nodes_to_restart
+
+        return bool(nodes_to_restart(seen, changes))
+
+    def remedy_of_outdated(self, title: str) -> str:
+        return f"restart {title} with a Kafka that supports it, or change the document"
+
+
+class ThroughPods(Driver, frozen=True):
+    """Restarts pods by requests to Kubernetes. Outdated is a pod that is not of the revision its set asks for.
+
+    conditions: makes them when pods are judged, so that nothing is imported before.
+    """
+
+    conditions: Callable[[], Conditions] = NoConditions
+
+    def fleet(
+        self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
+    ) -> Fleet:
+        from kafkafeatures.core.roll.matching import fleet_of
+
+        return fleet_of(seen, rollout, flying, self.conditions())
+
+    def is_due(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
+        from kafkafeatures.core.engine.stages import pods_in
+
+        pods = pods_in(seen)
+        return pods is None or any(one.left for one in pods.values())
+
+    def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
+        return self.conditions().remedy_of_missing(reading, pod, title)
+
+
+def _of_stateful_sets() -> Conditions:
+    from kafkafeatures.core.roll import stateful_sets
+
+    return stateful_sets
+
+
+NOBODY = Driver("None")
+MANUAL = ByHand("Manual", asks_people=True, most=1)
+STATEFUL_SET = ThroughPods("StatefulSet", "stateful_sets", conditions=_of_stateful_sets)
+
+DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET)
+"""All that a document may name."""
+
+
+def driver_named(name: object) -> Driver | None:
+    """None where there is no such driver."""
+    return next((one for one in DRIVERS if one.name == name), None)
+
+
+def driver_of(rollout: Rollout) -> Driver:
+    """The driver that a document names. Raises ValueError where `core/engine/resolve.py` has not made sure of it."""
+    driver = driver_named(rollout.driver)
+    if driver is None:
+        raise ValueError(f"there is no driver {rollout.driver!r}")
+    return driver

@@ -1,0 +1,275 @@
+"""Which pod runs which node, whatever the driver that restarts it.
+
+Pure. Called by the drivers of `core/roll/drivers.py` that read pods. Two facts make a pod that of a node, and no
+ordinal is ever one of them:
+
+1. A listener that the node is registered with leads to this pod alone: `<pod>.<service>.<namespace>.svc...` or shorter,
+   an IP address of the pod, or a port of the Kubernetes node that only this pod has.
+2. The process that answers at an IP address of the pod says that it is this node (DescribeConfigs of BROKER <id>, which
+   a node answers for itself alone). The names of the first fact may be those of another cluster or namespace, and an
+   address may have been given to another pod; a process knows its id. (The pods of a StatefulSet have one template, so
+   no configuration of theirs names it.) A pod whose container does not run needs no second fact: there is no process
+   that it could be mistaken for.
+
+What does not fit is named, and no pod at all is restarted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
+from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.levels.remedies import ANY_CLUSTER, ghost_remedy
+from kafkafeatures.core.roll.conditions import Conditions
+from kafkafeatures.core.roll.pods import Awaited, Fleet, PodWithoutNode, is_away, is_outdated, is_running, why_outdated
+
+REGISTERS_WITHIN = timedelta(minutes=5)
+"""For so long a ready pod of which no node is registered may still be starting."""
+DESCRIBE_CONFIGS = "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
+NAMED = 3
+"""Pods in a line; "and 5 more" where there are more."""
+
+
+def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str], conditions: Conditions) -> Fleet:
+    """The nodes and pods that were seen. Empty where the pods could not be read: the caller says so.
+
+    `flying`: nodes that are being restarted, with the names of their pods. The next pod gets the name, and with it the
+    disk; so it is known whose pod it is that does not run, and no other node waits for its node. `conditions`: of the
+    driver.
+    """
+    if not isinstance(seen.workloads, Known):
+        return Fleet.EMPTY
+    reading = seen.workloads.value
+    is_due = any(not one.observed or any(is_outdated(pod, one) for pod in one.pods) for one in reading.stateful_sets)
+    found = _Matching(seen, reading, flying, controllers=bool(rollout.controllers), is_due=is_due)
+    pods = {id_: pod for id_, (pod, _) in found.certain.items()}
+    sets = {id_: owner for id_, (_, owner) in found.certain.items()}
+    names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in seen.nodes)
+    needing = {id_: why_outdated(pod, sets[id_]) for id_, pod in pods.items() if is_outdated(pod, sets[id_])}
+    of_driver = conditions.blockers(reading) if is_due else ()
+    return Fleet(
+        pods=pods,
+        sets=sets,
+        needing=needing,
+        unavailable=frozenset(found.unavailable()),
+        blockers=(*_of_document(reading, rollout, conditions), *of_driver, *found.blockers),
+        waits=(*_of_controllers(reading), *(found.waits if is_due else ())),
+        without_node=tuple(found.without_node) if is_due else (),
+        notes=tuple(conditions.notes(reading, rollout, brokers)),
+        kept={id_: why for id_ in needing if (why := conditions.refused_now(reading, pods[id_]))},
+        out_of_order={id_: why for id_ in needing if (why := conditions.out_of_order(sets[id_], pods[id_], names))},
+    )
+
+
+# --- all nodes against all pods ---
+
+
+class _Matching:
+    """All nodes against all pods. `certain`: what both facts say, or the first one where there is no process."""
+
+    def __init__(
+        self,
+        seen: Observation,
+        reading: WorkloadsReading,
+        flying: Mapping[int, str],
+        *,
+        controllers: bool,
+        is_due: bool,
+    ) -> None:
+        """`controllers`: whether the document names their StatefulSets; else they run elsewhere, and are left alone.
+
+        `is_due`: whether some pod needs a restart, or may need one.
+        """
+        self._seen, self._reading, self._flying = seen, reading, flying
+        self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
+        self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
+        self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
+        self.blockers: list[Blocker] = []
+        self.waits: list[Awaited] = []
+        self.without_node: list[PodWithoutNode] = []
+        nodes = [
+            node
+            for node in seen.nodes
+            if node.roles and node.state is not NodeState.REFUSED and (controllers or Role.BROKER in node.roles)
+        ]
+        listed = self._advertised(nodes)
+        claimed: dict[str, list[Node]] = defaultdict(list)
+        for node, names in listed:
+            for name in names:
+                claimed[name].append(node)
+        self._homeless: list[Node] = []
+        for node, names in listed:
+            if not names:
+                self._homeless.append(node)
+            elif len(names) > 1:
+                self._refuse((node,), f"{node.title} advertises addresses of several pods: {_few(sorted(names))}")
+            elif len(claimed[names[0]]) == 1:
+                self._match(node, *self._pods[names[0]])
+        for name, several in claimed.items():
+            if len(several) > 1:
+                titles = " and ".join(node.title for node in several[:NAMED])
+                self._refuse(tuple(several), f"pod {name} is what {titles} advertise: one pod runs one node")
+        self._judge_homeless(is_due)
+        self._judge_pods_without_node(set(claimed))
+
+    def unavailable(self) -> Iterator[int]:
+        """Nodes without a pod that runs and may stay."""
+        yield from (node.id for node in self._homeless)
+        yield from (one.node.id for one in self.waits if one.node is not None)
+        yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
+
+    def _advertised(self, nodes: list[Node]) -> list[tuple[Node, list[str]]]:
+        """Each node with the pods that its listeners lead to. A name that several pods have leads to none of them."""
+        owners: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for name, (pod, _) in self._pods.items():
+            for host in pod.host_names:
+                owners[plain_host(host), 0].add(name)
+            for host, port in pod.ports_of_node:
+                owners[plain_host(host), port].add(name)
+        found = []
+        for node in nodes:
+            names: set[str] = set()
+            for host, port in {(node.host, node.port), *node.listeners}:
+                for key in ((plain_host(host), 0), (plain_host(host), port)):
+                    pods = owners.get(key, set())
+                    names |= pods if len(pods) == 1 else set()
+            found.append((node, sorted(names)))
+        return found
+
+    def _match(self, node: Node, pod: Pod, owner: StatefulSet) -> None:
+        is_flying = self._flying.get(node.id) == pod.name  # it was certain when its restart was decided
+        if is_flying or self._is_confirmed(node, pod) or not is_running(pod) or not is_outdated(pod, owner):
+            self.certain[node.id] = pod, owner
+            return
+        if node.proved_at in pod.ips:
+            text = f"{node.title} answers at {node.proved_at}, which pod {pod.name} shares with other pods"
+            self._refuse((node,), text, "name the port of the listener in the ports of the container")
+        elif node.proved_at:
+            text = f"{node.title} answers at {node.proved_at}, but pod {pod.name} has other addresses ({_few(pod.ips)})"
+            remedy = (
+                "name bootstrapServers of a listener that leads to the pods directly, in the same Kubernetes cluster"
+            )
+            self._refuse((node,), text, remedy)
+        elif isinstance(self._seen.partitions, Unknown) and self._seen.partitions.why.kind is FailureKind.AUTHORIZATION:
+            text = f"{node.title} may not be asked for its node id, so pod {pod.name} may run another node"
+            self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, DESCRIBE_CONFIGS, (node,)))
+        else:
+            # A controller may be of an old revision, and goes before any broker.
+            text = f"{node.title} has not confirmed its node id at an address of pod {pod.name}"
+            remedy = (
+                f"see `kubectl logs {pod.name}`, and whether the operator reaches {_few(pod.ips) or 'the pod'}; if the "
+                "node hangs, delete the pod: the operator does not evict one that may run another node"
+            )
+            self.waits.append(Awaited(text, remedy, node, Role.CONTROLLER not in node.roles))
+
+    def _is_confirmed(self, node: Node, pod: Pod) -> bool:
+        """The second fact. An address that several pods share tells them apart only by the node's port."""
+        if node.proved_at not in pod.ips:
+            return False
+        return self._users[node.proved_at] == 1 or (node.proved_at, node.port) in pod.ports_of_node
+
+    def _judge_homeless(self, is_due: bool) -> None:
+        """Nodes that no pod runs: while pods are being created, theirs may be among them.
+
+        One that does not run is no contradiction as long as no pod needs a restart.
+        """
+        creating = any(len(one.pods) < one.replicas for one in self._reading.stateful_sets)
+        starting = any(not is_running(pod) for pod, _ in self._pods.values())
+        for node in self._homeless:
+            where = f" ({node.host}:{node.port})" if node.host else ", whose address is not known,"
+            if node.id in self._flying:
+                pod, owner = self._pods.get(self._flying[node.id], (None, None))
+                if pod is not None and owner is not None and not is_running(pod):
+                    self.certain[node.id] = pod, owner
+            elif creating or (starting and node.state is not NodeState.LIVE):
+                remedy = "see `kubectl describe` of its StatefulSet, and of its pods that do not run"
+                self.waits.append(Awaited(f"{node.title}{where} has no pod", remedy, node))
+            elif node.state is not NodeState.LIVE and not is_due:
+                continue
+            elif node.state is not NodeState.GHOST:
+                self._refuse(
+                    (node,),
+                    f"{node.title}{where} is in no pod of the StatefulSets of the document",
+                    "name its StatefulSet in spec.workload.statefulSet, and let it advertise the name of its pod",
+                )
+            elif node.is_voter or Role.BROKER in node.roles:  # else nothing depends on it
+                self.blockers.append(self._ghost(node, where))
+
+    def _ghost(self, node: Node, where: str) -> Blocker:
+        return Blocker(
+            BlockerKind.GHOST_REGISTRATION,
+            f"{node.title}{where} is registered, does not run, and has no pod in the StatefulSets of the document",
+            ghost_remedy((node,), ANY_CLUSTER, self._seen.finalized),
+            nodes=(node,),
+        )
+
+    def _judge_pods_without_node(self, claimed: set[str]) -> None:
+        """Pods that no node is known to run in. A new node registers once it has started."""
+        for name, (pod, owner) in self._pods.items():
+            if name in claimed or name in self._flying.values():
+                continue
+            is_new = pod.created_at is None or self._reading.at - pod.created_at < REGISTERS_WITHIN
+            if not pod.ready or is_away(pod) or is_new:
+                self.without_node.append(PodWithoutNode(pod, owner))
+            else:
+                self.blockers.append(
+                    _blocker(
+                        Reason.INVALID_SPEC,
+                        f"pod {name} of {owner.name} is ready, and no node of the cluster advertises it",
+                        f"let its node advertise {_few(pod.host_names)}, or take {owner.name} out of "
+                        "spec.workload.statefulSet if it is of another cluster",
+                    )
+                )
+
+    def _refuse(self, nodes: tuple[Node, ...], text: str, remedy: str = "") -> None:
+        remedy = remedy or "let each node advertise the name of its own pod, and unregister nodes that are gone"
+        self.blockers.append(_blocker(Reason.INVALID_SPEC, text, remedy, nodes))
+
+
+# --- what the document says, and Kubernetes ---
+
+
+def _of_document(reading: WorkloadsReading, rollout: Rollout, conditions: Conditions) -> Iterator[Blocker]:
+    for name in reading.missing:
+        yield _blocker(
+            Reason.INVALID_SPEC,
+            f"StatefulSet {reading.namespace}/{name} not found",
+            "correct spec.workload.statefulSet, or create it again",
+        )
+    for one in reading.stateful_sets:
+        if one.conflict:
+            yield _blocker(
+                Reason.DRIVER_CONFLICT,
+                f"{one.conflict} restarts the pods of StatefulSet {one.name} too, and neither would wait for the other",
+                "take it out of one of the two documents, or set spec.workload.driver to Manual or None",
+            )
+        yield from conditions.unsafe(one, reading.namespace)
+        if not one.image:
+            yield _blocker(
+                Reason.INVALID_SPEC,
+                f"StatefulSet {one.name} has no container {rollout.container!r}",
+                "correct spec.workload.statefulSet.container",
+            )
+
+
+def _of_controllers(reading: WorkloadsReading) -> Iterator[Awaited]:
+    for one in reading.stateful_sets:
+        if not one.observed:
+            text = f"Kubernetes has not processed the change of StatefulSet {one.name} yet"
+            yield Awaited(text, "if it stays so, look at kube-controller-manager")
+
+
+def _blocker(reason: Reason, message: str, remedy: str, nodes: tuple[Node, ...] = ()) -> Blocker:
+    return Blocker(BlockerKind.WORKLOAD, message, remedy, nodes=nodes, reason=reason)
+
+
+def _few(names: tuple[str, ...] | list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

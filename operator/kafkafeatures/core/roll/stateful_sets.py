@@ -1,0 +1,66 @@
+"""What must hold of StatefulSets before one of their pods is evicted: OnDelete, one owner, budgets, ordinals.
+
+Pure. These are the `Conditions` of the driver StatefulSet in `core/roll/drivers.py`. Budgets are judged in
+`core/roll/budgets.py`, and the order in which Kubernetes creates pods in `core/roll/ordinals.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
+from kafkafeatures.core.roll import budgets
+from kafkafeatures.core.roll.budgets import blockers, refused_now
+from kafkafeatures.core.roll.ordinals import awaited_below, out_of_order
+
+__all__ = ("blockers", "notes", "out_of_order", "refused_now", "remedy_of_missing", "unsafe")
+
+CLEAN_STOP_SECONDS = 300
+"""A broker hands over its leaders and flushes its logs; minutes, with thousands of partitions."""
+
+
+def unsafe(owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
+    """Only with OnDelete the pods stay until somebody ends them."""
+    if owner.update_strategy != "OnDelete":
+        patch = '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}'
+        yield Blocker(
+            BlockerKind.WORKLOAD,
+            f"StatefulSet {owner.name} has updateStrategy {owner.update_strategy}: Kubernetes restarts its pods by "
+            "itself, whatever their partitions",
+            f"in Git, or: kubectl -n {namespace} patch statefulset {owner.name} --type merge -p '{patch}'",
+            reason=Reason.UPDATE_STRATEGY_UNSAFE,
+        )
+
+
+def notes(reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:
+    """What could be better about the templates, and about the budgets."""
+    for one in reading.stateful_sets:
+        if one.is_ordered and one.role == "brokers" and one.replicas > 1:
+            yield (
+                f"StatefulSet {one.name} has podManagementPolicy OrderedReady: its pods come back one by one, and none "
+                "is evicted above one that is not ready; with Parallel several come back at once"
+            )
+        # Controllers have no partitions to hand over.
+        if one.role == "brokers" and one.grace_seconds < CLEAN_STOP_SECONDS:
+            yield (
+                f"StatefulSet {one.name} has terminationGracePeriodSeconds {one.grace_seconds}: a broker that takes "
+                f"longer to stop is killed, and recovers its logs at its start; set it to {CLEAN_STOP_SECONDS} or more"
+            )
+    yield from budgets.notes(reading, rollout.max_parallel, brokers)
+
+
+def remedy_of_missing(reading: WorkloadsReading, pod: str, title: str) -> str:
+    """Kubernetes creates a pod again, unless it waits for another one, or was asked for fewer."""
+    owner = pod.rpartition("-")[0]
+    sets = (one for one in reading.stateful_sets if one.name == owner)
+    awaited = next((found for one in sets if (found := awaited_below(one, pod))), "")
+    if awaited:
+        policy = f"StatefulSet {owner} has podManagementPolicy OrderedReady"
+        return f"{policy}, and Kubernetes does not create the pod before {awaited}"
+    return (
+        f"see `kubectl describe statefulset {owner}`; if it was scaled down, scale it up again, or unregister "
+        f"{title} once it has no partitions"
+    )

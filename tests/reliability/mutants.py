@@ -86,7 +86,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("dependents are downgraded last", "return (0 if change.is_downgrade else 2), change.feature",
          "return 2, change.feature"),
         ("kraft.version goes first", 'return 3, ""', 'return -1, ""'),
-        ("a single digit approves", "len(one) >= SHORTEST_HASH and", "True and"),
+        ("a single digit approves", "len(text) >= SHORTEST_HASH and", "True and"),
     ),
     *_of(
         "levels",

@@ -8,6 +8,7 @@ even where it should have been a moment or a word of ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import cache
 from types import MappingProxyType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -38,6 +39,15 @@ def shown(kind: type[R], raw: object) -> R:
         if (one := read(value)) is not None:
             found[attribute] = one
     return kind(**found, unknown=unknown)
+
+
+def time_of(value: object) -> datetime | None:
+    """The moment that is written there; None for what is none, or has no time zone."""
+    try:
+        found = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 @cache

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from kafkafeatures.api.records import stamp
-from kafkafeatures.api.status import EMPTY
+from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.status import EMPTY, RolloutStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.pages.html_parts import time_in_log
 from kafkafeatures.cli.pages.roll_rows import DAY, Point, Restart, Row, restarts_of, rows_of, window_begins
@@ -57,16 +57,16 @@ def restart(node: str, began: float | None, ended_at: float | None = None, pod: 
 def test_a_restart_is_followed_from_its_announcement_to_its_end() -> None:
     flight = in_flight(RESTART)
     told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
-    assert restarts_of({}, told) == (Restart("broker 3", "orders-3", NOW, None, LATER),)
+    assert restarts_of(EMPTY, told) == (Restart("broker 3", "orders-3", NOW, None, LATER),)
     by_hand = in_flight(BY_HAND)
     told = [*event(EMPTY, by_hand), *event(by_hand, ended(BY_HAND), LATER)]
-    assert restarts_of({}, told) == (Restart("broker 4", "", NOW, None, LATER),)
+    assert restarts_of(EMPTY, told) == (Restart("broker 4", "", NOW, None, LATER),)
 
 
 def test_the_same_node_twice_is_two_restarts_and_what_is_in_flight_is_known_from_the_status() -> None:
     flight = in_flight(RESTART, stable_since=stamp(LATER))
     once = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), LATER)]
-    found = restarts_of(flight.as_json(), [*once, *event(EMPTY, flight)])
+    found = restarts_of(flight, [*once, *event(EMPTY, flight)])
     assert found == (
         Restart("broker 3", "orders-3", NOW, None, LATER),
         Restart("broker 3", "orders-3", NOW, LATER, is_in_flight=True),
@@ -76,8 +76,8 @@ def test_the_same_node_twice_is_two_restarts_and_what_is_in_flight_is_known_from
 def test_where_the_event_of_its_beginning_is_gone_the_one_of_its_end_says_when_a_restart_began() -> None:
     back = in_flight(RESTART, stable_since=stamp(BACK))
     told = event(back, ended(RESTART), LATER)
-    assert restarts_of({}, told) == (Restart("broker 3", "orders-3", NOW, BACK, LATER),)
-    assert restarts_of({}, [*event(EMPTY, in_flight(RESTART)), *told]) == restarts_of({}, told)
+    assert restarts_of(EMPTY, told) == (Restart("broker 3", "orders-3", NOW, BACK, LATER),)
+    assert restarts_of(EMPTY, [*event(EMPTY, in_flight(RESTART)), *told]) == restarts_of(EMPTY, told)
 
 
 def test_an_event_without_facts_is_no_restart_whatever_its_sentence_says() -> None:
@@ -85,14 +85,17 @@ def test_an_event_without_facts_is_no_restart_whatever_its_sentence_says() -> No
     flight = in_flight(RESTART)
     told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
     assert [one.note for one in told] == ["restarting broker 3: pod orders-3 is evicted", "broker 3 (orders-3)"]
-    assert restarts_of({}, [replace(one, facts=None) for one in told]) == ()
-    assert restarts_of({}, [replace(one, note="somebody else wrote it") for one in told]) == restarts_of({}, told)
+    assert restarts_of(EMPTY, [replace(one, facts=None) for one in told]) == ()
+    assert restarts_of(EMPTY, [replace(one, note="somebody else wrote it") for one in told]) == restarts_of(EMPTY, told)
 
 
 def test_it_is_told_from_ten_seconds_before_the_roll_began_or_of_the_last_day() -> None:
-    assert window_begins({"rollout": {"startedAt": stamp(NOW)}}, LATER) == NOW - timedelta(seconds=10)
-    assert window_begins({"rollout": {"startedAt": "no time"}}, LATER) == LATER - DAY
-    assert window_begins({}, LATER) == LATER - DAY
+    def begun(at: str) -> Status:
+        return Status(rollout=RolloutStatus(started_at=Stamp(at)))
+
+    assert window_begins(begun(stamp(NOW)), LATER) == NOW - timedelta(seconds=10)
+    assert window_begins(begun("no time"), LATER) == LATER - DAY
+    assert window_begins(EMPTY, LATER) == LATER - DAY
 
 
 # --- together with the log ---

@@ -161,6 +161,16 @@ def test_an_intent_history_and_spent_consents_are_shown_the_newest_first() -> No
         "intents": [
             {"kind": "UpdateFeature", "target": "group.version", "before": "0", "after": "1", "at": stamp(NOW)},
             {"kind": "DeleteZnode", "target": "/feature"},
+            {
+                "kind": "RestartNode",
+                "target": "broker-2",
+                "title": "broker 3",
+                "nodeId": 3,
+                "before": "a",
+                "after": "b",
+                "via": "ApiServer",
+                "at": stamp(NOW),
+            },
             {"kind": "RestartNode", "target": "broker-2", "title": "broker 3", "before": "a", "after": "b"},
         ],
         "history": [
@@ -172,7 +182,8 @@ def test_an_intent_history_and_spent_consents_are_shown_the_newest_first() -> No
     lines = shown(resource({**statuses.acting(), **more}))
     assert "  group.version 0 -> 1, sent 12m ago; outcome not known yet" in lines
     assert "  DeleteZnode /feature; outcome not known yet" in lines
-    assert "  restart of broker 3 (broker-2), begun; not back yet" in lines
+    assert "  restart of broker 3 (broker-2), begun 12m ago; not back yet" in lines
+    assert "  broker 3 (broker-2); outcome not known yet" in lines  # this release cannot read it
     at = lines.index("History, newest first")
     assert [line.split("  ")[2] for line in lines[at + 1 : at + 3]] == [
         "share.version 0 -> 1: Rejected: error 95: no",
@@ -195,6 +206,19 @@ def test_a_status_with_less_in_it_is_drawn_as_far_as_it_goes() -> None:
         "blockers": [{"kind": "Quorum", "message": "no"}],
     }
     assert "  -. RestartNode 3" in shown(resource(status))
+
+
+def test_what_is_written_in_another_shape_is_drawn_as_far_as_it_can_be_read() -> None:
+    status = statuses.stalled()
+    status["conditions"][0]["lastTransitionTime"] = "long ago"
+    status["features"][0]["finalized"] = "high"
+    status["blockers"].append("a text")
+    status["rollout"], status["history"] = 7, [{"at": "then", "action": 3, "result": None}]
+    lines = shown(resource(status), 200)
+    assert lines[0] == "kafka/orders  not ready: GhostRegistration, for ?"
+    assert any(line.split()[:2] == ["metadata.version", "?"] for line in lines)
+    assert any(line.startswith("  GhostRegistration: controller 3003") for line in lines)
+    assert "  then  3: ?" in lines
 
 
 @pytest.mark.parametrize(

@@ -225,9 +225,8 @@ class _Permission:
 
         self._shown = plan.hash
         tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._store.name}, cluster {status.cluster_id or 'unknown'}:")
-        steps = [step.as_json() for step in plan.steps]
-        draw_steps(console(errors=True), steps)
-        for warning in warnings_of(steps):
+        draw_steps(console(errors=True), plan.steps)
+        for warning in warnings_of(plan.steps):
             paragraph(warning, errors=True)
 
 

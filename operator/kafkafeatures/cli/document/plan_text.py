@@ -31,7 +31,7 @@ def draw_plan(
     if blocked:
         console.print()
         console.print(Text("Blockers", "bold"))
-        draw_blockers(console, (blocker_status(one).as_json() for one in grouped(blocked)))
+        draw_blockers(console, map(blocker_status, grouped(blocked)))
     if seen.verdict is not None:
         console.print()
         console.print(_server(seen.verdict), overflow="fold")
@@ -44,7 +44,7 @@ def draw_plan(
     console.print(line, overflow="fold")
     if not isinstance(seen.decision, Act) and not blocked:
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
-    draw_way_back(console, status.way_back.as_json() if status.way_back else {})
+    draw_way_back(console, status.way_back)
     rollout = seen.wanted.rollout
     if driver_of(rollout).reads_pods:
         sets = ", ".join((*rollout.brokers, *rollout.controllers))
@@ -58,7 +58,7 @@ def _steps(console: Console, seen: Evaluation) -> None:
         return
     console.print()
     console.print(Text("Steps", "bold"))
-    draw_steps(console, (step.as_json() for step in steps_of(seen.proposal.plan)))
+    draw_steps(console, steps_of(seen.proposal.plan))
 
 
 def _server(verdict: DryRun) -> Text:

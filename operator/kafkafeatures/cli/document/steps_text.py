@@ -1,20 +1,19 @@
 """Steps and blockers as people read them: the same for a plan made just now and for one that stands in a status.
 
-Both are drawn from the shapes of `core/report/status.py`.
+Both are drawn from the records of `api/status.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from kafkafeatures.api.reasons import PlanVerdict
-
-Shape = Mapping[str, Any]
+from kafkafeatures.api.status import ApprovedBy, BlockerStatus, StepState, StepStatus, WayBack
+from kafkafeatures.core.facts.releases import Undo
 
 COLOURS = {
     PlanVerdict.IN_SYNC: "green",
@@ -23,58 +22,60 @@ COLOURS = {
     PlanVerdict.BLOCKED: "red",
     PlanVerdict.UNKNOWN: "red",
 }
-APPROVED = {
-    "PlanHash": "approved by its hash",
-    "Annotation": "approved by annotation",
-    "NamedInSpec": "approved: each level is named in the document",
-    "Policy": "approved by policy Never",
+APPROVED: Mapping[str, str] = {
+    ApprovedBy.PLAN_HASH: "approved by its hash",
+    ApprovedBy.ANNOTATION: "approved by annotation",
+    ApprovedBy.NAMED_IN_SPEC: "approved: each level is named in the document",
+    ApprovedBy.POLICY: "approved by policy Never",
 }
 """What `approvedBy` means."""
-UNDO = {"Impossible": "irreversible", "Lossy": "downgrade may lose metadata"}
+UNDO: Mapping[str, str] = {Undo.IMPOSSIBLE: "irreversible", Undo.LOSSY: "downgrade may lose metadata"}
 """What a step is marked with; nothing where it is safe to undo."""
 
 
-def draw_steps(console: Console, steps: Iterable[Shape]) -> None:
+def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
     """One line each: what it changes, whether it is done, how it can be undone where that is not safe."""
     for step in steps:
-        text = Text(
-            f"{step.get('id', '-')}. {step.get('detail', '?')}{' (done)' if step.get('state') == 'Done' else ''}"
-        )
+        done = " (done)" if step.state == StepState.DONE else ""
+        text = Text(f"{step.id or '-'}. {step.detail or '?'}{done}")
         text.append_text(_mark(step))
         console.print(Padding(text, (0, 0, 0, 2), expand=False))
 
 
-def warnings_of(steps: Iterable[Shape]) -> Iterator[str]:
+def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:
     """What has to be known before one says yes to these steps, in sentences."""
-    pending = [step for step in steps if step.get("state") != "Done"]
-    lossy = [str(step.get("detail", "?")) for step in pending if step.get("undo") == "Lossy" and step.get("consent")]
+    pending = [step for step in steps if step.state != StepState.DONE]
+    lossy = [step.detail or "?" for step in pending if step.undo == Undo.LOSSY and step.consent]
     if lossy:  # of all steps only downgrades have such a consent
         yield f"The downgrade may lose metadata, which raising the level again does not restore: {', '.join(lossy)}."
-    if any(step.get("undo") == "Impossible" for step in pending):
+    if any(step.undo == Undo.IMPOSSIBLE for step in pending):
         yield "Kafka refuses to undo the steps marked irreversible."
 
 
-def draw_blockers(console: Console, blockers: Iterable[Shape]) -> None:
+def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
     """Two paragraphs each: what prevents the change, and what to do about it."""
     for blocker in blockers:
-        what = Text(f"{blocker['kind']}: {blocker['message']}", "red")
+        what = Text(f"{blocker.kind}: {blocker.message}", "red")
         console.print(Padding(what, (0, 0, 0, 2), expand=False))
-        remedy = blocker.get("remedy") or ""
-        if "kafkafeatures " in remedy:  # to be copied: the terminal breaks it, we do not
-            console.print(Text(f"    {remedy}"), soft_wrap=True)
-        elif remedy:
-            console.print(Padding(Text(remedy), (0, 0, 0, 4), expand=False))
+        if "kafkafeatures " in blocker.remedy:  # to be copied: the terminal breaks it, we do not
+            console.print(Text(f"    {blocker.remedy}"), soft_wrap=True)
+        elif blocker.remedy:
+            console.print(Padding(Text(blocker.remedy), (0, 0, 0, 4), expand=False))
 
 
-def draw_way_back(console: Console, way_back: Shape) -> None:
+def until_of(way_back: WayBack) -> str:
+    """Until when one can still go back."""
+    return f"until {way_back.until}" if way_back.until else "until the plan is carried out"
+
+
+def draw_way_back(console: Console, way_back: WayBack | None) -> None:
     """Until when and how one can still go back, before a step that is irreversible."""
-    if way_back:
-        until = f"until {way_back['until']}" if way_back.get("until") else "until the plan is carried out"
-        console.print(Text(f"Way back: {until}: {way_back.get('how', '?')}"), overflow="fold")
+    if way_back is not None:
+        console.print(Text(f"Way back: {until_of(way_back)}: {way_back.how or '?'}"), overflow="fold")
 
 
-def _mark(step: Shape) -> Text:
+def _mark(step: StepStatus) -> Text:
     """What people have to know before they approve it; nothing where it is safe to undo and needs no consent."""
-    consent = f"uses consent {step['consent']}" if step.get("consent") else ""
-    marks = ", ".join(filter(None, (UNDO.get(str(step.get("undo"))), consent)))
+    consent = f"uses consent {step.consent}" if step.consent else ""
+    marks = ", ".join(filter(None, (UNDO.get(step.undo), consent)))
     return Text(f"  {marks}", "yellow") if marks else Text("")

@@ -17,7 +17,7 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, paragraph
 from kafkafeatures.cli.shell.values import plan_hash
-from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.engine.plan import HASH_SHOWN, is_named
 from kafkafeatures.core.words import printable
 
 TRIES = 5
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(resource: KubeResource, named: str) -> None:
     """Raises CommandFailed unless there is a plan to approve, and it is the one that was named."""
-    if named and resource.plan_hash and not resource.is_hash_of_plan(named):
+    if named and resource.plan_hash and not is_named(resource.plan_hash, named):
         text = f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {named}; review it with status"
         raise CommandFailed(text, Exit.BLOCKED)
     if not resource.plan_hash or not (resource.says(Condition.APPROVAL_REQUIRED) or resource.is_approved):
@@ -61,18 +61,18 @@ def _check(resource: KubeResource, named: str) -> None:
 
 
 def _why_not(resource: KubeResource) -> str:
-    ready = resource.condition(Condition.READY)
-    if not ready:
+    ready = resource.status.condition(Condition.READY)
+    if ready is None:
         return "not reconciled yet; try again"
     if not resource.is_current(ready):
         return f"generation {resource.generation} is not reconciled yet; try again"
-    return printable(f"{ready['reason']}: {ready['message']}")
+    return printable(f"{ready.reason}: {ready.message}")
 
 
 def _show(resource: KubeResource) -> None:
-    cluster = resource.status.get("clusterId", "not known")
+    cluster = resource.status.cluster_id or "not known"
     print(f"Plan {resource.plan_hash[:HASH_SHOWN]} of {resource}, cluster {cluster}:")
-    steps = resource.plan.get("steps") or ()
+    steps = resource.status.plan.steps if resource.status.plan is not None else ()
     draw_steps(console(), steps)
     for warning in warnings_of(steps):
         paragraph(warning)

@@ -31,5 +31,5 @@ def show(resource: KubeResource, form: str) -> PlanVerdict:
 
 def plan_document_of(resource: KubeResource) -> Json:
     """Of the status as far as it can be understood, whoever wrote it."""
-    status, _ = read_status(resource.status)
+    status, _ = read_status(resource.written_status)
     return document_of_status(status, name=str(resource), generation=resource.generation, approved=resource.is_approved)

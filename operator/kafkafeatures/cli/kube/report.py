@@ -91,15 +91,13 @@ def _settings(arguments: argparse.Namespace) -> ClusterSettings | None:
 def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> RollHistory | str:
     """What it tells of the roll; else why it was not read."""
     if settings is None:
-        named = resource.spec.get("cluster") or {}
-        kind = "controller" if named.get("bootstrapControllers") else "server"
-        where = named.get(f"bootstrap{kind.title()}s", "HOST:PORT")
+        kind, where = resource.bootstrap
         return f"Run `report` with --bootstrap-{kind} {where}, and --config FILE if the cluster asks for a login."
     from kafkafeatures.cli.kube.report_log import read_roll
     from kafkafeatures.cli.pages.roll_rows import window_begins
 
     since = window_begins(resource.status, datetime.now(UTC))
-    return read_roll(settings, str(resource.status.get("clusterId") or ""), since)
+    return read_roll(settings, resource.status.cluster_id, since)
 
 
 def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequence[SeenEvent] | None]:
@@ -122,13 +120,13 @@ def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequenc
         "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "versions": {
             "kafkafeatures": __version__,
-            "operator": resource.status.get("operatorVersion"),
+            "operator": resource.status.operator_version or None,
             "kubernetes": version,
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("kio", "pykube-ng")},
         },
         "resource": without_status(resource),
-        "status": dict(resource.status),
+        "status": dict(resource.written_status),
         "events": None if events is None else [one.as_json() for one in events],
         "notRead": gaps,
     }

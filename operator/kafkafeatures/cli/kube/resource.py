@@ -1,23 +1,27 @@
 """A KafkaFeatures as the API server has it, and what the commands ask of it. Pure; never asks anybody.
 
-A condition speaks of the generation in its `observedGeneration`. What it says of an older one is shown with that, and
-nothing is concluded from it.
+The only place where a command reads the object itself. Its status is read as people are shown it (`api/shown.py`): all
+that is there, whoever wrote it. A condition speaks of the generation in its `observedGeneration`. What it says of an
+older one is shown with that, and nothing is concluded from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.core.engine.plan import SHORTEST_HASH
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.api.shown import shown
+from kafkafeatures.api.status import FeatureStatus, Status, StatusCondition
+from kafkafeatures.core.engine.plan import is_named
+from kafkafeatures.core.facts.releases import format_level
 
 
-class KubeResource(Struct, frozen=True):
+class KubeResource(Struct, frozen=True, dict=True):
     """`raw`: the object."""
 
     raw: Mapping[str, Any]
@@ -36,89 +40,126 @@ class KubeResource(Struct, frozen=True):
         return str(self.metadata["uid"])
 
     @property
-    def spec(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.raw.get("spec") or {}
-        return found
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        """Of the object; empty where there is none yet."""
-        found: Mapping[str, Any] = self.raw.get("status") or {}
-        return found
-
-    @property
     def generation(self) -> int:
         return int(self.metadata.get("generation", 0))
+
+    @property
+    def deleted_at(self) -> str:
+        """Since when it is being deleted; empty where it is not."""
+        return str(self.metadata.get("deletionTimestamp") or "")
 
     @property
     def flags(self) -> str:
         """NAME and namespace, for a command line that is shown to people."""
         return f"{self.metadata['name']} -n {self.metadata['namespace']}"
 
-    @property
-    def conditions(self) -> Sequence[Mapping[str, Any]]:
-        """All there are, of whatever generation."""
-        return self.status.get("conditions") or ()
-
-    def condition(self, kind: Condition) -> Mapping[str, Any]:
-        """One, of whatever generation; empty where there is none."""
-        return next((one for one in self.conditions if one["type"] == kind), {})
-
-    def says(self, kind: Condition) -> Mapping[str, Any]:
-        """The condition where it is True of the current generation, else empty."""
-        found = self.condition(kind)
-        return found if found.get("status") == "True" and self.is_current(found) else {}
-
-    def is_current(self, condition: Mapping[str, Any]) -> bool:
-        """Whether it speaks of the spec as it is now."""
-        return condition.get("observedGeneration") == self.generation
-
-    @property
-    def plan(self) -> Mapping[str, Any]:
-        """`status.plan`; empty where nothing is to be done."""
-        found: Mapping[str, Any] = self.status.get("plan") or {}
-        return found
-
-    @property
-    def plan_hash(self) -> str:
-        """Of the plan; empty where there is none."""
-        return str(self.plan.get("hash", ""))
-
-    @property
-    def is_approved(self) -> bool:
-        """Whether its plan is approved as far as the resource says, also where the operator did not read that yet."""
-        annotation = self.annotation(APPROVE).strip()
-        given = (annotation, str((self.spec.get("approval") or {}).get("planHash") or ""))
-        return bool(self.plan.get("approvedBy")) or any(self.is_hash_of_plan(one) for one in given)
-
-    def is_hash_of_plan(self, text: str) -> bool:
-        """Whether it names the plan there is, whole or from its eighth digit on."""
-        return len(text) >= SHORTEST_HASH and self.plan_hash.startswith(text)
+    def annotation(self, name: str) -> str:
+        """Its text; empty where it is not set."""
+        return str((self.metadata.get("annotations") or {}).get(name) or "")
 
     @property
     def paused(self) -> bool:
         """By the annotation."""
         return self.annotation(PAUSE) == "true"
 
+    # --- the document ---
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """As it was written; a newer release may know more fields than this one."""
+        found: Mapping[str, Any] = self.raw.get("spec") or {}
+        return found
+
+    @property
+    def mode(self) -> str:
+        """`spec.mode`, with its default."""
+        return str(self.spec.get("mode", "Apply"))
+
     @property
     def suspended_in_document(self) -> bool:
         """By `spec.suspend`, which Git has."""
         return bool(self.spec.get("suspend"))
 
-    def annotation(self, name: str) -> str:
-        """Its text; empty where it is not set."""
-        return str((self.metadata.get("annotations") or {}).get(name) or "")
+    @property
+    def approved_in_document(self) -> str:
+        """`spec.approval.planHash`; empty where there is none."""
+        return str(self._part("approval").get("planHash") or "")
 
-    def feature(self, name: str) -> Mapping[str, Any]:
-        """One of `status.features`; empty for one that is not in it."""
-        return next((one for one in self.status.get("features") or () if one["name"] == name), {})
+    @property
+    def driver(self) -> str:
+        """`spec.workload.driver`; empty where there is none."""
+        return str(self._part("workload").get("driver") or "")
+
+    @property
+    def stateful_sets(self) -> tuple[str, ...]:
+        """Those that its document names."""
+        named = self._part("workload").get("statefulSet") or {}
+        return (*(named.get("controllers") or ()), *(named.get("brokers") or ()))
+
+    @property
+    def stable_for(self) -> str:
+        """`spec.rollout.stableFor`, with its default."""
+        return str(self._part("rollout").get("stableFor", "30s"))
+
+    @property
+    def bootstrap(self) -> tuple[str, str]:
+        """Where its cluster is: "controller" or "server", and the addresses."""
+        cluster = self._part("cluster")
+        kind = "controller" if cluster.get("bootstrapControllers") else "server"
+        return kind, str(cluster.get(f"bootstrap{kind.title()}s", "HOST:PORT"))
+
+    def _part(self, name: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.spec.get(name) or {}
+        return found
+
+    # --- the status ---
+
+    @property
+    def written_status(self) -> Mapping[str, Any]:
+        """As it stands on the API server, for documents."""
+        found: Mapping[str, Any] = self.raw.get("status") or {}
+        return found
+
+    @cached_property
+    def status(self) -> Status:
+        """As people are shown it."""
+        return shown(Status, self.written_status)
+
+    def says(self, kind: Condition) -> StatusCondition | None:
+        """The condition where it is True of the current generation."""
+        found = self.status.condition(kind)
+        return found if found is not None and found.status == "True" and self.is_current(found) else None
+
+    def is_current(self, condition: StatusCondition) -> bool:
+        """Whether it speaks of the spec as it is now."""
+        return condition.observed_generation == self.generation
+
+    @property
+    def plan_hash(self) -> str:
+        """Of the plan; empty where there is none."""
+        return self.status.plan.hash if self.status.plan is not None else ""
+
+    @property
+    def is_approved(self) -> bool:
+        """Whether its plan is approved as far as the resource says, also where the operator did not read that yet."""
+        plan = self.status.plan
+        if plan is None:
+            return False
+        given = (self.annotation(APPROVE).strip(), self.approved_in_document)
+        return bool(plan.approved_by) or any(is_named(plan.hash, one) for one in given)
+
+    def feature(self, name: str) -> FeatureStatus | None:
+        """One of `status.features`."""
+        return next((one for one in self.status.features if one.name == name), None)
 
 
-def intent_text(intent: Mapping[str, Any]) -> str:
-    """One of `status.intents`, also of a kind that this release does not know."""
-    if intent.get("kind") == RestartNode.kind and intent.get("title"):
-        title, target = intent["title"], intent.get("target")
-        return f"{title} ({target})" if target != title else f"{title}"
-    if "before" in intent and "after" in intent:
-        return f"{intent.get('target', '?')} {intent['before']} -> {intent['after']}"
-    return f"{intent.get('kind', '?')} {intent.get('target', '')}".rstrip()
+def level_of(feature: FeatureStatus, level: int | None, absent: str) -> str:
+    """One of its levels as people read it; `absent` where there is none."""
+    return absent if level is None else format_level(feature.name, level)
+
+
+def range_of(feature: FeatureStatus, absent: str) -> str:
+    """What all nodes support; `absent` where it is not known."""
+    if feature.supported_min is None or feature.supported_max is None:
+        return absent
+    return f"{feature.supported_min}-{feature.supported_max}"

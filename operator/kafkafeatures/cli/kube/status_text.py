@@ -8,9 +8,8 @@ of it by `plan NAME` and `approve`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -19,14 +18,23 @@ from rich.text import Text
 
 from kafkafeatures.api.names import PAUSE
 from kafkafeatures.api.reasons import Condition, PlanVerdict
-from kafkafeatures.api.status import Result
+from kafkafeatures.api.shown import time_of
+from kafkafeatures.api.status import (
+    FeatureStatus,
+    HistoryEntry,
+    PlanStatus,
+    Result,
+    RolloutStatus,
+    Status,
+    StatusCondition,
+)
 from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
-from kafkafeatures.cli.kube.resource import KubeResource, intent_text
+from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.shell.output import natural_width
 from kafkafeatures.core.engine.plan import HASH_SHOWN, undo_of
-from kafkafeatures.core.engine.steps import UpdateFeature
-from kafkafeatures.core.facts.releases import Undo, format_level
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.engine.steps import UpdateFeature, in_flight
+from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.report.events import facts_of
 
 NOBODY_LOOKED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
@@ -46,10 +54,11 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
     """Print all of it."""
     draw_headline(console, resource, now)
     draw_features(console, resource)
-    if resource.plan:
+    plan = resource.status.plan
+    if plan is not None:
         _title(console, "Plan")
-        console.print(_plan_line(resource, now), overflow="fold")
-        draw_steps(console, resource.plan.get("steps") or ())
+        console.print(_plan_line(resource, plan, now), overflow="fold")
+        draw_steps(console, plan.steps)
         _soak(console, resource, now)
         draw_how_to_approve(console, resource)
     draw_blockers_of(console, resource)
@@ -64,36 +73,38 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
     for caution in cautions(resource, now):
         console.print(Text(caution, "yellow"), overflow="fold")
     draw_features(console, resource)
-    if resource.plan:
+    plan = resource.status.plan
+    if plan is not None:
         _title(console, "Steps")
-        draw_steps(console, resource.plan.get("steps") or ())
+        draw_steps(console, plan.steps)
     draw_blockers_of(console, resource)
     console.print()
     line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
-    if resource.plan:
-        line.append("  ").append_text(_plan_line(resource, now))
+    if plan is not None:
+        line.append("  ").append_text(_plan_line(resource, plan, now))
     console.print(line, overflow="fold")
-    ready = resource.condition(Condition.READY)
-    console.print(Text(f"{ready['reason']}: {ready['message']}" if ready else NOBODY_LOOKED), overflow="fold")
+    ready = resource.status.condition(Condition.READY)
+    console.print(Text(f"{ready.reason}: {ready.message}" if ready else NOBODY_LOOKED), overflow="fold")
     _soak(console, resource, now)
     draw_how_to_approve(console, resource)
 
 
 def draw_headline(console: Console, resource: KubeResource, now: datetime) -> None:
     """How it is and since when; which cluster; and whatever makes the rest less true than it looks."""
-    ready = resource.condition(Condition.READY)
-    word, style = _READY.get(ready.get("status", ""), ("not reconciled", "bold yellow"))
+    status = resource.status
+    ready = status.condition(Condition.READY)
+    word, style = _READY.get(ready.status if ready else "", ("not reconciled", "bold yellow"))
     line = Text.assemble((str(resource), "bold"), "  ", (word, style))
     if ready:
-        line.append(f": {ready['reason']}", style).append(f", for {_ages_of(resource, word, now)}")
+        line.append(f": {ready.reason}", style).append(f", for {_ages_of(status, ready, word, now)}")
     console.print(line, overflow="fold")
-    console.print(Text(ready["message"] if ready else NOBODY_LOOKED), overflow="fold")
+    console.print(Text(ready.message if ready else NOBODY_LOOKED), overflow="fold")
     facts = (
-        f"Cluster {resource.status['clusterId']}" if resource.status.get("clusterId") else "cluster unknown",
-        resource.status.get("metadataMode", ""),
-        f"mode {resource.spec.get('mode', 'Apply')}",
+        f"Cluster {status.cluster_id}" if status.cluster_id else "cluster unknown",
+        status.metadata_mode,
+        f"mode {resource.mode}",
         f"generation {resource.generation}",
-        f"operator {resource.status['operatorVersion']}" if resource.status.get("operatorVersion") else "",
+        f"operator {status.operator_version}" if status.operator_version else "",
     )
     console.print(Text("  ".join(filter(None, facts))), overflow="fold")
     for caution in cautions(resource, now):
@@ -102,16 +113,16 @@ def draw_headline(console: Console, resource: KubeResource, now: datetime) -> No
 
 def cautions(resource: KubeResource, now: datetime) -> Iterator[str]:
     """What has to be known before the rest is believed."""
-    ready, levels = resource.condition(Condition.READY), resource.condition(Condition.FEATURES_FINALIZED)
-    if resource.metadata.get("deletionTimestamp"):
-        yield f"Being deleted for {age(resource.metadata['deletionTimestamp'], now)}."
+    ready, levels = map(resource.status.condition, (Condition.READY, Condition.FEATURES_FINALIZED))
+    if resource.deleted_at:
+        yield f"Being deleted for {age(resource.deleted_at, now)}."
     if ready and not resource.is_current(ready):
         yield (
             f"Generation {resource.generation} is not reconciled yet; the status is of "
-            f"generation {ready.get('observedGeneration', '?')}."
+            f"generation {ready.observed_generation or '?'}."
         )
-    if levels.get("status") == "Unknown":
-        since = age(levels["lastTransitionTime"], now)
+    if levels and levels.status == "Unknown":
+        since = age(levels.last_transition_time, now)
         yield f"The cluster could not be read for {since}; levels and plan are from the last successful read."
     if resource.paused:
         yield f"Suspended by the annotation {PAUSE}; to resume: kafkafeatures resume {resource.flags}"
@@ -121,7 +132,7 @@ def cautions(resource: KubeResource, now: datetime) -> Iterator[str]:
 
 def draw_features(console: Console, resource: KubeResource) -> None:
     """Every feature: where it is, where it shall be, what all nodes support, how far that is."""
-    features = resource.status.get("features") or ()
+    features = resource.status.features
     if not features:
         return
     console.print()
@@ -129,18 +140,16 @@ def draw_features(console: Console, resource: KubeResource) -> None:
     for column in ("FEATURE", "FINALIZED", "DESIRED", "SUPPORTED", "STATE"):
         table.add_column(column, no_wrap=True)
     for one in features:
-        table.add_row(one["name"], _level(one, "finalized", "?"), _level(one, "desired", "-"), _range(one), _state(one))
+        levels = level_of(one, one.finalized, "?"), level_of(one, one.desired, "-")
+        table.add_row(one.name, *levels, range_of(one, "?"), _state(one))
     if natural_width(console, table) <= console.width:
         console.print(table)
         return
     for one in features:
-        console.print(Text.assemble((one["name"], "bold"), "  ", _state(one)), overflow="fold")
-        wanted = (
-            f" -> {_level(one, 'desired', '-')}"
-            if one.get("desired", one.get("finalized")) != one.get("finalized")
-            else ""
-        )
-        line = Text(f"{_level(one, 'finalized', '?')}{wanted}; all nodes support {_range(one)}")
+        console.print(Text.assemble((one.name, "bold"), "  ", _state(one)), overflow="fold")
+        moves = one.desired is not None and one.desired != one.finalized
+        wanted = f" -> {level_of(one, one.desired, '-')}" if moves else ""
+        line = Text(f"{level_of(one, one.finalized, '?')}{wanted}; all nodes support {range_of(one, '?')}")
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
 
 
@@ -153,19 +162,22 @@ def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
 
 def draw_blockers_of(console: Console, resource: KubeResource) -> None:
     """Blockers with their remedies."""
-    blockers: Sequence[Mapping[str, Any]] = resource.status.get("blockers") or ()
+    blockers = resource.status.blockers
     if not blockers:
         return
     _title(console, "Blockers")
     draw_blockers(console, blockers)
-    more = resource.status.get("blockersTotal", 0) - len(blockers)
+    more = resource.status.blockers_total - len(blockers)
     if more > 0:
         console.print(Text(f"  and {more} more"))
 
 
 def age(moment: str, now: datetime) -> str:
-    """How long ago, in one unit. A clock that is behind the API server's makes it 0."""
-    seconds = max((now - datetime.fromisoformat(moment)).total_seconds(), 0.0)
+    """How long ago, in one unit; "?" of what is no moment. A clock that is behind the API server's makes it 0."""
+    then = time_of(moment)
+    if then is None:
+        return "?"
+    seconds = max((now - then).total_seconds(), 0.0)
     unit, letter = next((unit, letter) for below, unit, letter in _AGES if seconds < below)
     return f"{int(seconds // unit)}{letter}"
 
@@ -173,111 +185,109 @@ def age(moment: str, now: datetime) -> str:
 # --- parts ---
 
 
-def _ages_of(resource: KubeResource, word: str, now: datetime) -> str:
-    """Of the reason of Ready; and of Ready itself, where it has been so for longer, for other reasons."""
-    ready = resource.condition(Condition.READY)
-    since = max(_reason_since(resource, ready), ready["lastTransitionTime"], key=datetime.fromisoformat)
-    longer = datetime.fromisoformat(since) - datetime.fromisoformat(ready["lastTransitionTime"])
-    whole = f" ({word} for {age(ready['lastTransitionTime'], now)})" if longer >= WORTH_SAYING else ""
-    return age(since, now) + whole
+def _ages_of(status: Status, ready: StatusCondition, word: str, now: datetime) -> str:
+    """How long Ready has had its reason; and how long it has been what it is, where that is longer."""
+    whole, began = ready.last_transition_time, time_of(ready.last_transition_time)
+    reason = _reason_since(status, ready)
+    since = time_of(reason)
+    if began is None or since is None or since <= began:
+        return age(whole, now)
+    return age(reason, now) + (f" ({word} for {age(whole, now)})" if since - began >= WORTH_SAYING else "")
 
 
-def _reason_since(resource: KubeResource, ready: Mapping[str, Any]) -> str:
+def _reason_since(status: Status, ready: StatusCondition) -> str:
     """As the status says; of an older release's as the condition says that came with the reason, such as Stalled."""
-    told = resource.status.get("readyReason") or {}
-    if told.get("reason") == ready["reason"] and told.get("since"):
-        return str(told["since"])
-    others = (one for one in resource.conditions if one["reason"] == ready["reason"] and one["status"] == "True")
-    return str(next((one["lastTransitionTime"] for one in others), ready["lastTransitionTime"]))
+    told = status.ready_reason
+    if told is not None and told.reason == ready.reason and told.since:
+        return told.since
+    others = (one for one in status.conditions if one.reason == ready.reason and one.status == "True")
+    return next(others, ready).last_transition_time
 
 
-def _plan_line(resource: KubeResource, now: datetime) -> Text:
-    plan = resource.plan
-    line = Text(f"{resource.plan_hash[:HASH_SHOWN]}")
-    if plan.get("irreversible"):
+def _plan_line(resource: KubeResource, plan: PlanStatus, now: datetime) -> Text:
+    line = Text(plan.hash[:HASH_SHOWN])
+    if plan.irreversible:
         line.append("  irreversible", "yellow")
-    if plan.get("approvedBy"):
-        line.append(f"  {APPROVED.get(plan['approvedBy'], 'approved')}")
+    if plan.approved_by:
+        line.append(f"  {APPROVED.get(plan.approved_by, 'approved')}")
     elif resource.is_approved:
         line.append("  approved; not reconciled yet")
-    elif resource.condition(Condition.APPROVAL_REQUIRED):
+    elif resource.status.condition(Condition.APPROVAL_REQUIRED):
         line.append("  waiting for approval", "yellow")
-    if plan.get("createdAt"):
-        line.append(f"  created {age(plan['createdAt'], now)} ago")
+    if plan.created_at:
+        line.append(f"  created {age(plan.created_at, now)} ago")
     return line
 
 
 def _soak(console: Console, resource: KubeResource, now: datetime) -> None:
     """Since when all nodes have been healthy with what the plan needs, and the way back."""
-    since = resource.status.get("soakStartedAt")
+    since = resource.status.soak_started_at
     if since:
         console.print(Text(f"Soaking for {age(since, now)}: every node healthy since {since}"), overflow="fold")
-    draw_way_back(console, resource.status.get("wayBack") or {})
+    draw_way_back(console, resource.status.way_back)
 
 
 def _in_progress(console: Console, resource: KubeResource, now: datetime) -> None:
-    intents: Sequence[Mapping[str, Any]] = resource.status.get("intents") or ()
+    intents = resource.status.intents
     if intents:
         _title(console, "In progress")
     for intent in intents:
-        since = f" {age(intent['at'], now)} ago" if intent.get("at") else ""
-        if intent.get("kind") == RestartNode.kind:
-            stable = intent.get("stableSince")
-            outcome = f"back and in sync for {age(stable, now)}" if stable else "not back yet"
-            line = f"  restart of {intent_text(intent)}, begun{since}; {outcome}"
+        sent, facts, at = in_flight(intent), facts_of(intent), str(intent.unknown.get("at", ""))
+        since = f" {age(at, now)} ago" if at else ""
+        if facts.node:
+            outcome = f"back and in sync for {age(facts.in_sync_at, now)}" if facts.in_sync_at else "not back yet"
+            line = f"  restart of {sent}, begun{since}; {outcome}"
         else:
             accepted = "accepted by the active controller; the level is being verified"
-            outcome = accepted if intent.get("outcome") else "outcome not known yet"
-            line = f"  {intent_text(intent)}{', sent' + since if since else ''}; {outcome}"
+            outcome = accepted if intent.unknown.get("outcome") else "outcome not known yet"
+            line = f"  {sent}{', sent' + since if since else ''}; {outcome}"
         console.print(Text(line), overflow="fold")
 
 
 def _roll(console: Console, resource: KubeResource) -> None:
     """How many nodes are current, how long each takes, and what limits how many are restarted at once."""
-    rollout = resource.status.get("rollout") or {}
-    total, done = rollout.get("total", 0), rollout.get("done", 0)
-    if done >= total:
+    rollout = resource.status.rollout
+    if rollout is None or not rollout.is_in_progress:
         return
     _title(console, "Roll")
-    lines = [f"{done} of {total} nodes are current"]
-    lines += [
-        f"{one.get('name', '?')}: {one.get('updated', 0)} of {one.get('total', 0)} pods are updated"
-        for one in resource.status.get("workloads") or ()
-    ]
-    if rollout.get("nodeSeconds"):
-        lines.append(f"{rollout.get('restarted', 0)} nodes restarted, in {rollout['nodeSeconds']} s each on average")
-        lines += _forecast(rollout, total - done)
-    lines += [f"note: {note}" for note in rollout.get("notes") or ()]
+    lines = [f"{rollout.done} of {rollout.total} nodes are current"]
+    lines += [f"{one.name or '?'}: {one.updated} of {one.total} pods are updated" for one in resource.status.workloads]
+    if rollout.node_seconds:
+        lines.append(f"{rollout.restarted} nodes restarted, in {rollout.node_seconds} s each on average")
+        lines += _forecast(rollout)
+    lines += [f"note: {note}" for note in rollout.notes]
     for line in lines:
         console.print(Text(f"  {line}"), overflow="fold")
 
 
-def _forecast(rollout: Mapping[str, Any], left: int) -> Iterator[str]:
+def _forecast(rollout: RolloutStatus) -> Iterator[str]:
     """As long as the restarts so far took on average, in as many rounds as are left."""
-    nodes = rollout.get("restarted", 0) + left
-    if rollout.get("rounds") and nodes:
-        seconds = rollout["nodeSeconds"] * max(1, round(rollout["rounds"] * left / nodes))
+    left = rollout.total - rollout.done
+    nodes = rollout.restarted + left
+    if rollout.rounds and nodes:
+        seconds = rollout.node_seconds * max(1, round(rollout.rounds * left / nodes))
         yield f"about {seconds} s left" if seconds < 120 else f"about {round(seconds / 60)} min left"
 
 
 def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:
     """All but Ready; a message only where it says something that was not said above."""
-    others = [one for one in resource.conditions if one["type"] != Condition.READY]
+    others = [one for one in resource.status.conditions if one.type != Condition.READY]
     if not others:
         return
-    said = {resource.condition(Condition.READY).get("message")}
+    ready = resource.status.condition(Condition.READY)
+    said = {ready.message} if ready else set()
     _title(console, "Conditions")
     for one in others:
-        of_old = "" if resource.is_current(one) else f" (of generation {one.get('observedGeneration', '?')})"
-        line = f"  {one['type']}={one['status']}, for {age(one['lastTransitionTime'], now)}: {one['reason']}{of_old}"
+        of_old = "" if resource.is_current(one) else f" (of generation {one.observed_generation or '?'})"
+        line = f"  {one.type}={one.status}, for {age(one.last_transition_time, now)}: {one.reason}{of_old}"
         console.print(Text(line), overflow="fold")
-        if one["message"] not in said:
-            console.print(Padding(Text(one["message"]), (0, 0, 0, 4), expand=False))
-        said.add(one["message"])
+        if one.message not in said:
+            console.print(Padding(Text(one.message), (0, 0, 0, 4), expand=False))
+        said.add(one.message)
 
 
 def _history(console: Console, resource: KubeResource) -> None:
-    history: Sequence[Mapping[str, Any]] = resource.status.get("history") or ()
+    history = resource.status.history
     if history:
         _title(console, "History, newest first")
     newest = len(history) - HISTORY_SHOWN
@@ -285,19 +295,19 @@ def _history(console: Console, resource: KubeResource) -> None:
         irreversible = _is_irreversible(one)
         if number < newest and not irreversible:
             continue
-        why = f": {one['message']}" if one.get("message") else ""
-        line = Text(f"  {one.get('at', '?')}  {one.get('action', '?')}: {one.get('result', '?')}{why}")
+        why = f": {one.message}" if one.message else ""
+        line = Text(f"  {one.at or '?'}  {one.action or '?'}: {one.result or '?'}{why}")
         console.print(line.append("  irreversible", "yellow") if irreversible else line, overflow="fold")
-    if resource.status.get("spentConsents"):
+    if resource.status.spent_consents:
         _title(console, "Used consents")
-        for consent in resource.status["spentConsents"]:
+        for consent in resource.status.spent_consents:
             console.print(Text(f"  {consent}"), overflow="fold")
 
 
-def _is_irreversible(entry: Mapping[str, Any]) -> bool:
+def _is_irreversible(entry: HistoryEntry) -> bool:
     """Whether it is a change that Kafka does not undo, and that was made, as far as is known."""
-    found = _CHANGE.match(str(entry.get("action", "")))
-    if found is None or entry.get("result") in _NOT_MADE:
+    found = _CHANGE.match(entry.action)
+    if found is None or entry.result in _NOT_MADE:
         return False
     return undo_of(UpdateFeature(found[1], int(found[2]), int(found[3]))) is Undo.IMPOSSIBLE
 
@@ -307,16 +317,5 @@ def _title(console: Console, text: str) -> None:
     console.print(Text(text, "bold"))
 
 
-def _level(feature: Mapping[str, Any], key: str, absent: str) -> str:
-    return format_level(feature["name"], feature[key]) if key in feature else absent
-
-
-def _range(feature: Mapping[str, Any]) -> str:
-    if "supportedMin" not in feature or "supportedMax" not in feature:
-        return "?"
-    return f"{feature['supportedMin']}-{feature['supportedMax']}"
-
-
-def _state(feature: Mapping[str, Any]) -> Text:
-    state = feature.get("state", "?")
-    return Text(state, _STATES.get(state, ""))
+def _state(feature: FeatureStatus) -> Text:
+    return Text(feature.state or "?", _STATES.get(feature.state, ""))

@@ -10,8 +10,8 @@ import argparse
 
 from kafkafeatures.api.names import PAUSE
 from kafkafeatures.cli.kube.api import add_resource_flags, connected
-from kafkafeatures.cli.kube.resource import intent_text
 from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.core.engine.steps import in_flight
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as kube:
         resource = kube.annotate(arguments.name, {PAUSE: "true"})
     print(f"{resource} is suspended: what was sent is finished, nothing else is started")
-    for intent in resource.status.get("intents") or ():
-        print(f"in progress: {intent_text(intent)}")
+    for intent in resource.status.intents:
+        print(f"in progress: {in_flight(intent)}")
     if resource.suspended_in_document:
         print("spec.suspend is also true in the document")
     return Exit.DONE

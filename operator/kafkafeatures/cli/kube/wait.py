@@ -21,8 +21,6 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -119,11 +117,11 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
         if _reached(resource, goal):
             return Ending(Exit.DONE, f"{resource}: {goal.feature} is finalized at {_finalized(resource, goal.feature)}")
     elif ready := resource.says(Condition.READY):
-        return Ending(Exit.DONE, f"{resource} is ready: {ready['reason']}: {ready['message']}")
+        return Ending(Exit.DONE, f"{resource} is ready: {ready.reason}: {ready.message}")
     if stalled := resource.says(Condition.STALLED):
-        remedy = next((one["remedy"] for one in resource.status.get("blockers") or () if one.get("remedy")), "")
-        text = f"{resource} is stalled: {stalled['reason']}: {stalled['message']}"
-        return Ending(Exit.STALLED, text if remedy in stalled["message"] else f"{text}; {remedy}")
+        remedy = next((one.remedy for one in resource.status.blockers if one.remedy), "")
+        text = f"{resource} is stalled: {stalled.reason}: {stalled.message}"
+        return Ending(Exit.STALLED, text if remedy in stalled.message else f"{text}; {remedy}")
     if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
         command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         return Ending(
@@ -137,17 +135,18 @@ def progress(resource: KubeResource, goal: Goal, templates: Templates | None = N
     """Where it is, in one line."""
     if goal.rolled:
         return why_not_rolled(resource, templates or {})
-    ready = resource.condition(Condition.READY)
-    if not ready:
+    ready = resource.status.condition(Condition.READY)
+    if ready is None:
         line = "not reconciled yet"
     elif not resource.is_current(ready):
         line = f"generation {resource.generation} is not reconciled yet"
     else:
-        line = f"{ready['reason']}: {ready['message']}"
+        line = f"{ready.reason}: {ready.message}"
     if not goal.feature:
         return line
-    desired = resource.feature(goal.feature).get("desired")
-    asked_for = "" if desired is not None and desired >= goal.level else ", and the document does not ask for more"
+    feature = resource.feature(goal.feature)
+    is_asked_for = feature is not None and (feature.desired or 0) >= goal.level
+    asked_for = "" if is_asked_for else ", and the document does not ask for more"
     return f"{goal.feature} is at {_finalized(resource, goal.feature)}{asked_for}; {line}"
 
 
@@ -185,13 +184,16 @@ def _templates(kube: Kube, resource: KubeResource) -> Templates:
 
 def _reached(resource: KubeResource, goal: Goal) -> bool:
     """A level is a fact as long as the cluster can be read: FeaturesFinalized is True or False then, not Unknown."""
-    known = resource.condition(Condition.FEATURES_FINALIZED).get("status") in ("True", "False")
-    return known and int(resource.feature(goal.feature).get("finalized", 0)) >= goal.level
+    levels, feature = resource.status.condition(Condition.FEATURES_FINALIZED), resource.feature(goal.feature)
+    known = levels is not None and levels.status in ("True", "False")
+    return known and feature is not None and (feature.finalized or 0) >= goal.level
 
 
 def _finalized(resource: KubeResource, feature: str) -> str:
-    found: Mapping[str, Any] = resource.feature(feature)
-    return format_level(feature, found["finalized"]) if "finalized" in found else "an unknown level"
+    found = resource.feature(feature)
+    if found is None or found.finalized is None:
+        return "an unknown level"
+    return format_level(feature, found.finalized)
 
 
 def _goal(text: str) -> Goal:

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.status import WorkloadStatus
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.core.roll.drivers import NOBODY, Driver, driver_named
 from kafkafeatures.core.words import counted
@@ -37,22 +38,19 @@ Templates = Mapping[str, Template | None]
 
 def driver_of(resource: KubeResource) -> Driver | None:
     """Who restarts its nodes; None for a driver that is not known here."""
-    return driver_named((resource.spec.get("workload") or {}).get("driver") or NOBODY.name)
+    return driver_named(resource.driver or NOBODY.name)
 
 
 def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
     """Those that its document names; none where their pods are not restarted."""
     driver = driver_of(resource)
-    if driver is None or not driver.reads_pods:
-        return ()
-    named = resource.spec["workload"].get("statefulSet") or {}
-    return (*(named.get("controllers") or ()), *(named.get("brokers") or ()))
+    return resource.stateful_sets if driver is not None and driver.reads_pods else ()
 
 
 def is_of_these(resource: KubeResource, templates: Templates) -> bool:
     """Whether the status speaks of the templates as they are now."""
     return all(
-        one is not None and one.revision and _told(resource, name).get("updateRevision") == one.revision
+        one is not None and one.revision and _seen(resource, name).update_revision == one.revision
         for name, one in templates.items()
     )
 
@@ -64,17 +62,17 @@ def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
             return f"StatefulSet {resource.metadata['namespace']}/{name} not found"
         if not one.revision:
             return f"Kubernetes has not processed the change of StatefulSet {name} yet"
-        told = _told(resource, name)
-        if told.get("updateRevision") != one.revision or told.get("total") != one.replicas:
+        seen = _seen(resource, name)
+        if (seen.update_revision, seen.total) != (one.revision, one.replicas):
             return f"the operator has not seen revision {one.revision} of StatefulSet {name} yet"
-        if told.get("updated") != one.replicas:
-            return f"{told.get('updated', 0)} of {one.replicas} pods of {name} at revision {one.revision}"
-    condition = resource.condition(Condition.NODES_ROLLED)
-    if not condition:
+        if seen.updated != one.replicas:
+            return f"{seen.updated} of {one.replicas} pods of {name} at revision {one.revision}"
+    condition = resource.status.condition(Condition.NODES_ROLLED)
+    if condition is None:
         return "not reconciled yet"
     if not resource.is_current(condition):
         return f"generation {resource.generation} is not reconciled yet"
-    return "" if condition.get("status") == "True" else f"{condition['reason']}: {condition['message']}"
+    return "" if condition.status == "True" else f"{condition.reason}: {condition.message}"
 
 
 def rolled_text(templates: Templates) -> str:
@@ -85,5 +83,6 @@ def rolled_text(templates: Templates) -> str:
     return ", ".join(told) or "no node needs a restart"
 
 
-def _told(resource: KubeResource, name: str) -> Mapping[str, Any]:
-    return next((one for one in resource.status.get("workloads") or () if one.get("name") == name), {})
+def _seen(resource: KubeResource, name: str) -> WorkloadStatus:
+    """What the operator saw of it."""
+    return next((one for one in resource.status.workloads if one.name == name), WorkloadStatus(name=name))

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.shown import time_of
 from kafkafeatures.cli.pages.fleet import (
     MAX_ROWS,
     MAY_BE_A_GHOST,
@@ -28,7 +29,7 @@ from kafkafeatures.cli.pages.fleet import (
     summary,
     verdict,
 )
-from kafkafeatures.cli.pages.html_parts import day_and_time, lasting, table, text, time_of, whole_page
+from kafkafeatures.cli.pages.html_parts import day_and_time, lasting, table, text, whole_page
 from kafkafeatures.cli.pages.roll import Axis
 from kafkafeatures.core.facts.releases import format_level
 

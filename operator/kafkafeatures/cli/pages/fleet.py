@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkafeatures.cli.pages.html_parts import day_and_time, table, text, time_of, whole_page
+from kafkafeatures.api.shown import time_of
+from kafkafeatures.cli.pages.html_parts import day_and_time, table, text, whole_page
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
 from kafkafeatures.core.facts.releases import format_level
 

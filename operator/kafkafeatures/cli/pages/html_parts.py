@@ -75,15 +75,6 @@ def text(value: object) -> str:
     return escape(printable(str(value)))
 
 
-def time_of(value: object) -> datetime | None:
-    """None for what is none, or has no time zone."""
-    try:
-        found = datetime.fromisoformat(str(value))
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
-
-
 def time_in_log(at_ms: int) -> datetime:
     """Of a record; the beginning of time for one that says none that there is."""
     try:

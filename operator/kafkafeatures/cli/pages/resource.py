@@ -7,22 +7,23 @@ fact by colour alone. Every text is escaped: notes and messages hold what broker
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from html import escape
-from typing import Any
 
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.cli.document.steps_text import APPROVED, UNDO
-from kafkafeatures.cli.kube.resource import KubeResource, intent_text
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import StatusCondition
+from kafkafeatures.cli.document.steps_text import APPROVED, UNDO, until_of
+from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import day_and_time, table, text, whole_page
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
-from kafkafeatures.core.facts.releases import format_level
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.engine.steps import in_flight
+from kafkafeatures.core.report.events import facts_of
 from kraftlog.rolls import RollHistory
 
-Shape = Mapping[str, Any]
+NOT_RECONCILED = StatusCondition(type="", status="", last_transition_time=Stamp(""), reason="-", message="")
 
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}
 
@@ -49,104 +50,83 @@ def page(resource: KubeResource, events: Sequence[SeenEvent] | None, now: dateti
 
 
 def _head(resource: KubeResource, now: datetime) -> str:
-    ready, status = resource.condition(Condition.READY), resource.status
+    status = resource.status
+    ready = status.condition(Condition.READY) or NOT_RECONCILED
     look = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
-    word, style = look.get(str(ready.get("status")), ("Not reconciled yet", "wait"))
+    word, style = look.get(ready.status, ("Not reconciled yet", "wait"))
     if resource.says(Condition.RECONCILING):
         style = "wait"  # it resolves automatically
-    old = "" if not ready or resource.is_current(ready) else f" (of generation {ready.get('observedGeneration', '?')})"
+    is_old = ready is not NOT_RECONCILED and not resource.is_current(ready)
+    old = f" (of generation {ready.observed_generation or '?'})" if is_old else ""
     facts = {
-        "Cluster": status.get("clusterId"),
-        "Metadata": status.get("metadataVersion"),
-        "Mode": resource.spec.get("mode", "Apply"),
+        "Cluster": status.cluster_id,
+        "Metadata": status.metadata_version,
+        "Mode": resource.mode,
         "Generation": resource.generation,
-        "Operator": status.get("operatorVersion"),
+        "Operator": status.operator_version,
         "Report made": day_and_time(now),
     }
     told = " | ".join(f"{escape(name)}: {escape(str(fact))}" for name, fact in facts.items() if fact)
     return (
         f"<h1>{escape(str(resource))}</h1>\n"
-        f'<p class="box"><strong class="{style}">{escape(word)}: {escape(str(ready.get("reason", "-")))}</strong>'
-        f"{escape(old)}<br>{escape(str(ready.get('message', '')))}</p>\n"
+        f'<p class="box"><strong class="{style}">{escape(word)}: {escape(ready.reason)}</strong>'
+        f"{escape(old)}<br>{escape(ready.message)}</p>\n"
         f'<p class="muted">{told}</p>'
     )
 
 
 def _plan(resource: KubeResource) -> str:
-    plan, back = resource.plan, resource.status.get("wayBack") or {}
-    if not plan:
+    status = resource.status
+    plan, back = status.plan, status.way_back
+    if plan is None:
         return "<h2>Plan</h2>\n<p>Nothing is to be changed.</p>"
-    approved = APPROVED.get(str(plan.get("approvedBy", "")), "")
-    marks = (resource.plan_hash, "irreversible" if plan.get("irreversible") else "", approved)
-    steps = (
-        (step.get("detail", "?"), step.get("state", "?"), UNDO.get(str(step.get("undo")), "can be undone"))
-        for step in plan.get("steps") or ()
-    )
-    until = f"until {back['until']}" if back.get("until") else "until the plan is carried out"
-    way = f"\n<p>Way back, {escape(until)}: {escape(str(back.get('how', '')))}</p>" if back else ""
-    since = resource.status.get("soakStartedAt")
-    soak = f"\n<p>Soaking: every node healthy since {escape(str(since))}</p>" if since else ""
+    marks = (plan.hash, "irreversible" if plan.irreversible else "", APPROVED.get(plan.approved_by, ""))
+    steps = ((step.detail or "?", step.state or "?", UNDO.get(step.undo, "can be undone")) for step in plan.steps)
+    way = f"\n<p>Way back, {escape(until_of(back))}: {escape(back.how)}</p>" if back else ""
+    since = status.soak_started_at
+    soak = f"\n<p>Soaking: every node healthy since {escape(since)}</p>" if since else ""
     steps_of_it = table("Steps, in their order", ("Step", "State", "Undo"), [tuple(map(text, one)) for one in steps])
     return f"<h2>Plan</h2>\n<p>{escape(', '.join(filter(None, marks)))}</p>\n{steps_of_it}{soak}{way}"
 
 
 def _features(resource: KubeResource) -> str:
-    rows = []
-    for one in resource.status.get("features") or ():
-        state = str(one.get("state", "?"))
-        name = str(one.get("name", "?"))
-        supported = f"{one.get('supportedMin', '?')}-{one.get('supportedMax', '?')}"
-        rows.append(
-            (
-                text(name),
-                text(_level(name, one.get("finalized"), "?")),
-                text(_level(name, one.get("desired"), "-")),
-                text(supported),
-                f'<span class="{_STATES.get(state, "")}">{escape(state)}</span>',
-            )
+    rows = [
+        (
+            text(one.name or "?"),
+            text(level_of(one, one.finalized, "?")),
+            text(level_of(one, one.desired, "-")),
+            text(range_of(one, "?-?")),
+            f'<span class="{_STATES.get(one.state, "")}">{escape(one.state or "?")}</span>',
         )
+        for one in resource.status.features
+    ]
     head = ("Feature", "Finalized", "Desired", "Supported by all nodes", "State")
     return "<h2>Features</h2>\n" + table("Levels of the cluster", head, rows) if rows else ""
 
 
 def _blockers(resource: KubeResource) -> str:
-    rows = [
-        (text(one.get("kind", "?")), text(one.get("message", "")), text(one.get("remedy", "")))
-        for one in resource.status.get("blockers") or ()
-    ]
+    rows = [(text(one.kind or "?"), text(one.message), text(one.remedy)) for one in resource.status.blockers]
     head = ("Kind", "What prevents the change", "What to do")
     return "<h2>Blockers</h2>\n" + table("While there is one, nothing is sent", head, rows) if rows else ""
 
 
 def _conditions(resource: KubeResource) -> str:
-    rows = [
-        tuple(text(one.get(name, "")) for name in ("type", "status", "reason", "message", "lastTransitionTime"))
-        for one in resource.conditions
-    ]
+    written = resource.status.conditions
+    facts = ((one.type, one.status, one.reason, one.message, one.last_transition_time) for one in written)
+    rows = [tuple(map(text, one)) for one in facts]
     head = ("Type", "Status", "Reason", "Message", "Since")
     return "<h2>Conditions</h2>\n" + table("As the operator wrote them", head, rows) if rows else ""
 
 
 def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str:
     rows = [(one.at, one.reason, one.note) for one in events or ()]
+    rows += [(one.at, one.result, f"{one.action or '?'} {one.message}".strip()) for one in resource.status.history]
     rows += [
-        (
-            str(one.get("at", "")),
-            str(one.get("result", "")),
-            f"{one.get('action', '?')} {one.get('message', '')}".strip(),
-        )
-        for one in resource.status.get("history") or ()
-    ]
-    rows += [
-        (str(one.get("at", "")), "not known yet", intent_text(one))
-        for one in resource.status.get("intents") or ()
-        if one.get("kind") != RestartNode.kind
+        (str(one.unknown.get("at", "")), "not known yet", str(in_flight(one)))
+        for one in resource.status.intents
+        if not facts_of(one).node  # else its restart is in the roll
     ]
     unread = "" if events is not None else "\n<p>The Events could not be read.</p>"
     head = ("When", "What", "Detail")
     told = table("Events and history, the oldest first", head, [tuple(map(text, row)) for row in sorted(rows)])
     return f"<h2>What happened</h2>{unread}\n{told}"
-
-
-def _level(feature: str, level: object, absent: str) -> str:
-    return format_level(feature, level) if isinstance(level, int) else absent

@@ -117,7 +117,7 @@ class Axis(Struct, frozen=True):
 def roll(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log: RollHistory | str) -> str:
     """The section; empty where there is nothing to tell. `log`: what was read, or why it was not."""
     status = resource.status
-    rollout, workloads = status.get("rollout") or {}, status.get("workloads") or ()
+    rollout, workloads = status.rollout, status.workloads
     known = log if isinstance(log, RollHistory) else None
     since, stable_for = window_begins(status, now), _stable_for(resource)
     rows = rows_of(restarts_of(status, events), known, stable_for, since, now)
@@ -125,15 +125,14 @@ def roll(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log
         return ""
     parts = ["<h2>Roll</h2>"]
     if rollout:
-        done, total = rollout.get("done", 0), rollout.get("total", 0)
-        waits = f"; {rollout['waitingFor']}" if rollout.get("waitingFor") else ""
-        parts.append(f"<p>{text(f'{done} of {total} nodes are current{waits}')}</p>")
+        waits = f"; {rollout.waiting_for}" if rollout.waiting_for else ""
+        parts.append(f"<p>{text(f'{rollout.done} of {rollout.total} nodes are current{waits}')}</p>")
     if known is not None:
         parts.append(_facts(rows, known, now))
     if workloads:
-        names = ("name", "updateRevision", "updated", "total")
-        told = [tuple(text(one.get(name, "?")) for name in names) for one in workloads]
-        parts.append(table("StatefulSets", ("Name", "Update revision", "Pods at it", "All pods"), told))
+        sets = [(one.name or "?", one.update_revision or "?", one.updated, one.total) for one in workloads]
+        head = ("Name", "Update revision", "Pods at it", "All pods")
+        parts.append(table("StatefulSets", head, [tuple(map(text, one)) for one in sets]))
     axis = _axis(rows, known, now)
     if rows:
         parts += _timeline(rows, axis, known, now)
@@ -144,9 +143,8 @@ def roll(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log
 
 
 def _stable_for(resource: KubeResource) -> timedelta:
-    written = str((resource.spec.get("rollout") or {}).get("stableFor", "30s"))
     try:
-        return timedelta(seconds=duration(written))
+        return timedelta(seconds=duration(resource.stable_for))
     except (ValueError, ArgumentTypeError):
         return timedelta(seconds=30)
 

@@ -11,19 +11,18 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import Struct
 
+from kafkafeatures.api.shown import time_of
+from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import time_in_log, time_of
+from kafkafeatures.cli.pages.html_parts import time_in_log
 from kafkafeatures.core.engine.event_records import EventFacts
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.report.events import facts_of
 from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment
-
-Shape = Mapping[str, Any]
 
 CLOCKS = timedelta(seconds=60)
 """So far the clocks of the operator and of the controllers may be apart, and an eviction and what follows it."""
@@ -89,7 +88,7 @@ class Row(Struct, frozen=True):
 # --- what the operator says ---
 
 
-def restarts_of(status: Shape, events: Iterable[SeenEvent]) -> tuple[Restart, ...]:
+def restarts_of(status: Status, events: Iterable[SeenEvent]) -> tuple[Restart, ...]:
     """Restarts that Events still exist of, in the order in which they began; those in flight from the status."""
     found: list[Restart] = []
     for event in events:
@@ -100,9 +99,10 @@ def restarts_of(status: Shape, events: Iterable[SeenEvent]) -> tuple[Restart, ..
             found.append(Restart(facts.node, facts.pod, at))
         elif event.reason == "NodeRestarted":
             _end(found, facts, at)
-    for intent in status.get("intents") or ():
-        if intent.get("kind") == RestartNode.kind:
-            _in_flight(found, intent)
+    for intent in status.intents:
+        facts = facts_of(intent)
+        if facts.node:
+            _in_flight(found, facts)
     return tuple(found)
 
 
@@ -114,12 +114,10 @@ def _end(found: list[Restart], facts: EventFacts, at: datetime | None) -> None:
         found[index] = replace(found[index], back=time_of(facts.in_sync_at), ended=at)
 
 
-def _in_flight(found: list[Restart], intent: Shape) -> None:
-    """The status has its moments to the point; of an Event it is known when it was told."""
-    node, pod = str(intent.get("title", "?")), str(intent.get("target", ""))
-    at, back = time_of(intent.get("at")), time_of(intent.get("stableSince"))
-    now = Restart(node, "" if pod == node else pod, at, back, is_in_flight=True)
-    index = _without_end(found, node)
+def _in_flight(found: list[Restart], facts: EventFacts) -> None:
+    """The status has its moments to the point; of an Event it is known when it was written."""
+    now = Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), is_in_flight=True)
+    index = _without_end(found, facts.node)
     if index is None:
         found.append(now)
     else:
@@ -134,9 +132,9 @@ def _without_end(found: Sequence[Restart], node: str) -> int | None:
 # --- together with the log ---
 
 
-def window_begins(status: Shape, now: datetime) -> datetime:
+def window_begins(status: Status, now: datetime) -> datetime:
     """From when on it is told of: a little before the last roll began; without one the last day."""
-    began = time_of((status.get("rollout") or {}).get("startedAt"))
+    began = time_of(status.rollout.started_at) if status.rollout is not None else None
     return now - DAY if began is None else began - BEFORE
 
 

@@ -68,6 +68,11 @@ def may_lose_metadata(change: UpdateFeature) -> bool:
     return change.is_downgrade and undo_of_raise(change.feature, change.after, change.before) is Undo.LOSSY
 
 
+def is_named(plan_hash: str, text: str) -> bool:
+    """Whether the text names the plan of this hash: all of it, or its beginning up to the eighth digit or further."""
+    return len(text) >= SHORTEST_HASH and plan_hash.startswith(text)
+
+
 class Plan(Struct, frozen=True):
     """`steps`: all levels that the plan was made of; `pending`: those that are still to be changed, computed anew each
     time. `pods`: all that it restarts, with how many are left.
@@ -105,7 +110,7 @@ class Plan(Struct, frozen=True):
 
     def is_approved_by(self, approvals: frozenset[str]) -> bool:
         """Whether one of the hashes is this plan's, whole or from its eighth digit on."""
-        return any(len(one) >= SHORTEST_HASH and self.hash.startswith(one) for one in approvals)
+        return any(is_named(self.hash, one) for one in approvals)
 
 
 def plan_of(

@@ -127,6 +127,16 @@ class UnknownStep(Struct, frozen=True):
 
     intent: Intent
 
+    def __str__(self) -> str:
+        """As far as it can be told: of another release, or damaged."""
+        fields = self.intent.unknown
+        target, title = (str(fields.get(name, "")) for name in ("target", "title"))
+        if title:
+            return f"{title} ({target})" if target not in ("", title) else title
+        if "before" in fields and "after" in fields:
+            return f"{target or '?'} {fields['before']} -> {fields['after']}"
+        return f"{self.intent.kind or '?'} {target}".rstrip()
+
 
 class InFlight(Struct, frozen=True):
     """A step that may have been sent and is not settled.
@@ -146,6 +156,9 @@ class InFlight(Struct, frozen=True):
     unwanted_since: Stamp | None = None
     stopping_since: Stamp | None = None
     written: Intent | None = None
+
+    def __str__(self) -> str:
+        return str(self.step)
 
     def to_intent(self) -> Intent:
         """As in `status.intents`."""

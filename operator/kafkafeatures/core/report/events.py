@@ -58,7 +58,7 @@ def _restarts(before: Status, after: Status) -> Iterator[EventRecord]:
     """Each is announced once: its intent stays the same until it is over, but for when the node was seen to be back."""
     known = {_restart_of(intent) for intent in before.intents}
     for intent in after.intents:
-        facts = _facts_of(intent)
+        facts = facts_of(intent)
         if facts.kind != RestartNode.kind or _restart_of(intent) in known:
             continue
         if facts.pod:
@@ -72,7 +72,7 @@ def _restart_of(intent: Intent) -> tuple[str, ...]:
     return tuple(str(intent.unknown.get(name)) for name in ("nodeId", "podUid", "at"))
 
 
-def _facts_of(intent: Intent) -> EventFacts:
+def facts_of(intent: Intent) -> EventFacts:
     """What is known of an act that is in flight; nothing of one that this release cannot read."""
     sent = in_flight(intent)
     if isinstance(sent, UnknownStep):
@@ -103,7 +103,7 @@ def _is_by_hand(entry: HistoryEntry) -> bool:
 
 def _results(before: Status, after: Status) -> Iterator[EventRecord]:
     known = list(before.history)
-    flew = {(one.kind, one.feature or one.pod or one.node): one for one in map(_facts_of, before.intents)}
+    flew = {(one.kind, one.feature or one.pod or one.node): one for one in map(facts_of, before.intents)}
     for entry in after.history:
         if entry in known:
             known.remove(entry)

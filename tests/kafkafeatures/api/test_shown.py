@@ -1,0 +1,71 @@
+"""A status as people are shown it: what decisions read of it, and the rest beside that; never a failure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.api.shown import shown
+from kafkafeatures.api.status import EMPTY, Status, read_status
+from tests.kafkafeatures import statuses
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+WHOLE = {
+    "approval": statuses.waiting_for_approval(),
+    "soaking": statuses.soaking(),
+    "stalled": statuses.stalled(),
+    "unreachable": statuses.unreachable(statuses.acting()),
+}
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_a_status_of_ours_is_shown_as_it_is_read(kind: str) -> None:
+    assert shown(Status, WHOLE[kind]) == read_status(WHOLE[kind])[0]
+
+
+@given(st.data())
+def test_a_status_with_anything_in_it_is_shown_and_what_can_be_read_is_the_same(data: st.DataObject) -> None:
+    raw: dict[str, Any] = json.loads(json.dumps(data.draw(st.sampled_from(list(WHOLE.values())))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        _damage(raw, data)
+    found, (read, invalid) = shown(Status, raw), read_status(raw)
+    if not invalid:
+        assert found == read
+
+
+def _damage(raw: dict[str, Any], data: st.DataObject) -> None:
+    """Put something else into one place of it, at whatever depth."""
+    inside: Any = raw
+    while True:
+        keys = list(inside) if isinstance(inside, dict) else list(range(len(inside)))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        if isinstance(inside[key], dict | list) and data.draw(st.booleans()):
+            inside = inside[key]
+            continue
+        inside[key] = data.draw(JSON)
+        return
+
+
+@given(JSON)
+def test_what_is_no_status_at_all_is_shown_as_an_empty_one(raw: Any) -> None:
+    assert shown(Status, raw).as_json().keys() <= (raw.keys() if isinstance(raw, dict) else set())
+    assert shown(Status, None) == EMPTY
+
+
+def test_what_cannot_be_read_is_left_out_and_what_is_beside_it_is_shown() -> None:
+    found = shown(Status, {"plan": {"steps": [{"detail": "x"}, {}, 3]}, "changeCount": "many", "blockers": "none"})
+    assert found.plan is not None
+    assert [(one.id, one.detail) for one in found.plan.steps] == [("", "x"), ("", "")]
+    assert (found.change_count, found.blockers) == (0, ())
+    at = shown(Status, {"conditions": [{"type": "Ready", "lastTransitionTime": "long ago"}]}).conditions[0]
+    assert (at.type, at.last_transition_time, at.message) == ("Ready", "long ago", "")

@@ -340,9 +340,13 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "adapters",
         "kafkafeatures/kafka/log/follower.py",
-        ("what is not committed counts", "below=response.high_watermark)", "below=1 << 62)"),
         ("a log of an older epoch is asked for what it cannot have", "if end.epoch > self._leader.epoch:", "if False:"),
         ("every leader has a majority", "if quorum_of(response).has_majority:", "if True:"),
+    ),
+    *_of(
+        "adapters",
+        "kafkafeatures/kafka/log/held.py",
+        ("what is not committed counts", "below=high_watermark)", "below=1 << 62)"),
     ),
     *_of(
         "adapters",

@@ -24,7 +24,8 @@ from kafkafeatures.core.facts.readings import LogReading
 from kafkafeatures.kafka.base.errors import KafkaError, Stale
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.log.follower import PART, MetadataLog
+from kafkafeatures.kafka.log.follower import MetadataLog
+from kafkafeatures.kafka.log.source import PART
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
 from kraftlog import Image, Quorum, Replay
@@ -40,6 +41,8 @@ ORACLE = 3003
 FETCH_SNAPSHOT = 59
 LEADER_CHANGES = 100 if os.environ.get("SOAK") else 20
 SAID_WITHIN = 5.0  # seconds; the promise
+STALE_AFTER = 4.5  # seconds that a look may take here
+POLL = 0.05
 
 FAST_ELECTIONS = {
     "controller.quorum.fetch.timeout.ms": "1000",
@@ -76,12 +79,13 @@ class Follower:
     async def run(self) -> None:
         while True:
             try:
-                async for reading in self.log.follow():
-                    self.keep(reading)
-            except Stale:
+                async with asyncio.timeout(STALE_AFTER):
+                    self.keep(await self.log.catch_up())
+                await asyncio.sleep(POLL)
+            except (Stale, TimeoutError):
                 self.stale_at.append(time.monotonic())
             except KafkaError:
-                continue  # no node leads; `follow` itself looked for a leader as long as it may
+                continue  # no node leads; the log itself looked for a leader as long as it may
 
     def keep(self, reading: LogReading) -> None:
         image = reading.image

@@ -14,9 +14,9 @@ from kafkafeatures.kafka.base.errors import (
     KafkaError,
     Stale,
 )
-from kafkafeatures.kafka.log.follower import OBSERVED
+from kafkafeatures.kafka.log.held import OBSERVED
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, OffsetAndEpoch
-from kraftlog import Image, Section
+from kraftlog import Section
 from tests.kafkafeatures.kafka.scripted_quorum import NOW, Quorum, levels
 from tests.kraftlog.build import level, no_op, snapshot
 
@@ -106,7 +106,7 @@ async def test_a_tail_that_is_confirmed_by_the_next_leader_is_applied(quorum: Qu
 
 
 async def test_the_tail_that_is_kept_is_bounded(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkafeatures.kafka.log.follower.MAX_TAIL", 300)
+    monkeypatch.setattr("kafkafeatures.kafka.log.held.MAX_TAIL", 300)
     quorum.leader.per_reply = 2
     for value in range(7, 27):
         quorum.leader.append(level("metadata.version", value), committed=False)
@@ -189,36 +189,24 @@ async def test_a_high_watermark_beyond_what_is_served_does_not_hang(quorum: Quor
 
 async def test_following_shows_each_image_and_says_when_the_majority_is_gone(quorum: Quorum) -> None:
     quorum.leader.grows = True
-    seen = []
-
-    async def follow() -> None:
-        async for reading in quorum.log().follow():
-            seen.append(reading.image.offset)
-            if len(seen) == 5:
-                quorum.leader.grows = False
-                quorum.leader.fetched = {1: 0, 2: 5000, 3: 5000}
-
+    log = quorum.log()
+    seen = [(await log.catch_up()).image.offset for _ in range(5)]
+    quorum.leader.grows = False
+    quorum.leader.fetched = {1: 0, 2: 5000, 3: 5000}
     with pytest.raises(Stale):
-        await follow()
+        await log.catch_up()
     assert seen == sorted(set(seen))
-    assert len(seen) == 5
 
 
 async def test_following_never_shows_a_part_of_a_log_that_is_read_anew(quorum: Quorum) -> None:
-    seen: list[Image] = []
     log = quorum.log()
     quorum.leader.per_reply = 1
-    async for reading in log.follow():
-        assert reading.image.offset == reading.high_watermark
-        seen.append(reading.image)
-        if len(seen) == 1:
-            quorum.leader.log = []
-            for value in (7, 8, 9):
-                quorum.leader.append(level("metadata.version", value))
-            quorum.leader.diverging = OffsetAndEpoch(0, 0)
-        if len(seen) == 2:
-            break
-    assert [levels(image) for image in seen] == [
-        {"metadata.version": 20, "group.version": 1},
-        {"metadata.version": 9},
-    ]
+    before = await log.catch_up()
+    quorum.leader.log = []
+    for value in (7, 8, 9):
+        quorum.leader.append(level("metadata.version", value))
+    quorum.leader.diverging = OffsetAndEpoch(0, 0)
+    after = await log.catch_up()
+    assert all(reading.image.offset == reading.high_watermark for reading in (before, after))
+    assert levels(before.image) == {"metadata.version": 20, "group.version": 1}
+    assert levels(after.image) == {"metadata.version": 9}

@@ -28,7 +28,8 @@ from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Sh
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.log.follower import MAX_SNAPSHOT, PART, MetadataLog
+from kafkafeatures.kafka.log.follower import MetadataLog
+from kafkafeatures.kafka.log.source import MAX_SNAPSHOT, PART
 from kafkafeatures.kafka.requests.features import AddressRoute, prepared
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.frame import MAX_SHORT_FRAME

@@ -23,7 +23,7 @@ from kafkafeatures.kafka.base.errors import ErrorCode, NotAuthorized
 from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Share
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.log import follower as metadata_log
+from kafkafeatures.kafka.log import held
 from kafkafeatures.kafka.log.follower import MetadataLog
 from kafkafeatures.kafka.partitions import asked as asked_partitions
 from kafkafeatures.kafka.partitions import partitions
@@ -241,7 +241,7 @@ async def test_who_gives_up_in_the_middle_of_a_piece_begins_anew(
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr(metadata_log, "aside", never)
+        patch.setattr(held, "aside", never)
         looking = asyncio.create_task(log.catch_up())
         await begun.wait()
         looking.cancel()
@@ -250,4 +250,4 @@ async def test_who_gives_up_in_the_middle_of_a_piece_begins_anew(
     assert share.held == 0
     found = (await log.catch_up()).image
     assert len(found.partitions) == 30 * len(IDS)
-    assert log._sections >= {Section.PARTITIONS}
+    assert log._held._sections >= {Section.PARTITIONS}

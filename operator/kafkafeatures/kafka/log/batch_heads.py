@@ -1,6 +1,6 @@
 """Where batches begin and end in bytes of a log, by their heads alone: nothing is checked, nothing is decoded.
 
-Called by `metadata_log.py`; what a batch holds is `kraftlog`'s to say.
+Called by `held.py`; what a batch holds is `kraftlog`'s to say.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read the metadata log from the oldest record that its leader still has, for what it tells of the past.
 
 Called by `cluster.py` once it has read the log as it is now, with evidence of a majority. It asks the same leader for
-no more than was committed then, and keeps nothing. Where a log begins is `log_source.py`'s to find.
+no more than was committed then, and keeps nothing. Where a log begins is `source.py`'s to find.
 """
 
 from __future__ import annotations

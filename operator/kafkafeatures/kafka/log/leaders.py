@@ -1,6 +1,6 @@
 """Who leads the quorum, and a connection to it: every controller is asked by Fetch, as an ordinary client.
 
-Called by `metadata_log.py` and `log_history.py`. The controller that answers first is believed, since nearly always all
+Called by `follower.py` and `history.py`. The controller that answers first is believed, since nearly always all
 say the same. Where the leader it named shows no majority, the follower asks for all of them and the newest epoch wins:
 an old leader that was cut off names itself. Needs CLUSTER_ACTION, no more than the log itself, and works where
 DescribeQuorum is denied.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, LogReading
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, NoLeader, ServerError, TimedOut
-from kafkafeatures.kafka.log.follower import PART
+from kafkafeatures.kafka.log.source import PART
 from kraftlog import KraftLogError, Replay, Section
 
 if TYPE_CHECKING:

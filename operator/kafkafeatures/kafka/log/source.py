@@ -1,7 +1,7 @@
 """What a leader serves of its metadata log: parts of it, and its snapshots, over a connection that is there.
 
-Called by `log_history.py` and `recorder.py`, which go over the log from where they are; `metadata_log.py` follows its
-end. It judges answers and keeps nothing.
+Called by `history.py`, `level_history.py` and `kafka/recorder/recorder.py`, which go over the log from where they are;
+`follower.py` follows its end. It judges answers and keeps nothing.
 
 Who asks for offset 0 is given the newest snapshot, which may be of a minute ago, by most releases also where the log
 still begins there. What it really begins with is had otherwise (`RaftLog.validateOffsetAndEpoch`):
@@ -15,11 +15,10 @@ Positions behind that are asked for with the epoch of the leader itself, which h
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 
 from kafkafeatures.kafka.base.errors import ErrorCode, NoLeader, ServerError, TooLarge
 from kafkafeatures.kafka.base.memory_budget import CHECK
-from kafkafeatures.kafka.log.follower import MAX_SNAPSHOT, PART, follows
 from kafkafeatures.kafka.log.leaders import ATTEMPT, MOVED, VANISHED, refused
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
@@ -31,6 +30,12 @@ from kafkafeatures.kafka.wire.messages import (
     R,
     Request,
 )
+
+PART = 2 * 1024 * 1024
+"""Bytes that are asked for at once. A batch that is larger (up to 8 MiB) comes whole, and alone."""
+
+MAX_SNAPSHOT = 4 * 1024 * 1024 * 1024
+"""Bytes: some thirty million partitions, and more than there is time for."""
 
 
 class LogSource:
@@ -75,29 +80,58 @@ class LogSource:
 
     async def snapshot(self, snapshot: OffsetAndEpoch) -> AsyncIterator[FetchSnapshotResponse]:
         """Its parts, in order; none, or an end too soon, where there is none of this id (any more)."""
-        position = 0
-        while True:
-            reply: FetchSnapshotResponse = await self._request(
-                FetchSnapshotRequest(self._cluster_id, snapshot, self.leader_epoch, position=position, max_bytes=PART)
-            )
-            if reply.partition_error_code in VANISHED or reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
-                return  # the second for an epoch that never had one
-            _judge(reply)
-            if not follows(reply, position, reply.size, PART):
-                raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, "a part of the snapshot is not the one asked for")
-            if reply.size > MAX_SNAPSHOT:
-                raise TooLarge(f"a snapshot of {reply.size} bytes; at most {MAX_SNAPSHOT} are read", remedy=CHECK)
-            yield reply
-            position += len(reply.data)
-            if position >= reply.size:
-                return
+        async for part in snapshot_parts(
+            self._link,
+            snapshot,
+            cluster_id=self._cluster_id,
+            leader_epoch=self.leader_epoch,
+            timeout=self._timeout,
+            never_had=(ErrorCode.UNKNOWN_SERVER_ERROR,),
+        ):
+            yield part
 
     async def _request(self, message: Request[R]) -> R:
         return await self._link.request(message, timeout=self._timeout)
 
 
+async def snapshot_parts(
+    link: Connection,
+    snapshot: OffsetAndEpoch,
+    *,
+    cluster_id: str | None,
+    leader_epoch: int,
+    timeout: float,
+    most: int = PART,
+    never_had: Container[int] = (),
+) -> AsyncIterator[FetchSnapshotResponse]:
+    """The parts of a snapshot in order, each of `most` bytes; an end too soon where it was deleted meanwhile.
+
+    `never_had`: error codes with which this leader answers for a snapshot whose epoch was guessed. Raises KafkaError.
+    """
+    position, size = 0, -1
+    while position != size:
+        request = FetchSnapshotRequest(cluster_id, snapshot, leader_epoch, position=position, max_bytes=most)
+        reply: FetchSnapshotResponse = await link.request(request, timeout=timeout)
+        if reply.partition_error_code in VANISHED or reply.error_code in never_had:
+            return
+        _judge(reply)
+        size = reply.size if size < 0 else size
+        if reply.snapshot_id != snapshot or not _follows(reply, position, size, most):
+            raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, "a part of the snapshot is not the one asked for")
+        if size > MAX_SNAPSHOT:
+            raise TooLarge(f"a snapshot of {size} bytes; at most {MAX_SNAPSHOT} are read", remedy=CHECK)
+        yield reply
+        position += len(reply.data)
+
+
+def _follows(part: FetchSnapshotResponse, position: int, size: int, asked: int) -> bool:
+    """Whether it is the next part, of a file of that size, and not more than was asked for."""
+    taken = len(part.data)
+    return (part.position, part.size) == (position, size) and 0 < taken <= min(asked, size - position)
+
+
 def _judge(reply: FetchResponse | FetchSnapshotResponse) -> None:
     refused(reply.error_code)
     if reply.partition_error_code in MOVED:
-        raise NoLeader(reply.partition_error_code, "the leader has changed; run it again")
+        raise NoLeader(reply.partition_error_code, "the leader has changed")
     refused(reply.partition_error_code)

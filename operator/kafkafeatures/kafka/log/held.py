@@ -1,0 +1,190 @@
+"""What a follower keeps of the metadata log: the image of what is committed, the records behind it, and their weight.
+
+Called by `follower.py` with the answers of a leader. The leader also serves records that are not committed yet and may
+be truncated: only what lies below the high watermark is applied, the rest is kept aside until a later answer covers it.
+
+**Bounded.** A server may send without end. A snapshot is applied as it arrives, and only the image is kept of it. What
+is kept is counted (`kafka/base/memory_budget.py`), and what is large is applied in slices, so that everything else of
+the operator has its turn meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable
+
+from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, ServerError, TooLarge
+from kafkafeatures.kafka.base.memory_budget import CHECK, Share
+from kafkafeatures.kafka.log.batch_heads import SLICE, end_of, from_offset, pieces
+from kafkafeatures.kafka.wire.messages import FetchSnapshotResponse, OffsetAndEpoch
+from kraftlog import Image, ImageTooLargeError, KraftLogError, Replay, Section, SnapshotReader, TooLargeError
+
+MAX_TAIL = 8 * 1024 * 1024
+"""Bytes of uncommitted records kept aside; past that nothing new is fetched until they are committed."""
+
+OBSERVED = frozenset({Section.REGISTRATIONS, Section.FEATURES, Section.QUORUM, Section.MIGRATION})
+"""Sections that an observation is made of. Whatever else the log holds is skipped: it takes neither time nor memory."""
+
+
+class HeldLog:
+    """The log of one cluster as far as it was read. `high_watermark`: of the last answer; -1 where there was none, or
+    where everything was dropped since.
+
+    `share`: of the memory; its owner calls `give_up` when it has to go.
+    """
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+        self._sections = OBSERVED
+        self._replay = self._nothing()
+        self._tail = b""
+        self._given_up = False
+        self.high_watermark = -1
+
+    @property
+    def offset(self) -> int:
+        """Where the applied records end."""
+        return self._replay.offset
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        """Where the next records begin: behind those that are kept aside."""
+        return end_of(self._tail) or OffsetAndEpoch(self._replay.offset, max(self._replay.epoch, 0))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing new may be fetched before what is kept aside is committed."""
+        return len(self._tail) >= MAX_TAIL
+
+    def image(self) -> Image:
+        """The state of what is committed."""
+        return self._replay.image()
+
+    def hold_partitions(self, wanted: bool) -> None:
+        """Hold the partitions too from now on, for which all is read anew; or no longer."""
+        if wanted == (Section.PARTITIONS in self._sections):
+            return
+        self._sections = OBSERVED | {Section.PARTITIONS} if wanted else OBSERVED
+        if wanted:
+            self.drop()
+        else:
+            self._replay.leave_out(Section.PARTITIONS)
+            self._share.keep(self._replay.weight + len(self._tail))
+
+    def begin(self) -> None:
+        """A reading begins: from now on it is lost if the memory has to be given up."""
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """Release everything and its memory. A reading that is under way gets TooLarge, the next begins anew."""
+        self.drop()
+        self._given_up = True
+
+    def drop(self) -> None:
+        """Release everything; it is read anew from the start."""
+        self._replay, self._tail, self.high_watermark = self._nothing(), b"", -1
+        self._share.keep(0)
+
+    def truncate(self, offset: int) -> None:
+        """The log was truncated at `offset`: drop what is not committed, and all where even that is not enough.
+
+        Without a tail it is never enough: what the leader does not know is what was applied, wherever its log ends.
+        """
+        offset = offset if self._tail else 0
+        self._tail = b""
+        if offset < self._replay.offset:
+            self.drop()
+
+    async def append(self, records: bytes, high_watermark: int) -> None:
+        """Apply what is committed, and keep the rest aside. Raises KafkaError; then everything was dropped."""
+        self.high_watermark = high_watermark
+        data = self._tail + records
+        try:
+            self._keep(2 * len(data))
+            for piece in pieces(data):
+                await self._digest(functools.partial(self._replay.append, below=high_watermark), piece)
+                self._keep(2 * len(data))
+        except KraftLogError as error:
+            self.drop()
+            raise self._unreadable("log", error) from None
+        self._tail = from_offset(data, self._replay.offset)
+        self._keep(len(self._tail))
+
+    async def take_snapshot(self, snapshot: OffsetAndEpoch, parts: AsyncIterator[FetchSnapshotResponse]) -> None:
+        """Begin with the snapshot in place of everything; nothing changes where it ends too soon. Raises KafkaError."""
+        try:
+            replay = await self._read_snapshot(snapshot, parts)
+        except KraftLogError as error:
+            raise self._unreadable("snapshot", error) from None
+        finally:
+            if not self._given_up:
+                self._share.keep(self._replay.weight + len(self._tail))
+        if replay is not None:
+            self._replay, self._tail = replay, b""
+            self._keep(0)
+
+    async def _read_snapshot(
+        self, snapshot: OffsetAndEpoch, parts: AsyncIterator[FetchSnapshotResponse]
+    ) -> Replay | None:
+        limit = self._share.memory.limits.per_cluster
+        reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=self._sections, limit=limit)
+        left = -1
+        async for part in parts:
+            view = memoryview(part.data)
+            step = len(view) if Section.PARTITIONS in self._sections else SLICE
+            for start in range(0, len(view), step):
+                await self._digest(reader.feed, view[start : start + step])
+                self._keep(reader.weight + len(self._tail) + 2 * len(part.data))
+            left = part.size - part.position - len(part.data)
+        if left:
+            return None
+        replay = reader.finish()
+        if Section.PARTITIONS in self._sections:
+            await aside(replay.image)  # sorts them, once
+        return replay
+
+    async def _digest(self, take: Callable[[memoryview], object], piece: memoryview) -> None:
+        """Apply a piece. Of many clusters only one applies a large one, and then everything else has its turn.
+
+        Beside the event loop where partitions are held: then a batch of some megabytes is read at once.
+        """
+        if len(piece) < SLICE // 2:
+            take(piece)
+            return
+        async with self._share.memory.turn:
+            if self._given_up:
+                return
+            if Section.PARTITIONS not in self._sections:
+                take(piece)
+                await asyncio.sleep(0)
+                return
+            try:
+                await aside(lambda: take(piece))
+            except asyncio.CancelledError:
+                self.drop()  # the thread continues with what was held so far
+                raise
+
+    def _keep(self, more: int) -> None:
+        """Count what is kept: the image, and so many bytes more. Raises TooLarge, and then nothing is kept.
+
+        It does so too where everything had to go while the leader was waited for.
+        """
+        if self._given_up:
+            raise self._share.lost()
+        try:
+            self._share.keep(self._replay.weight + more)
+        except TooLarge:
+            self.drop()
+            raise
+
+    def _nothing(self) -> Replay:
+        return Replay(sections=self._sections, limit=self._share.memory.limits.per_cluster)
+
+    def _unreadable(self, what: str, error: KraftLogError) -> KafkaError:
+        if isinstance(error, ImageTooLargeError):
+            return self._share.too_large()
+        if isinstance(error, TooLargeError):
+            return TooLarge(f"the {what} holds {error}", remedy=CHECK)
+        return ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the {what} does not read: {error}")

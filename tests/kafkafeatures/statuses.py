@@ -30,7 +30,7 @@ def status(
     generation: int = 1,
     previous: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """After one pass."""
+    """The status after one reconciliation."""
     seen = seen or observation()
     before, _ = read_status(previous or {})
     proposal = propose(wanted, seen, Memory())

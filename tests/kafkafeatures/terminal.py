@@ -24,7 +24,7 @@ _OF_TERMINALS = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM")
 
 
 def environment(*, colour: bool = True, **more: str) -> dict[str, str]:
-    """As a shell in a terminal window has it: nothing but TERM, and NO_COLOR where no colours are wanted."""
+    """The environment of a shell in a terminal window: nothing but TERM, and NO_COLOR where no colours are wanted."""
     found = {name: value for name, value in os.environ.items() if name not in _OF_TERMINALS}
     found |= {"PYTHONPATH": PYTHONPATH, "TERM": "xterm-256color"}
     return found | ({} if colour else {"NO_COLOR": "1"}) | more
@@ -73,7 +73,7 @@ def in_terminal(
             while select.select([ours], [], [], seconds)[0]:
                 try:
                     data = os.read(ours, 65536)
-                except OSError:  # EIO: nobody has the other end any more
+                except OSError:  # EIO: the other end is closed
                     break
                 shown += data
                 if pending and pending[0][0].encode() in shown:

@@ -21,7 +21,7 @@ from tests.simulated.kubernetes import ApiServer
 
 
 async def test_names_that_do_not_resolve_leave_threads_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as one resource can look up at once (`kafka/base/pool.py`), and one more."""
+    """Names as many as one resource can look up at once (`kafka/base/pool.py`), and one more."""
 
     @asynccontextmanager
     async def connected() -> AsyncIterator[None]:
@@ -136,10 +136,10 @@ async def operator(
         await asyncio.wait([running])
 
 
-async def test_what_a_list_does_not_show_any_more_has_a_pass_which_finds_that_it_is_gone(
+async def test_what_a_list_no_longer_shows_is_reconciled_and_found_to_be_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Deleted while nobody watched: no watch ever shows it."""
+    """Deleted while there was no watch: no watch ever shows it."""
     server = serving("kafka/old", "other/new")
     async with operator(monkeypatch, server) as (worker, host):
         await worker.until_worked("kafka/old", "other/new")
@@ -172,10 +172,12 @@ async def test_after_a_restore_of_etcd_what_is_remembered_by_version_is_forgotte
         assert worker.forgot
 
 
-async def test_who_is_stopped_hands_over_before_the_last_passes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopped_operator_hands_over_before_the_last_reconciliations_are_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with operator(monkeypatch, serving("kafka/orders")) as (worker, host):
         await worker.until_worked("kafka/orders")
         host.told_to_stop.set()
         async with asyncio.timeout(5):
-            while not worker.handed_over:  # noqa: ASYNC110 - the end of the process tells nobody
+            while not worker.handed_over:  # noqa: ASYNC110 - the end of the process sets no event
                 await asyncio.sleep(0)

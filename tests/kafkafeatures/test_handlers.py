@@ -85,7 +85,7 @@ def _kind(name: str, kind: str) -> dict[str, Any]:
 
 
 class Operator:
-    """What the host told."""
+    """Records the calls of the host."""
 
     def __init__(self, *, begins: bool = True) -> None:
         self.begins = asyncio.Event()
@@ -152,7 +152,7 @@ async def hosted(
         await asyncio.wait([running])
 
 
-async def test_what_a_watch_shows_is_told_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_watch_shows_is_reported_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     served, operator = Server(all=[[event("ADDED"), event("MODIFIED", "bills"), event("DELETED")]]), Operator()
     async with hosted(served, operator, monkeypatch):
         await until(lambda: sorted(operator.shown) == ["-orders", "bills", "orders"])
@@ -198,7 +198,7 @@ async def test_a_watch_that_is_refused_does_not_hold_and_is_asked_for_again(
         await until(lambda: operator.shown == ["orders"] and operator.held[""])
 
 
-async def test_who_is_not_known_any_more_logs_in_again_and_not_without_a_pause(
+async def test_after_401_it_logs_in_again_and_not_without_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
@@ -222,7 +222,7 @@ async def test_who_is_not_known_any_more_logs_in_again_and_not_without_a_pause(
         ),
     ],
 )
-async def test_no_watch_goes_on_from_where_another_one_ended(monkeypatch: pytest.MonkeyPatch, end: list[Any]) -> None:
+async def test_no_watch_continues_from_where_another_one_ended(monkeypatch: pytest.MonkeyPatch, end: list[Any]) -> None:
     """An etcd that was restored has not come as far as the last watch saw."""
     served, operator = Server(all=[list(end), list(end)]), Operator()
     async with hosted(served, operator, monkeypatch):
@@ -308,7 +308,7 @@ async def test_a_namespace_whose_watch_ended_with_an_error_is_not_watched(monkey
         await until(lambda: operator.held == {"one": True, "other": True})
 
 
-async def test_kopf_forgets_what_was_deleted_while_no_watch_showed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kopf_drops_what_was_deleted_while_no_watch_showed_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would keep something of each for ever."""
     names = [f"orders-{number}" for number in range(20)]
     served = Server(all=[[*(event("ADDED", name) for name in names), END], [event("ADDED", "bills")]])
@@ -431,7 +431,7 @@ async def _as_it_comes(content: Any) -> AsyncIterator[bytes]:
 async def test_another_kopf_that_would_read_past_us_ends_the_process_at_once(
     monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], AsyncIterator[bytes]]
 ) -> None:
-    """Kubernetes starts it anew, and whoever upgrades Kopf sees it."""
+    """Kubernetes starts it anew, and who upgrades Kopf sees it."""
     monkeypatch.setattr("kopf._cogs.clients.api.iter_jsonlines", read)
     served, operator = Server(all=[[event("ADDED")]]), Operator()
     async with hosted(served, operator, monkeypatch) as running:

@@ -23,7 +23,7 @@ async def asked(port: int, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-async def test_alive_is_red_only_while_a_pass_hangs_and_ready_only_while_nothing_is_missing() -> None:
+async def test_alive_is_red_only_while_a_reconciliation_hangs_and_ready_only_while_nothing_is_missing() -> None:
     state, registry = State(), CollectorRegistry()
     Gauge("one", "For the test.", registry=registry).set(7)
     async with serving(Health(lambda: state.hung, lambda: state.missing, registry), "127.0.0.1", 0) as port:
@@ -38,7 +38,7 @@ async def test_alive_is_red_only_while_a_pass_hangs_and_ready_only_while_nothing
         assert (await asked(port, "/anything"))[0] == 404
 
 
-async def test_metrics_are_told_although_all_threads_of_asyncio_are_taken() -> None:
+async def test_metrics_are_reported_although_all_threads_of_asyncio_are_taken() -> None:
     over = threading.Event()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     hanging = asyncio.create_task(asyncio.to_thread(over.wait, 20))

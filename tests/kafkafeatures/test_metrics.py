@@ -37,7 +37,7 @@ def passed(metrics: Metrics, name: str, status: Status) -> None:
     metrics.passed(Key("ns", name), "success", 0.1, status)
 
 
-def test_what_a_status_says_no_longer_is_not_said_any_more() -> None:
+def test_what_a_status_says_no_longer_is_no_metric_either() -> None:
     metrics = Metrics()
     passed(metrics, "a", STATUS)
     passed(metrics, "b", STATUS)

@@ -24,7 +24,7 @@ AT_ONCE = replace(SYSTEM, random=lambda: 0.0)
 
 
 class Site:
-    """An API server, and what was told of its resources: `a` changed, `-a` is gone, `!` etcd was restored."""
+    """An API server, and what was reported of its resources: `a` changed, `-a` is gone, `!` etcd was restored."""
 
     def __init__(self, *namespaces: str, every: float = 3600.0, environment: Environment = AT_ONCE) -> None:
         self.server = ApiServer()
@@ -87,7 +87,7 @@ async def test_a_namespace_that_refuses_keeps_no_other_one_waiting() -> None:
     assert site.listed.count("one") == 2  # at first, and when its watch began
 
 
-async def test_nothing_is_told_before_every_namespace_answered() -> None:
+async def test_nothing_is_reported_before_every_namespace_answered() -> None:
     """Who is only away may hold an older resource, which owns a cluster."""
     site = Site("one", "other")
     site.create("a")
@@ -115,7 +115,7 @@ async def test_what_a_deaf_watch_misses_the_next_list_shows() -> None:
         assert (site.told, site.resources.missing()) == (["a", "b", "a", "c", "-b"], "")
 
 
-async def test_what_did_not_change_is_not_told_again() -> None:
+async def test_what_did_not_change_is_not_reported_again() -> None:
     site = Site(every=0.001)
     site.create("a")
     site.watch("")
@@ -135,7 +135,7 @@ async def test_what_a_watch_begins_with_was_listed_already() -> None:
         assert site.told == ["a", "b", "a"]
 
 
-async def test_what_is_gone_is_told_once_and_lives_again_as_another() -> None:
+async def test_what_is_gone_is_reported_once_and_lives_again_as_another() -> None:
     site = Site()
     last = site.create("a")
     site.watch("")
@@ -260,7 +260,7 @@ async def test_lists_at_rest_are_spread_over_a_tenth_of_their_pause() -> None:
 async def test_of_a_list_that_a_watch_overtook_no_version_counts_as_the_current_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The list is of before a change, the watch showed the change, and which of the two is newer nobody can tell."""
+    """The list is of before a change, the watch showed the change, and which of the two is newer is not known."""
     site = Site(every=0.005)
     site.create("a")
     site.watch("")
@@ -284,7 +284,7 @@ async def test_of_a_list_that_a_watch_overtook_no_version_counts_as_the_current_
 
 
 async def test_a_namespace_whose_watch_is_lost_is_listed_before_the_resync() -> None:
-    """A kind that is not served any more has no watch that begins anew, and nothing else would tell."""
+    """A kind that is no longer served has no watch that begins anew, and nothing else would show its changes."""
     site = Site("one")
     site.create("a")
     site.watch("one")

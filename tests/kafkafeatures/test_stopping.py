@@ -1,4 +1,4 @@
-"""The process is told to end: what the operator hears of it, and when."""
+"""The process is asked to end: what the operator hears of it, and when."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ async def test_the_operator_hears_of_the_signal_itself_and_not_of_the_end_of_the
 
 
 @pytest.mark.parametrize("begins", [True, False], ids=["while it watches", "before it watches"])
-async def test_told_to_stop_it_ends_the_operator_and_then_itself(monkeypatch: pytest.MonkeyPatch, begins: bool) -> None:
+async def test_asked_to_stop_it_ends_the_operator_and_then_itself(
+    monkeypatch: pytest.MonkeyPatch, begins: bool
+) -> None:
     operator = Operator(begins=begins)
     async with hosted(Server(), operator, monkeypatch) as running:
         await until(lambda: operator.held == {"": True} if begins else operator.begun)
@@ -42,7 +44,7 @@ async def test_told_to_stop_it_ends_the_operator_and_then_itself(monkeypatch: py
     assert operator.ended
 
 
-async def test_told_to_stop_between_two_tries_of_a_watch_it_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_asked_to_stop_between_two_tries_of_a_watch_it_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = asyncio.Event()
 
     async def sleep(seconds: float) -> None:

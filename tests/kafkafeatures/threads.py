@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """As soon as it holds; a failure after five seconds."""
+    """Returns once it holds; fails after five seconds."""
     async with asyncio.timeout(5):
         while not holds():  # noqa: ASYNC110 - threads have no events of ours
             await asyncio.sleep(0.001)

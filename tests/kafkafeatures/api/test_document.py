@@ -1,4 +1,4 @@
-"""What is wrong with a document is told in our own words: the path, what was found, what is expected."""
+"""What is wrong with a document is reported in our own words: the path, what was found, what is expected."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ TOLD = re.compile(
 )
 
 
-def told(document: Any) -> tuple[str, ...]:
+def problems_of(document: Any) -> tuple[str, ...]:
     try:
         read_document(document)
     except InvalidDocument as error:
@@ -204,11 +204,9 @@ def told(document: Any) -> tuple[str, ...]:
 
 
 @given(st.sampled_from(PLACES), VALUES, st.text(max_size=10))
-def test_whatever_stands_in_a_document_it_is_read_or_told_in_words_for_people(
-    path: tuple[Any, ...], value: Any, key: str
-) -> None:
+def test_any_document_is_read_or_refused_in_words_for_people(path: tuple[Any, ...], value: Any, key: str) -> None:
     for document in (changed(path, value), changed((*path[:-1], key), value) if isinstance(path[-1], str) else FULL):
-        found = told(document)
+        found = problems_of(document)
         assert all(TOLD.match(one) for one in found), found
 
 
@@ -233,7 +231,7 @@ def test_a_pattern_is_of_the_whole_text(value: str) -> None:
     assert problems(changed(("metadata", "name"), value))[0].startswith("metadata.name: invalid value")
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     document = changed(("spec", "mode"), "Aply") | {"kind": "Kafka"}
     document["spec"]["cluster"].pop("bootstrapServers")
     document["spec"]["cluster"]["sasl"] = {"mechanism": "PLAIN"}
@@ -242,7 +240,7 @@ def test_all_problems_are_told_at_once() -> None:
     ]  # fmt: skip
 
 
-def test_what_was_read_is_written_with_all_its_defaults_and_as_somebody_wrote_it() -> None:
+def test_what_was_read_is_written_with_all_its_defaults_and_in_its_own_spelling() -> None:
     """State files keep a digest of the first."""
     resource = read_document(FULL)
     assert as_json(resource.spec) == FULL["spec"]
@@ -286,7 +284,7 @@ def test_what_is_next_to_a_password_without_a_space_is_not_repeated_either() -> 
 
 
 @pytest.mark.parametrize("path", [("spec", "suspend"), ("metadata", "name"), ("spec", "cluster", "sasl", "username")])
-def test_a_number_of_thousands_of_digits_is_told_in_words(path: tuple[str, ...]) -> None:
+def test_a_number_of_thousands_of_digits_is_reported_in_words(path: tuple[str, ...]) -> None:
     """Python refuses to write it in digits."""
     (said,) = problems(changed(path, 1 << 20_000))
     assert "expected" in said

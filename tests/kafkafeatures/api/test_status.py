@@ -1,4 +1,6 @@
-"""A status that somebody else wrote: what can be understood of it is kept, what another release wrote as well."""
+"""A status that another release or a person wrote: what can be understood of it is kept, what another release wrote as
+well.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ BY_HAND = RestartNode(4, "broker 4")
 
 
 def event(before: Status, after: Status, at: datetime = NOW) -> list[SeenEvent]:
-    """As the operator would write them to the API server, and a command would read them there."""
+    """Events that the operator would write to the API server, and a command would read there."""
     environment = Environment(lambda: at)
     made = (
         event_of(one, resource().raw, environment=environment, instance="test") for one in events_between(before, after)

@@ -62,7 +62,7 @@ def test_kubectl_is_offered_the_same(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_is_told_of_every_command(shell: str) -> None:
+def test_every_shell_completes_every_command(shell: str) -> None:
     script = SHELLS[shell]()
     assert all(command in script for command in COMMANDS)
     assert "%(" not in script

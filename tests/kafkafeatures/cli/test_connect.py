@@ -6,7 +6,7 @@ from kafkafeatures.cli.cluster.connect import on_loop
 
 
 class Picture:
-    """Of a large cluster: to write it out takes longer than to ask for it."""
+    """The observation of a large cluster: to write it out takes longer than to ask for it."""
 
     written_out = 0
 

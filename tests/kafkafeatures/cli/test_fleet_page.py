@@ -155,7 +155,7 @@ def test_names_in_a_log_are_text_and_never_markup() -> None:
     assert clusters
 
 
-def test_of_very_many_rows_as_many_are_shown_as_somebody_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_rows_as_many_are_shown_as_a_person_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_ROWS", 3)
     made = Page(fleet_page(*document_and_clusters()))
     assert len(made.rows_under("The blocked ones first")) == 1 + 3

@@ -108,7 +108,7 @@ def test_ctrl_c_at_any_instant_ends_a_command_with_130_and_not_a_word(tmp_path: 
         assert (code, told) == (130, set()), f"at {at} of {happens}: {said}"
 
 
-def test_who_is_started_with_sigint_ignored_goes_on_ignoring_it(tmp_path: Path) -> None:
+def test_a_process_started_with_sigint_ignored_keeps_ignoring_it(tmp_path: Path) -> None:
     """A job that a script started in the background."""
     ignoring = ("bash", "-c", 'trap "" INT; exec "$@"', "-")
     code, said, _ = interrupted(tmp_path, 100, "", "version", before=ignoring)

@@ -49,7 +49,7 @@ def chosen(context: str = "") -> tuple[str, str]:
 
 
 def user() -> Any:
-    """Of the current context, before pykube looks for its files."""
+    """The user of the current context, before pykube looks for its files."""
     return kubeconfig().doc["users"][0]["user"]
 
 

@@ -74,7 +74,7 @@ def test_a_plugin_is_run_when_its_answer_runs_out_or_was_not_accepted(tmp_path: 
     assert runs(tmp_path) == 4
 
 
-def test_a_plugin_is_told_what_kubectl_tells_it(tmp_path: Path) -> None:
+def test_a_plugin_gets_what_kubectl_gives_it(tmp_path: Path) -> None:
     script = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $STAGE" > {tmp_path}/words; {answer(token="t")}'
     words = {"args": ["get-token"], "env": [{"name": "STAGE", "value": "test"}], "provideClusterInfo": True}
     token_of(login(exec=plugin(tmp_path, script, **words)))

@@ -91,9 +91,7 @@ def test_the_segments_of_a_node_are_read_in_their_order(tmp_path: Path, capsys: 
     assert [json.loads(line)["offset"] for line in capsys.readouterr().out.splitlines()] == [0, 1, 2]
 
 
-def test_secrets_are_shown_to_whoever_asks_for_them_and_to_nobody_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_secrets_are_shown_on_request_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unreadable = frame(USER_SCRAM_CREDENTIAL, CREDENTIAL) + b"\0"
     unknown = bytes((1, 99, 0)) + SECRET
     password = frame(
@@ -317,7 +315,7 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(
 ) -> None:
     pipe = tmp_path / FIRST
     os.mkfifo(pipe)
-    writer = os.open(pipe, os.O_RDWR)  # so that nobody who opens it waits
+    writer = os.open(pipe, os.O_RDWR)  # so that opening it never waits
     try:
         for path in (pipe, tmp_path, Path(os.devnull)):
             assert main(["log", "verify", str(path)]) == Exit.BLOCKED

@@ -84,7 +84,7 @@ def test_a_snapshot_alone_is_a_state_and_no_events(capsys: pytest.CaptureFixture
         assert [one["event"] for one in found] == ["State", "End"]
 
 
-def test_what_a_controller_was_formatted_with_is_told_by_its_log(
+def test_what_a_controller_was_formatted_with_is_read_from_its_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / checkpoint(0, 0)).write_bytes(snapshot(level(METADATA, 25)))

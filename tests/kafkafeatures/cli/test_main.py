@@ -133,7 +133,7 @@ def test_an_unreachable_cluster_sends_nothing_and_leaves_an_honest_state(tmp_pat
     ],
 )
 @pytest.mark.parametrize("command", ["plan", "apply"])
-def test_an_address_that_is_none_is_told_with_its_path_once(
+def test_an_invalid_address_is_reported_with_its_path_once(
     tmp_path: Path, command: str, cluster: str, said: str
 ) -> None:
     document = tmp_path / "levels.yaml"
@@ -229,7 +229,7 @@ def test_a_command_never_looks_for_garbage(simulated: tuple[str, ...], tmp_path:
         (("completion", "bash"), "rich yaml kafkafeatures.core.engine.decide"),  # it knows the flags of every command
         (("plan", "-f", "/nowhere.yaml"), "yaml kafkafeatures.core.engine.decide"),
         (("apply", "-f", "/nowhere.yaml"), "yaml kafkafeatures.core.engine.decide"),
-        (("status", "orders"), ""),  # without a kubeconfig nobody is asked
+        (("status", "orders"), ""),  # without a kubeconfig no server is asked
         (("run", "--help"), ""),
     ],
     ids=lambda words: words[0] if isinstance(words, tuple) else None,

@@ -25,7 +25,7 @@ def line_with(lines: list[str], word: str) -> str:
     return next(line for line in lines if word in line)
 
 
-def test_equal_nodes_share_a_column_and_the_one_in_the_way_is_marked() -> None:
+def test_equal_nodes_share_a_column_and_the_one_that_blocks_is_marked() -> None:
     lines = drawn(observation(node(3001), node(3002), node(1), node(2, said=answer(OLD), written=OLD), node(3)))
     assert line_with(lines, "CONTROLLERS").split() == ["CONTROLLERS", "BROKERS", "BROKER"]
     assert line_with(lines, "FEATURE").split() == ["FEATURE", "FINALIZED", "3001,", "3002", "1,", "3", "2"]
@@ -94,7 +94,7 @@ def test_a_range_that_is_not_known_is_a_question_mark() -> None:
     assert line_with(lines, "group.version  ").split()[-1] == "?"
 
 
-def test_a_node_that_reads_another_level_is_told() -> None:
+def test_a_node_that_reads_another_level_is_reported() -> None:
     late = answer(NEW, {"metadata.version": 20})
     assert "(reports 20)" in "".join(drawn(observation(node(3001), node(1, said=late))))
 

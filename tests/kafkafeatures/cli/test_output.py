@@ -47,7 +47,7 @@ def test_a_line_on_stderr_is_one_line_whatever_is_in_it(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("error", [CommandFailed(EVIL, Exit.FAILED), RuntimeError(EVIL)])
-def test_how_a_command_failed_is_told_in_printable_words(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_how_a_command_failed_is_reported_in_printable_words(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     _, err = streams(monkeypatch)
 
     def fail(_: Any) -> int:
@@ -59,7 +59,7 @@ def test_how_a_command_failed_is_told_in_printable_words(monkeypatch: pytest.Mon
     assert err.getvalue().count("\n") == 1
 
 
-def test_a_status_that_somebody_else_wrote_is_drawn_and_waited_for_in_printable_words(
+def test_a_status_that_another_client_wrote_is_drawn_and_waited_for_in_printable_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out, _ = streams(monkeypatch)

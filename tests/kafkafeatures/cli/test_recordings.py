@@ -50,7 +50,7 @@ def test_a_recording_whose_first_segment_is_open_says_when_it_can_be_read_and_ho
     assert main(["log", action, str(copy)]) == Exit.DONE
 
 
-def test_a_gap_is_told_by_the_log_commands_and_is_a_row_of_the_pipeline(
+def test_a_gap_is_reported_by_the_log_commands_and_is_a_row_of_the_pipeline(
     recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = recordings.of(("kafka", "orders"), ID)
@@ -77,7 +77,7 @@ def test_a_gap_is_told_by_the_log_commands_and_is_a_row_of_the_pipeline(
 def test_a_recording_beside_one_that_it_contradicts_is_read_as_another_copy(
     recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the two, the one of the newer leader counts, and what that one has overwritten is a row."""
+    """The one of the newer leader counts, and what that one has overwritten is a row."""
     first = recordings.of(("kafka", "orders"), ID)
     first.append(batch(0, level("metadata.version", 21)) + batch(1, level("metadata.version", 25)), at=0, below=ALL)
     again = recordings.after(first)

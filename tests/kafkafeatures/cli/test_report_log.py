@@ -39,13 +39,13 @@ async def history(server: SimulatorServer) -> RollHistory:
     return found
 
 
-async def test_another_cluster_is_not_told_of() -> None:
+async def test_another_cluster_is_not_reported() -> None:
     async with served(CLUSTER) as server:
         found = await read(server, "another-cluster")
     assert f"connected to cluster {CLUSTER_ID}, expected another-cluster" in str(found)
 
 
-async def test_a_log_that_may_not_be_read_is_told_with_the_right_that_is_missing() -> None:
+async def test_a_log_that_may_not_be_read_is_reported_with_the_right_that_is_missing() -> None:
     async with served(CLUSTER) as server:
         server.world.grants_cluster_action = False
         found = await read(server)

@@ -36,7 +36,7 @@ class Page(HTMLParser):
         assert self.open == []
 
     def rows_under(self, caption: str) -> list[list[str]]:
-        """Of the one table whose caption begins so."""
+        """The rows of the one table whose caption begins so."""
         begins = [first for first, _ in self.captions] + [len(self.rows)]
         ((first, last),) = (
             (begins[at], begins[at + 1]) for at, (_, words) in enumerate(self.captions) if words.startswith(caption)

@@ -34,7 +34,7 @@ def of_log(data: bytes, default: int | None = None) -> RollHistory:
 
 
 def shown(log: RollHistory | str, status: dict[str, Any] | None = None, events: Any = ()) -> tuple[Page, str]:
-    """When the log ended, or when the operator told the last."""
+    """The page at the time when the log ended, or when the operator wrote last."""
     now = LATER if isinstance(log, str) else time_in_log(log.end.at_ms)
     text = page(resource(status or statuses.in_sync()), list(events), now, log)
     return Page(text), text
@@ -81,7 +81,7 @@ def test_below_the_minimum_is_a_time_or_unknown_and_never_a_guess() -> None:
     assert "not known" not in known.text
 
 
-def test_a_partition_without_a_leader_is_told_by_word_and_pattern() -> None:
+def test_a_partition_without_a_leader_is_reported_by_word_and_pattern() -> None:
     made, text = shown(of_log(KRAFT.read_bytes()))
     assert "3 of 3partitions without a leader" in made.text
     assert made.rows_under("Availability")[1] == ["t1-01 of 1 in sync", "", "0.2 s", "?", "-still"]

@@ -81,7 +81,7 @@ def test_where_the_event_of_its_beginning_is_gone_the_one_of_its_end_says_when_a
 
 
 def test_an_event_without_facts_is_no_restart_whatever_its_sentence_says() -> None:
-    """As an older release writes them: the facts are read and never the sentence."""
+    """Events of an older release have none: the facts are read and never the sentence."""
     flight = in_flight(RESTART)
     told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
     assert [one.note for one in told] == ["restarting broker 3: pod orders-3 is evicted", "broker 3 (orders-3)"]
@@ -89,7 +89,7 @@ def test_an_event_without_facts_is_no_restart_whatever_its_sentence_says() -> No
     assert restarts_of(EMPTY, [replace(one, note="somebody else wrote it") for one in told]) == restarts_of(EMPTY, told)
 
 
-def test_it_is_told_from_ten_seconds_before_the_roll_began_or_of_the_last_day() -> None:
+def test_it_begins_ten_seconds_before_the_roll_or_with_the_last_day() -> None:
     def begun(at: str) -> Status:
         return Status(rollout=RolloutStatus(started_at=Stamp(at)))
 

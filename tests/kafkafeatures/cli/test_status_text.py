@@ -111,7 +111,7 @@ def test_the_age_of_a_reason_is_its_own_and_not_that_of_ready() -> None:
 
 @pytest.mark.parametrize("told", [{}, {"readyReason": {"reason": "Soaking", "since": stamp(LATER - MINUTE)}}])
 def test_where_a_status_does_not_say_since_when_the_condition_of_the_reason_does(told: dict[str, Any]) -> None:
-    """Of an older release, which knows no `readyReason` and keeps that of a newer one as it was."""
+    """The status of an older release, which knows no `readyReason` and keeps that of a newer one as it was."""
     status = {name: one for name, one in statuses.stalled().items() if name != "readyReason"}
     found = stamped(status, 7 * MINUTE, 4 * MINUTE, **told)
     assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 4m (not ready for 7m)"

@@ -118,7 +118,7 @@ EVERYBODY = (*CONTROLLERS, *BROKERS)
 
 
 def of_status(seen: Observation, generation: int = 1) -> dict[str, Any]:
-    """Of a resource that asks for nothing but the restarts."""
+    """The status of a resource that asks for nothing but the restarts."""
 
     def no_time(_: str) -> timedelta:
         return timedelta(0)
@@ -169,7 +169,7 @@ def test_it_is_rolled_when_the_status_speaks_of_what_the_stateful_sets_ask_for_n
     assert progress(found, ROLLED, templates) == line
 
 
-def test_what_every_pod_runs_is_told() -> None:
+def test_what_every_pod_runs_is_reported() -> None:
     ending = judge(rolled(ALL_CURRENT), ROLLED, NOW_ASKED)
     assert ending is not None
     assert ending.text == (
@@ -192,7 +192,7 @@ def test_a_plan_that_waits_for_approval_ends_it_early() -> None:
     assert ending.code is Exit.APPROVAL
 
 
-def test_where_nobody_restarts_nodes_there_is_nothing_to_wait_for_and_by_hand_the_condition_tells() -> None:
+def test_without_a_driver_there_is_nothing_to_wait_for_and_by_hand_the_condition_tells() -> None:
     ending = judge(resource(statuses.in_sync()), ROLLED, {})
     assert ending is not None
     assert (ending.code, ending.text) == (
@@ -229,7 +229,7 @@ def test_stateful_sets_are_read_after_the_status_and_waited_for(
     assert capsys.readouterr().err == f"5 of 6 pods of broker at revision {NEW}\n"
 
 
-def test_who_may_read_the_resource_and_not_the_stateful_sets_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_right_to_read_stateful_sets_waiting_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait, "EVERY", 0.0)
     readings = Readings(*[rolled(ONE_LEFT)] * 3)
 
@@ -263,7 +263,7 @@ def until(*readings: KubeResource | CommandFailed) -> Ending:
 AWAY, DENIED = Away("away", Exit.UNREACHABLE), Denied("not allowed", Exit.BLOCKED)
 
 
-def test_what_was_readable_is_not_given_up_for_a_refusal_that_passes(
+def test_what_was_readable_is_not_given_up_for_a_short_refusal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An API server that starts answers 401 and 403 until it has read who may what."""

@@ -57,7 +57,7 @@ def test_nothing_wanted_is_nothing_done() -> None:
     assert isinstance(deciding({}), Done)
 
 
-def test_a_level_counts_once_every_living_node_reads_it() -> None:
+def test_a_level_counts_once_every_live_node_reads_it() -> None:
     late = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
     decision = deciding({"metadata.version": 21}, late)
     assert isinstance(decision, Wait)

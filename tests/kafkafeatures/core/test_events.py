@@ -71,7 +71,7 @@ def test_a_plan_is_computed_once_and_approved_once() -> None:
     assert reasons(APPROVED, EMPTY) == []
 
 
-def test_each_end_of_an_update_is_told_by_what_came_of_it() -> None:
+def test_each_end_of_an_update_is_reported_by_what_came_of_it() -> None:
     history = tuple(ended(result, f"f {n} -> 1", "why") for n, result in enumerate(Result))
     found = {one.note: one for one in events_between(EMPTY, Status(history=history))}
     assert [one.reason for one in found.values()] == ["FeatureUpdated", "DriftCorrected", "FeatureUpdateRejected"]
@@ -80,7 +80,7 @@ def test_each_end_of_an_update_is_told_by_what_came_of_it() -> None:
     assert reasons(Status(history=history[:3]), Status(history=history[1:3])) == []  # the oldest fell out
 
 
-def test_a_rejection_is_told_once_however_often_it_comes() -> None:
+def test_a_rejection_is_reported_once_however_often_it_comes() -> None:
     first = ended("Rejected", "f 0 -> 1", "why")
     again = replace(first, at=Stamp("2026-01-02T04:04:05Z"))
     assert reasons(Status(history=(first,)), Status(history=(again,))) == []
@@ -112,7 +112,7 @@ def test_a_person_is_asked_for_a_restart_once() -> None:
     assert reasons(in_flight(BY_HAND), in_flight(BY_HAND, stable=True)) == []
 
 
-def test_what_a_person_must_not_do_any_longer_is_told_each_time_and_an_eviction_that_ended_is_not() -> None:
+def test_what_a_person_must_not_do_any_longer_is_reported_each_time_and_an_eviction_that_ended_is_not() -> None:
     gone = replace(ended("NotApplied", "broker 3"), kind="RestartNode", target="broker 3", message="broker 5 is away")
     (event,) = events_between(EMPTY, Status(history=(gone,)))
     assert (event.reason, event.warning, event.facts.pod) == ("RestartWithdrawn", True, "")
@@ -120,7 +120,7 @@ def test_what_a_person_must_not_do_any_longer_is_told_each_time_and_an_eviction_
     assert reasons(EMPTY, Status(history=(replace(gone, target="broker-3"),))) == []
 
 
-def test_a_node_that_is_back_is_told_and_no_update_of_a_level() -> None:
+def test_a_node_that_is_back_is_reported_and_no_update_of_a_level() -> None:
     done = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode")
     assert [(one.reason, one.note) for one in events_between(EMPTY, Status(history=(done,)))] == [
         ("NodeRestarted", "broker 3 (orders-3)")
@@ -163,7 +163,7 @@ def test_a_rollout_starts_once_and_is_completed_once_and_another_image_is_anothe
     assert reasons(at(3), at(0)) == ["RolloutStarted"]
 
 
-def test_the_same_thing_done_twice_is_told_twice() -> None:
+def test_the_same_thing_done_twice_is_reported_twice() -> None:
     once = ended("Applied")
     assert reasons(Status(history=(once,)), Status(history=(once, once))) == ["FeatureUpdated"]
 
@@ -225,7 +225,7 @@ def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[Status],
     ],
     ids=["it acts", "it waits for approval", "it wants a consent", "it knows no such feature", "it waits for a node"],
 )
-def test_what_goes_on_is_said_to_be_resumed_once_also_where_something_else_is_in_the_way(
+def test_what_continues_is_said_to_be_resumed_once_also_where_something_else_is_in_the_way(
     wanted: Wanted, seen: Observation
 ) -> None:
     before = passed(replace(wanted, suspend=True), seen)

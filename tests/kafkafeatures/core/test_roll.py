@@ -227,7 +227,7 @@ def test_a_consent_excuses_no_partition_that_is_low_for_another_reason() -> None
     assert "1 partition (low-0) is below min.insync.replicas" in message
 
 
-def test_a_broker_at_min_isr_is_told_with_its_partitions_and_others_go_before_it() -> None:
+def test_a_broker_at_min_isr_is_reported_with_its_partitions_and_others_go_before_it() -> None:
     some = (row("busy", 1, 2, 3, isr=[1, 2]), *PARTITIONS)
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
     told = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, partitions=some)

@@ -76,7 +76,7 @@ def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
         assert (said[1] is Reason.RESTART_REQUESTED) is asks
 
 
-def test_a_person_is_not_asked_any_more_once_the_document_changed() -> None:
+def test_a_person_is_no_longer_asked_once_the_document_changed() -> None:
     """Else what was asked for would stay in flight, and no level would be changed, until somebody did it."""
     raised = UpdateFeature("metadata.version", 27, 30)
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))

@@ -180,7 +180,7 @@ def test_nor_is_it_left_open_what_to_do_about_one_whose_pod_runs() -> None:
     assert refused(rolled(stops, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES).endswith("no node is restarted")
 
 
-def test_partitions_that_lack_a_broker_are_told_with_what_to_do_about_it() -> None:
+def test_partitions_that_lack_a_broker_are_reported_with_what_to_do_about_it() -> None:
     some = (row("busy", 1, 2, 3, isr=[2]), *without(1))
     told = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), some)
     message = refused(rolled(told), Reason.ROLLING_NODES)
@@ -193,7 +193,7 @@ def test_partitions_that_lack_a_broker_are_told_with_what_to_do_about_it() -> No
     assert refused(rolled(coming, sent(1)), Reason.ROLLING_NODES).endswith("until that has passed")
 
 
-def test_one_partition_that_forbids_a_restart_is_told_in_the_singular() -> None:
+def test_one_partition_that_forbids_a_restart_is_reported_in_the_singular() -> None:
     some = (row("busy", 1, 2, 3, isr=[1, 2]),)
     message = refused(rolled(cluster(current(*CONTROLLERS, 3, 4, 5, 6), partitions=some)), Reason.ROLLING_NODES)
     assert "1 partition (busy-0) would be left" in message

@@ -188,7 +188,7 @@ NOBODY = Failure(FailureKind.UNREACHABLE, "brokers", "none of them is unfenced")
 
 
 def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
-    """No broker is unfenced, and all crash on an image that is not wanted any more.
+    """No broker is unfenced, and all crash on an image that is no longer wanted.
 
     `waiting`: what the pod of broker 2 waits for now. `of_node`: what is different of broker 5.
     """
@@ -369,7 +369,7 @@ def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be
 
 
 def test_an_eviction_that_nobody_sends_any_more_is_over_once_it_cannot_be_on_its_way() -> None:
-    """It may have been asked for until it was not wanted any more, however long ago it was asked for first."""
+    """It may have been asked for until it was no longer wanted, however long ago it was asked for first."""
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     for unwanted, result in ((None, Open()), (0.5, Open()), (2, Result.NOT_APPLIED)):
         one = sent(3, minutes=20, unwanted=unwanted)
@@ -435,7 +435,7 @@ def test_who_waits_is_told_which_node_is_away_and_what_to_do_about_one_that_hang
     assert "see `kubectl logs broker-3`, and delete the pod if it hangs" in alone
 
 
-def test_a_reading_that_is_missing_for_long_is_told_as_that_and_not_as_a_node_that_is_not_back() -> None:
+def test_a_reading_that_is_missing_for_long_is_reported_as_that_and_not_as_a_node_that_is_not_back() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), UNREAD)
     refused(rolled(told, sent(1, minutes=60)), Reason.NOT_AUTHORIZED)
     last = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, fresh(1), UNREAD)

@@ -92,7 +92,7 @@ def test_a_start_begins_an_interval_of_days_anew_as_well(days: int) -> None:
     assert found.until == began + 1.1 * interval
 
 
-def test_the_one_that_takes_longest_is_told_and_brokers_need_none() -> None:
+def test_the_one_that_takes_longest_is_reported_and_brokers_need_none() -> None:
     several = [going(), going(NOW - MINUTE, id_=3002), going(NOW, id_=1)]
     found = awaited(several, TWO, None, NOW)
     assert found is not None
@@ -240,7 +240,7 @@ def test_a_controller_that_does_not_run_is_not_waited_for() -> None:
     assert who(rolled(back(PastLevels(TWO, None, NOW), {**PODS, 3003: crashes}, gone))) == 3003
 
 
-def test_levels_that_are_still_finalized_are_told_first_and_the_roll_begins_once_they_are_not() -> None:
+def test_levels_that_are_still_finalized_are_reported_first_and_the_roll_begins_once_they_are_not() -> None:
     """Without the log, its beginning is what the wait counts from."""
     seen = replace(back(None), finalized=known({METADATA: 27, SHARE: 2}))
     roll = rolled(seen)

@@ -84,7 +84,7 @@ def test_it_begins_with_the_first_look_at_which_every_node_is_healthy_and_holds_
     assert soak.until == "2026-01-03T03:04:05Z"
 
 
-def test_it_goes_on_from_look_to_look_and_is_over_after_as_long_as_the_document_asks_by_now() -> None:
+def test_it_continues_from_look_to_look_and_is_over_after_as_long_as_the_document_asks_by_now() -> None:
     soak = watched(HOUR)
     assert (soak.started_at, soak.left, soak.is_over) == (stamp(NOW), timedelta(hours=23), False)
     assert OVER.is_over
@@ -115,7 +115,7 @@ def test_a_node_that_is_not_healthy_ends_it_and_it_begins_anew(why: str) -> None
     assert str(again).endswith(f"; started over at {again.started_at}: {why}")
 
 
-def test_what_kept_the_first_one_from_beginning_is_not_told_once_it_has_begun() -> None:
+def test_what_kept_the_first_one_from_beginning_is_not_reported_once_it_has_begun() -> None:
     restart = replace(EMPTY, intents=(Intent(kind="RestartNode"),))
     not_yet = soaking(remembered=restart)
     assert holding(not_yet).why_not == "a restart is in progress"
@@ -192,7 +192,7 @@ def test_a_node_that_joins_begins_it_anew_and_one_that_leaves_does_not() -> None
     assert holding(soaking(everybody, before=left, after=2 * SOON)).anew == "broker 2 was added"
 
 
-def test_a_process_that_cannot_be_told_for_a_while_is_not_taken_for_another_one() -> None:
+def test_a_process_that_is_unknown_for_a_while_is_not_taken_for_another_one() -> None:
     blind = soaking(living({1: ""}), before=soaking(), after=SOON)
     assert holding(soaking(before=blind, after=2 * SOON)).started_at == stamp(NOW)
     assert holding(soaking(living({1: "b"}), before=blind, after=2 * SOON)).anew == "broker 1 was restarted"
@@ -220,7 +220,7 @@ def test_what_can_be_undone_does_not_soak_and_what_was_remembered_is_dropped(wan
     assert (after.soak_started_at, after.way_back) == (None, None)
 
 
-def test_whatever_an_own_clock_shows_it_is_told() -> None:
+def test_whatever_an_own_clock_shows_it_is_reported() -> None:
     soak = soak_of(WANTED, world(), IRREVERSIBLE, EMPTY, now=Stamp("9999-12-31T23:59:59Z"), monotonic=0.0)
     assert with_soak(EMPTY, soak).way_back is not None
     assert "soaking: metadata.version 30" in str(soak)
@@ -338,7 +338,7 @@ def test_a_plan_may_be_approved_before_its_window_opens() -> None:
     assert waiting.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
 
 
-def test_what_soaks_is_told_before_the_window_that_it_waits_for_as_well() -> None:
+def test_what_soaks_is_reported_before_the_window_that_it_waits_for_as_well() -> None:
     waiting = deciding(replace(WANTED, rollout=NOON), soaking())
     assert isinstance(waiting, Wait)
     assert waiting.reason is Reason.SOAKING

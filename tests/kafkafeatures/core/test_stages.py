@@ -78,7 +78,7 @@ def test_what_there_is_nothing_to_do_about_is_no_stage(
     assert kinds(planned(changes, pods)) == stages
 
 
-def test_steps_are_told_by_stateful_set_and_not_by_node() -> None:
+def test_steps_are_reported_by_stateful_set_and_not_by_node() -> None:
     told = [(step.id, step.action, step.detail, step.undo, step.state) for step in steps_of(planned())]
     assert told == [
         ("1", "RestartNode", f"restart the pods of broker with revision {NEW}", "Safe", "Pending"),
@@ -87,7 +87,7 @@ def test_steps_are_told_by_stateful_set_and_not_by_node() -> None:
     assert str(planned()) == f"restart the pods of broker with revision {NEW}, metadata.version 25 -> 30"
 
 
-def test_a_roll_is_told_in_the_order_of_the_pods_however_a_status_was_sorted() -> None:
+def test_a_roll_is_reported_in_the_order_of_the_pods_however_a_status_was_sorted() -> None:
     """Controllers go first; the API server sorts by name."""
     pods = {name: PodsOfSet(name, OLD, NEW, 1) for name in ("controllers", "brokers")}
     (roll,) = stages_of((), pods)
@@ -193,7 +193,7 @@ def test_a_roll_that_is_withdrawn_before_a_node_was_restarted_is_over_too() -> N
     assert planned((), {"broker": PodsOfSet("broker", "", OLD, 0)}, standing(plan)).change_count == 1
 
 
-def test_a_plan_whose_roll_is_done_goes_on_with_its_levels_and_ends_with_them() -> None:
+def test_a_plan_whose_roll_is_done_continues_with_its_levels_and_ends_with_them() -> None:
     plan = planned()
     done = planned((), ROLLED, standing(plan), {"metadata.version": 30}, count=1)
     assert (done.is_over, done.change_count) == (True, 1)

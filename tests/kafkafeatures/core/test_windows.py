@@ -123,14 +123,14 @@ def test_it_is_open_for_its_duration_from_each_opening_on_and_closed_until_the_n
         ("0 0 31 * 8", "bad day-of-week"),
     ],
 )
-def test_a_schedule_that_is_none_is_told_with_the_part_that_is_wrong(schedule: str, why: str) -> None:
+def test_a_schedule_that_is_none_is_reported_with_the_part_that_is_wrong(schedule: str, why: str) -> None:
     (found,) = problems(window(schedule))
     expected = "expected five fields of cron, such as '0 22 * * 1-5'"
     assert found == ("schedule", f"invalid value {schedule!r}; {expected} ({why})")
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berln", "Europe", "", "../../etc/passwd", "/etc/localtime", "CET+1", "\0"])
-def test_a_time_zone_that_is_none_is_told(zone: str) -> None:
+def test_a_time_zone_that_is_none_is_reported(zone: str) -> None:
     (found,) = problems(window("0 22 * * *", zone=zone))
     assert found[0] == "timeZone"
     assert found[1].startswith(f"unknown time zone {zone!r}; expected a name of the IANA time zone database")

@@ -183,5 +183,5 @@ def quorum(leader: int, voters: tuple[Host, ...], *, named: bool = True) -> Desc
 
 
 def standby() -> DescribeQuorumResponse:
-    """As real ones say it: the leader id 0 is a default value, not a node."""
+    """A standby's answer; the leader id 0 is a default value, not a node."""
     return DescribeQuorumResponse(0, None, 6, None, 0, 0, 0, (), (), (), version=2)

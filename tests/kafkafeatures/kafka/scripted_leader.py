@@ -31,7 +31,7 @@ LATER = (
     + batch(103, change(1, 102, fenced=-1), epoch=9)
     + batch(104, no_op(), epoch=9)
 )
-"""Of offsets 100 to 104: the epoch of the oldest snapshot is 5, which the log itself does not tell."""
+"""Records with offsets 100 to 104: the epoch of the oldest snapshot is 5, which the log itself does not say."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Leader:
     snapshots: dict[OffsetAndEpoch, bytes] = field(default_factory=lambda: dict(SNAPSHOTS))
     code: int = 0
     epochs: tuple[int, ...] = EPOCHS
-    prefers_snapshots: bool = True  # since Kafka 3.9: whoever has nothing gets one, also where the log is whole
+    prefers_snapshots: bool = True  # since Kafka 3.9: a reader that has nothing gets one, also where the log is whole
     per_reply: int = 1 << 20
     asked: list[Any] = field(default_factory=list)
     spoil: Callable[[FetchSnapshotResponse], FetchSnapshotResponse] = lambda reply: reply

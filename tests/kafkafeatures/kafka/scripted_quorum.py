@@ -91,7 +91,8 @@ class Controller:
         )
 
     def _contradicts(self, offset: int, epoch: int) -> OffsetAndEpoch | None:
-        """As a leader judges what the reader has: the end of the newest epoch not above its own, if that is less.
+        """What a leader answers to the reader's position where they differ: the end of the newest epoch not above its
+        own, if that is less.
 
         An epoch above all of the leader's gets the end of the log (KafkaMetadataLog.endOffsetForEpoch).
         """

@@ -27,7 +27,7 @@ from tests.kafkasim.clusters import CLUSTER_ID, plan, served
 NOBODY = Address("127.0.0.1", 1)
 
 
-async def test_where_nobody_answers_the_log_is_not_waited_for() -> None:
+async def test_where_no_node_answers_the_log_is_not_waited_for() -> None:
     """Its reader would look for a leader as long as a request may take: there may be an election."""
     settings = ClusterSettings((NOBODY,), (NOBODY,), request_timeout=300)
     async with asyncio.timeout(60), Cluster(settings) as cluster:
@@ -108,7 +108,7 @@ def requests(metrics: Metrics) -> Counter[str]:
 
 
 async def test_secrets_are_removed_from_what_is_read_and_a_change_is_seen_all_the_same() -> None:
-    """The comparison is of what came, and only what is read is shown to anybody."""
+    """The comparison is of what came, and only what is read is shown."""
     async with served(plan()) as server:
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
         security = Security()

@@ -31,7 +31,7 @@ BROKERS = (1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class Answers:
-    """Of one cluster. `page`: partitions of each."""
+    """The answers of one cluster. `page`: partitions of each."""
 
     topics: tuple[TopicAnswer, ...]
     moved: dict[tuple[str, int], Reassignment] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Answers:
     page: int = 3
 
     def without(self, name: str) -> Answers:
-        """As Kafka answers a user who may not see a topic: disks and reassignments know no such right."""
+        """The answers to a user who may not see a topic: disks and reassignments know no such right."""
         configs = {topic: answer for topic, answer in self.configs.items() if topic != name}
         return replace(self, topics=tuple(one for one in self.topics if one.name != name), configs=configs)
 

@@ -320,7 +320,7 @@ async def test_a_cluster_id_that_no_kafka_makes_is_not_believed(named: str) -> N
     assert f"names a cluster id of {len(named)} characters" in directory.cluster_id.message
 
 
-async def test_a_missing_right_is_told_with_the_servers_words() -> None:
+async def test_a_missing_right_is_reported_with_the_servers_words() -> None:
     cluster = Cluster({at(1): broker(BROKERS, DescribeQuorumResponse(31, None, 0, None, 0, 0, 0, (), (), ()))})
     directory = await found(cluster, settings(servers=(1,)))
     assert isinstance(directory.quorum, Failure)

@@ -101,7 +101,7 @@ def test_a_reply_about_other_features_only_proves_nothing() -> None:
     assert isinstance(outcome(reply, RAISE, at(1)), OutcomeUnknown)
 
 
-def test_a_missing_right_is_told_without_the_controllers_request_object() -> None:
+def test_a_missing_right_is_reported_without_the_controllers_request_object() -> None:
     said = "Request Request(processor=1, session=Session@32f440ed, envelope=None) needs ALTER permission."
     result = outcome(UpdateFeaturesResponse(31, said, {}), RAISE, at(1))
     assert isinstance(result, Rejected)
@@ -208,7 +208,7 @@ async def test_a_node_without_update_features_was_sent_nothing() -> None:
     assert "node:3002" in result.why
 
 
-async def test_nothing_is_sent_where_nobody_can_be_reached() -> None:
+async def test_nothing_is_sent_where_no_node_can_be_reached() -> None:
     result = await sent(Cluster({}))
     assert isinstance(result, NotSent)
     assert isinstance(await asked(Cluster({})), DryRunUnavailable)
@@ -311,7 +311,7 @@ async def test_a_level_that_its_node_does_not_show_yet_stops_a_downgrade_too() -
 
 
 @pytest.mark.parametrize("reply", [HANG, Disconnected, UpdateFeaturesResponse(41, "moved", {})])
-async def test_nor_is_it_sent_where_that_cannot_be_told(reply: Any) -> None:
+async def test_nor_is_it_sent_where_that_is_not_known(reply: Any) -> None:
     cluster = answering(lambda request: reply)
     says(cluster, 1, feature="share.version")
     async with cluster.pool(settings(request_timeout=0.1)) as pool:
@@ -447,8 +447,8 @@ async def test_no_verdict_anywhere_says_why_for_each() -> None:
     assert "node:1" in verdict.why
 
 
-async def test_brokers_that_keep_the_question_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As all of them do once the controller has lost its quorum; `apply` was silent for a minute."""
+async def test_brokers_that_keep_the_question_hold_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them do so once the controller has lost its quorum; `apply` was silent for a minute."""
     monkeypatch.setattr("kafkafeatures.kafka.probe.quorum.QUORUM_TIMEOUT", 0.02)
     cluster = answering(UpdateFeaturesResponse(41, "moved", {}), HANG)
     async with cluster.pool(settings(request_timeout=300)) as pool, asyncio.timeout(10):

@@ -32,7 +32,7 @@ def node(id_: int, code: int = 0) -> Node:
 
 
 def node_with_interval(text: str | None) -> Node:
-    """As its file says how often it writes a snapshot."""
+    """A node whose file says how often it writes a snapshot."""
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         value = text if request.key == SNAPSHOT_INTERVAL else "1"

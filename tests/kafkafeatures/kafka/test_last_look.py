@@ -24,7 +24,7 @@ from tests.kafkasim.clusters import served
 
 
 class Late:
-    """Seconds that a silent node has kept everybody waiting, in a test that waits for nobody."""
+    """Seconds that a silent node has kept the others waiting, in a test that does not wait."""
 
     seconds = 0.0
 

@@ -104,11 +104,11 @@ async def test_a_log_that_begins_behind_the_position_shows_nothing_of_it() -> No
     ("how", "error"),
     [
         ({"code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, KafkaError),
-        ({"high_watermark": 102}, NoLeader),  # what was committed is not there any more
+        ({"high_watermark": 102}, NoLeader),  # what was committed is gone
         ({"data": LEVELS[:80] + b"?" + LEVELS[81:]}, ServerError),
     ],
 )
-async def test_what_cannot_be_read_is_told(how: dict[str, object], error: type[KafkaError]) -> None:
+async def test_what_cannot_be_read_is_an_error(how: dict[str, object], error: type[KafkaError]) -> None:
     assert isinstance(await moves(serving(**how), 100, 5), error)
 
 

@@ -70,7 +70,7 @@ class File:
 
 
 def partitions(size: int) -> File:
-    """Of a large cluster: many records that the image does not keep."""
+    """The log of a large cluster: many records that the image does not keep."""
     each = batch(0, *[PARTITION] * RECORDS)
 
     def make(offset: int) -> bytes:
@@ -80,7 +80,7 @@ def partitions(size: int) -> File:
 
 
 def registrations(count: int, each: int = 500) -> File:
-    """Without an end: every record is a broker that nobody saw before."""
+    """An endless log: every record is a new broker."""
     return File(lambda offset: batch(offset, *(broker(offset + at, 5) for at in range(each))), count, each)
 
 
@@ -99,7 +99,7 @@ def sharing(quorum: Quorum, memory: MemoryBudget, **options: Any) -> tuple[Metad
 
 
 def serve(quorum: Quorum, file: Any) -> None:
-    """As the leader's snapshot; the log goes on behind it."""
+    """Serves the file as the leader's snapshot; the log continues behind it."""
     quorum.leader.snapshots = [(END, file)]
     quorum.leader.log = [(END.offset, batch(END.offset, no_op(), epoch=5))]
     quorum.leader.high_watermark = END.offset + 1
@@ -275,7 +275,7 @@ async def test_of_controllers_that_a_reply_names_without_an_end_the_latest_are_r
 
 
 def populated(nodes: int) -> Quorum:
-    """Of so many brokers."""
+    """A quorum with so many registered brokers."""
     made = Quorum()
     for first in range(0, nodes, 100):
         made.leader.append(*(broker(number, 5) for number in range(first, min(nodes, first + 100))))
@@ -283,7 +283,7 @@ def populated(nodes: int) -> Quorum:
 
 
 async def test_where_all_have_too_much_the_one_with_the_most_pays(quorum: Quorum) -> None:
-    """Whoever asks last; and what it lost is read again, when there is room."""
+    """It need not be the one that asked last; and what it lost is read again, when there is room."""
     memory = MemoryBudget(replace(LIMITS, all_clusters=9 * MIB))
     small, small_share = sharing(quorum, memory)
     large, large_share = sharing(populated(3000), memory)
@@ -323,7 +323,7 @@ async def test_a_snapshot_that_loses_its_memory_is_not_read_further(quorum: Quor
     assert (await log.catch_up()).image.offset == END.offset + 1
 
 
-async def test_a_reply_that_comes_slowly_keeps_nobody_waiting(quorum: Quorum) -> None:
+async def test_a_reply_that_comes_slowly_does_not_keep_others_waiting(quorum: Quorum) -> None:
     """All the memory is claimed by replies that never come; the next one who needs some takes it from them."""
     memory = MemoryBudget(replace(LIMITS, all_clusters=19 * MIB))
     dropped: list[int] = []
@@ -379,7 +379,7 @@ async def test_a_reply_of_the_cluster_with_the_most_is_given_up_where_another_ne
     async with serving(server):
         link = await connect(server.address, Security(), timeout=10, client_id="c", meter=hostile)
         waiting = asyncio.create_task(link.request(FetchRequest()))
-        while not hostile.held:  # noqa: ASYNC110 - nobody tells
+        while not hostile.held:  # noqa: ASYNC110 - the server sets no event
             await asyncio.sleep(0)
         assert hostile.held == 24 * MIB
         other.keep(20 * MIB)

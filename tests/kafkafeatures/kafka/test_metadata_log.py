@@ -43,7 +43,7 @@ async def test_a_high_watermark_that_stands_still_without_a_majority_is_stale(qu
         ({1: 0, 2: 1999, 3: 9000}, True),
         ({1: 0, 2: 2001, 3: 2001}, False),
         ({1: 0}, True),  # a voter that is alone is its own majority
-        ({1: -1, 2: 0, 3: 0}, False),  # without the leader's own clock nobody can tell how old a fetch is
+        ({1: -1, 2: 0, 3: 0}, False),  # without the leader's own clock how old a fetch is cannot be known
         ({1: 0, 2: -1, 3: -1}, False),
         ({1: 0, 2: 100, 3: 9000, 4: 9000}, False),
     ],
@@ -225,7 +225,7 @@ async def test_without_any_leader_that_is_said(quorum: Quorum) -> None:
         await quorum.log().catch_up()
 
 
-async def test_a_missing_right_is_told_at_once_with_the_line_that_grants_it(quorum: Quorum) -> None:
+async def test_a_missing_right_is_reported_at_once_with_the_line_that_grants_it(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(NotAuthorized, match="needs CLUSTER_ACTION") as caught:
@@ -234,14 +234,14 @@ async def test_a_missing_right_is_told_at_once_with_the_line_that_grants_it(quor
     assert quorum.time < 5
 
 
-async def test_a_broker_under_the_controllers_is_told(quorum: Quorum) -> None:
+async def test_a_broker_under_the_controllers_is_reported(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.code = ErrorCode.UNKNOWN_TOPIC_ID
     with pytest.raises(UnsupportedApi, match="it is a broker"):
         await quorum.log().catch_up()
 
 
-async def test_nobody_to_ask_is_told() -> None:
+async def test_no_address_to_ask_is_an_error() -> None:
     log = MetadataLog(connect=None, controllers=(), request_timeout=1.0)  # type: ignore[arg-type]
     with pytest.raises(Unreachable, match="no address of a controller is known"):
         await log.catch_up()
@@ -263,7 +263,7 @@ async def test_controllers_that_cut_every_connection_are_soon_given_up(quorum: Q
 
 
 async def test_a_leader_that_cuts_after_it_said_that_it_leads_is_given_up(quorum: Quorum) -> None:
-    """The others go on naming it, and maybe they elect another."""
+    """The others still name it, and maybe they elect another."""
     served_at: list[float] = []
 
     def served(message: object) -> object:
@@ -316,13 +316,13 @@ async def test_one_controller_that_refuses_is_not_asked_again_while_the_others_e
 
 
 async def test_a_controller_that_cuts_once_is_asked_again(quorum: Quorum) -> None:
-    """As one that stops to lead does."""
+    """A controller does so when it stops to lead."""
     for controller in quorum.controllers.values():
         controller.cuts = 1
     assert (await quorum.log().catch_up()).leader_id == 1
 
 
-async def test_where_nobody_can_be_reached_the_rounds_become_rare(quorum: Quorum) -> None:
+async def test_where_no_controller_can_be_reached_the_rounds_become_rare(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.up = False
     with pytest.raises(Unreachable):

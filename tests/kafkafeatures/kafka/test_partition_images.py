@@ -22,7 +22,7 @@ async def waits(cluster: Cluster) -> bool:
     return found.kind is FailureKind.WAITING_FOR_BUDGET
 
 
-async def test_one_more_than_may_be_waits_and_is_told_how_to_allow_it() -> None:
+async def test_one_more_than_may_be_waits_and_says_how_to_allow_it() -> None:
     images = PartitionImages(2, "have the operator's maxPartitionImages raised")
     one, two, three = clusters(images, 3)
     assert [await waits(each) for each in (one, two, three, one)] == [False, False, True, False]

@@ -100,7 +100,7 @@ async def test_a_bootstrap_address_that_is_a_listed_node_is_not_named_twice() ->
     assert [n.id for n in result.nodes if isinstance(n.answer, Failure)] == [2]
 
 
-async def test_controllers_whose_ids_nobody_tells_are_kept_without_one() -> None:
+async def test_controllers_of_unknown_id_are_kept_without_one() -> None:
     cluster = whole(named=False)
     for host in CONTROLLERS:
         cluster.nodes[at(host.id)].answers[DescribeClusterRequest] = DescribeClusterResponse(
@@ -110,7 +110,7 @@ async def test_controllers_whose_ids_nobody_tells_are_kept_without_one() -> None
     assert [(n.id, n.role, n.port) for n in result.nodes] == [(None, Role.CONTROLLER, 3001)]
 
 
-async def test_nobody_to_ask_is_a_survey_of_failures() -> None:
+async def test_no_address_to_ask_is_a_probe_of_failures() -> None:
     result = await surveyed(Cluster({}), settings(servers=(1,), controllers=(2,)))
     assert result.nodes == ()
     for part in (result.cluster_id, result.brokers, result.controllers, result.quorum):

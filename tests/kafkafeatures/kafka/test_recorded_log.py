@@ -48,7 +48,9 @@ def names(folder: Path) -> list[str]:
 
 
 def content(folder: Path) -> bytes:
-    """Of all segments, the open one as well, in the order of their offsets; each begins where its name says."""
+    """The bytes of all segments, the open one as well, in the order of their offsets; each begins where its
+    name says.
+    """
     found = b""
     for path in sorted((folder / ID / "recorder-a_b" / files.DIRECTORY).glob("*.log*")):
         data = path.read_bytes()
@@ -324,7 +326,7 @@ def test_what_is_acknowledged_has_reached_the_disk_and_a_name_is_given_to_nothin
     assert calls == ["write", "fsync", "rename", "fsync"]
 
 
-def test_nobody_else_may_read_what_holds_credentials(tmp_path: Path) -> None:
+def test_no_other_user_may_read_what_holds_credentials(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         one = recorded(tmp_path, close_at=1)

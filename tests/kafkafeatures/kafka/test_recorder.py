@@ -69,7 +69,7 @@ class Heard:
 
 @dataclass
 class Cluster:
-    """As it was read: its log is committed up to `until`."""
+    """A cluster that was read: its log is committed up to `until`."""
 
     leader: Leader
     until: int
@@ -299,7 +299,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
             over.set()
 
 
-async def test_a_volume_that_hangs_holds_up_nobody_and_nothing_piles_up(
+async def test_a_volume_that_hangs_does_not_hold_up_others_and_nothing_piles_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with recording(tmp_path) as rig:
@@ -463,7 +463,7 @@ async def test_who_is_deleted_while_a_snapshot_is_recorded_leaves_no_lock_behind
     async with recording(tmp_path) as rig:
         leader = Leader()
         rig.recorder.saw(ORDERS, Cluster(leader, 105), Status(cluster_id=ID))
-        while not rig.found("*.part"):  # noqa: ASYNC110 - a file tells nobody that it is there
+        while not rig.found("*.part"):  # noqa: ASYNC110 - a file sets no event
             await asyncio.sleep(0)
         rig.recorder.forgot(ORDERS)
         await settled()

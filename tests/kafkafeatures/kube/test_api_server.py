@@ -62,7 +62,7 @@ async def listening(authority: trustme.CA | None, *names: str) -> AsyncIterator[
         await listener.wait_closed()
 
 
-async def test_it_is_recognised_at_an_address_that_nobody_knew_of() -> None:
+async def test_it_is_recognised_at_an_unknown_address() -> None:
     server = await known()
     async with listening(OURS, *NAMES) as port:
         assert ("127.0.0.1", port) not in server.endpoints
@@ -72,7 +72,7 @@ async def test_it_is_recognised_at_an_address_that_nobody_knew_of() -> None:
 @pytest.mark.parametrize(
     ("authority", "names"), [(OURS, ("kafka-0.kafka",)), (ANOTHER, NAMES)], ids=["another name", "another CA"]
 )
-async def test_nobody_else_is_taken_for_it(authority: trustme.CA, names: tuple[str, ...]) -> None:
+async def test_no_other_server_is_taken_for_it(authority: trustme.CA, names: tuple[str, ...]) -> None:
     server = await known()
     async with listening(authority, *names) as port:
         assert not await server.answers_at("127.0.0.1", port)
@@ -120,7 +120,7 @@ async def test_a_ca_that_was_renewed_is_read_and_one_that_cannot_be_read_keeps_t
         assert not await server.answers_at("127.0.0.1", old)
 
 
-async def test_without_its_ca_nobody_is_taken_for_it() -> None:
+async def test_without_its_ca_no_server_is_taken_for_it() -> None:
     api = Api()
     api.authority = None
     async with listening(OURS, *NAMES) as port:

@@ -45,7 +45,7 @@ async def test_a_list_that_is_older_than_what_was_read_before_tells_of_a_restore
         assert not (await api.resources()).restored
         await api.resource(KEY)
         assert (await api.resources()).restored is restored
-        assert not (await api.resources()).restored  # told once
+        assert not (await api.resources()).restored  # reported once
 
 
 async def test_a_list_that_was_asked_for_before_something_was_written_tells_of_no_restore() -> None:

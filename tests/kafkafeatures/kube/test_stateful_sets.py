@@ -212,7 +212,7 @@ INIT_CRASHES = {
 async def test_a_pod_says_how_often_its_container_was_started_again_and_why_it_ended(
     world: World, status: dict[str, Any], told: tuple[int, str, bool]
 ) -> None:
-    """Of an init container that keeps the others from starting, where there is one."""
+    """The exit of an init container that keeps the others from starting, where there is one."""
     world.workloads.change_pod("broker-1", lambda pod: pod.update(status={"phase": "Pending", **status}))
     pod = await world.pod("broker-1")
     ended = datetime(2026, 1, 2, 3, tzinfo=UTC) if told[2] else None

@@ -2,7 +2,7 @@
 outcome is open for a while, and restarts by a person. Always the same, to the second and to the id.
 
 `python -m tests.kafkafeatures.reconcile.stories` records them into `tests/golden/statuses`, as the release writes them
-whose tree it is: later ones have to read them, and to go on from each of them. Not to be written anew.
+whose tree it is: later ones have to read them, and to continue from each of them. Not to be written anew.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ CONSENTS = frozenset({CONSENT})
 
 
 def waiting(levels: dict[str, int], begin: dict[str, int], **how: object) -> tuple[Cluster, Store]:
-    """A plan stands, and waits for its owner to go on."""
+    """A plan stands, and waits for its owner to continue."""
     cluster = Cluster({"metadata.version": 27, **begin})
     store = Store(cluster, {})
     store.wanted = replace(Wanted(levels, suspend=True), **how)  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ def test_where_the_log_is_denied_nothing_is_known_of_moves_and_none_is_held_agai
     assert len(cluster.sent) == 2
 
 
-def test_a_quiet_resource_writes_nothing_though_its_log_goes_on() -> None:
+def test_a_quiet_resource_writes_nothing_though_its_log_continues() -> None:
     cluster, store = waiting(UP, {})
     writes, position = store.writes, store.status["logPosition"]
     for _ in range(5):
@@ -467,7 +467,7 @@ def test_a_log_of_an_older_epoch_is_another_log_however_far_it_goes() -> None:
     assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
 
 
-def test_a_step_that_was_sent_into_a_log_that_is_gone_is_not_told_as_undone() -> None:
+def test_a_step_that_was_sent_into_a_log_that_is_gone_is_not_reported_as_undone() -> None:
     cluster, store = waiting(UP, {})
     goes_on(store)
     cluster.outcomes = [OutcomeUnknown("EOF")]

@@ -31,7 +31,7 @@ def asked_for() -> tuple[Cluster, Store]:
 
 
 @pytest.mark.parametrize("driver", [MANUAL, NOBODY])
-def test_what_was_asked_for_is_withdrawn_with_its_reason_and_levels_go_on(driver: Driver) -> None:
+def test_what_was_asked_for_is_withdrawn_with_its_reason_and_levels_continue(driver: Driver) -> None:
     cluster, store = asked_for()
     store.wanted = replace(BY_HAND, levels={"metadata.version": 26}, rollout=Rollout(driver.name))
     assert isinstance(run(cluster, store).decision, Done)

@@ -214,7 +214,7 @@ def test_a_step_of_ours_whose_answer_never_came_is_waited_for_as_long(via: Via, 
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_of_another_namespace_no_name_is_told() -> None:
+def test_of_another_namespace_no_name_is_reported() -> None:
     theirs = resource("secret-project", "1", cluster="c")
     theirs["metadata"]["namespace"] = "theirs"
     made = claims(theirs, resource("ours", "2", cluster="c"))

@@ -368,7 +368,7 @@ async def test_what_a_reconciliation_read_before_a_restore_of_etcd_is_not_rested
     assert rig.kafka.looks == 3
 
 
-async def test_passes_that_follow_one_another_without_an_end_are_made_to_wait() -> None:
+async def test_reconciliations_that_follow_one_another_without_an_end_are_made_to_wait() -> None:
     """A Kafka that says yes each time and shows a third level at the next look."""
     rig = Rig(Orders())
     rig.kafka.outcomes = [Rejected(42, "no") for _ in range(1000)]

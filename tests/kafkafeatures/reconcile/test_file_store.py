@@ -105,7 +105,7 @@ def test_a_restored_log_is_accepted_by_a_flag(tmp_path: Path) -> None:
             assert asyncio.run(store.read()).wanted.accepted_log == said
 
 
-def test_the_second_process_is_told_who_holds_the_state(tmp_path: Path) -> None:
+def test_the_second_process_learns_which_one_holds_the_state(tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
     resource = read_file(document(tmp_path))
     with FileStore(resource, state), pytest.raises(StateHeld, match=f"process {os.getpid()} on "):

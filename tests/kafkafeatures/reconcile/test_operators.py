@@ -55,7 +55,7 @@ async def test_a_status_names_the_operator_that_wrote_it() -> None:
     assert [one["manager"] for one in wrote] == ["kafkafeatures.dev/ours/operator"]
 
 
-async def test_two_operators_find_each_other_and_neither_goes_on() -> None:
+async def test_two_operators_find_each_other_and_neither_continues() -> None:
     two = Two()
     await two.begun()
     await two.first.work()  # one step
@@ -142,7 +142,7 @@ async def test_an_operator_that_is_stopped_begins_no_step() -> None:
     assert "intents" not in two.api.status
 
 
-async def test_of_two_that_stopped_the_one_that_stays_goes_on_once_it_is_started_again() -> None:
+async def test_of_two_that_stopped_the_one_that_stays_continues_once_it_is_started_again() -> None:
     two = Two()
     await two.begun()
     await two.first.work()

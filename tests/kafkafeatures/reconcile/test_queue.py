@@ -13,7 +13,7 @@ from kafkafeatures.reconcile.queue import HUNG_AFTER, LAST_RETRY, Queue, retry_i
 
 
 class Work:
-    """Passes that a test lets go on one by one."""
+    """Passes that a test lets continue one by one."""
 
     def __init__(self, *pauses: float | Exception | None) -> None:
         self.pauses = list(pauses)
@@ -64,7 +64,7 @@ async def running(work: Work, **options: float) -> AsyncIterator[Queue[str]]:
 
 
 async def turns(count: int = 20) -> None:
-    """Let everything that can go on go on."""
+    """Let everything that can continue continue."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -147,7 +147,7 @@ async def test_only_none_forgets_a_key_and_a_wake_up_meanwhile_keeps_it() -> Non
         assert len(queue) == 0
 
 
-async def test_whatever_a_pass_raises_is_told_and_tried_again() -> None:
+async def test_whatever_a_pass_raises_is_reported_and_tried_again() -> None:
     work = Work(RuntimeError("a bug"), ValueError("another"))
     async with running(work) as queue:
         queue.wake("a")
@@ -214,7 +214,7 @@ async def test_a_cancellation_that_nobody_meant_for_the_key_does_not_end_it() ->
     await running
 
 
-async def test_a_failure_that_cannot_be_told_ends_nothing() -> None:
+async def test_a_failure_that_cannot_be_reported_ends_nothing() -> None:
     async def work(key: str) -> float | None:
         raise RuntimeError
 
@@ -235,7 +235,7 @@ async def test_a_failure_that_cannot_be_told_ends_nothing() -> None:
     await task
 
 
-async def test_at_the_end_passes_that_are_under_way_are_finished_and_none_is_begun() -> None:
+async def test_at_the_end_reconciliations_that_are_under_way_are_finished_and_none_is_begun() -> None:
     work = Work(0.0)
     queue: Queue[str] = Queue(work, failed=work.failed, at_once=1)
     task = asyncio.create_task(queue.run())

@@ -125,7 +125,7 @@ def test_an_unreachable_cluster_keeps_the_facts_of_before() -> None:
     assert store.status["metadataVersion"] == "4.1-IV1"
 
 
-def test_a_plan_that_waits_goes_on_waiting_while_the_cluster_is_away() -> None:
+def test_a_plan_that_waits_continues_waiting_while_the_cluster_is_away() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = Wanted(WANTED, policy=ApprovalPolicy.ALWAYS)
@@ -316,7 +316,7 @@ def test_a_fight_is_not_forgotten_over_what_fails() -> None:
     assert results.count("Corrected") == 2
 
 
-def test_what_fails_again_and_again_is_told_once() -> None:
+def test_what_fails_again_and_again_is_reported_once() -> None:
     cluster = Cluster({"metadata.version": 27})
     cluster.outcomes = [NotSent("no connection")] * 5
     store = Store(cluster, {"group.version": 1})

@@ -37,7 +37,7 @@ async def test_where_the_server_drops_a_field_nothing_is_sent_and_the_status_say
     assert rig.api.events.count("SchemaOutdated") == 1
 
 
-async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_it_go_on() -> None:
+async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_it_continue() -> None:
     rig = Rig(Orders())
     rig.api.server.schema = older("intents")
     for _ in range(2):
@@ -53,7 +53,7 @@ async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_
     assert len(rig.kafka.sent) == 1
 
 
-async def test_a_status_that_the_schema_refuses_is_told_as_well() -> None:
+async def test_a_status_that_the_schema_refuses_is_reported_as_well() -> None:
     rig = Rig(Orders())
 
     def refuses(request: Request) -> Fault | None:

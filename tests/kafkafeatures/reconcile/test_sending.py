@@ -226,7 +226,7 @@ def test_what_went_to_the_active_controller_itself_may_be_taken_back_at_once() -
 
 
 def queued(cluster: Watched, store: Store, verdict: DryRun) -> Reconciliation:
-    """The request lies in the queue of the active controller, which goes on replicating; so does any dry run."""
+    """The request lies in the queue of the active controller, which continues replicating; so does any dry run."""
     cluster.outcomes = [OutcomeUnknown("no answer within 10 s")]
     once(cluster, store)
     cluster.verdicts = [verdict] * 4
@@ -243,7 +243,7 @@ def queued(cluster: Watched, store: Store, verdict: DryRun) -> Reconciliation:
         DryRunRejected(42, "not a request"),  # judged before it comes to the queue
     ],
 )
-def test_nothing_is_told_as_undone_before_a_dry_run_was_answered_behind_it(verdict: DryRun) -> None:
+def test_nothing_is_reported_as_undone_before_a_dry_run_was_answered_behind_it(verdict: DryRun) -> None:
     """Kafka's controller has no deadline for what it was given: a high watermark that moves proves nothing of that."""
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})

@@ -193,7 +193,7 @@ def test_looks_that_come_too_late_prove_nothing_of_the_time_between_them() -> No
     assert life.level == 25
 
 
-def test_it_goes_on_while_suspended_and_in_mode_observe_and_nothing_is_sent() -> None:
+def test_it_continues_while_suspended_and_in_mode_observe_and_nothing_is_sent() -> None:
     life = Life(mode=Mode.OBSERVE)
     assert isinstance(life.looks(HOUR).decision, Done)
     assert "soakStartedAt" in life.store.status

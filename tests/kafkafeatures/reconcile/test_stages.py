@@ -194,7 +194,7 @@ def test_an_edited_level_in_the_middle_of_a_soak_is_another_plan_and_restarts_no
     assert {name: life.pods.uid(name) for name in life.pods.names()} == uids
 
 
-def test_suspended_in_the_middle_it_starts_no_node_and_no_level_and_goes_on_where_it_was() -> None:
+def test_suspended_in_the_middle_it_starts_no_node_and_no_level_and_continues_where_it_was() -> None:
     life = Life(replace(WANTED, policy=ApprovalPolicy.NEVER))
     life.new_image()
     life.until(Reason.ROLLING_NODES)

@@ -118,7 +118,7 @@ def test_with_a_quorum_it_is_in_sync(seen: ClusterProbe, log: LogReading | Failu
 
 
 ONE_IS_CUT_OFF = probe(asked(1, answer(NEW, {"metadata.version": 27})), quorum=KEPT, controllers=NO_CONTROLLER)
-"""And goes on showing a level of some time ago."""
+"""And continues showing a level of some time ago."""
 
 
 def test_what_a_broker_shows_that_is_cut_off_from_the_controllers_proves_nothing() -> None:
@@ -211,7 +211,7 @@ def test_every_level_is_a_blocker_in_zookeeper_mode_also_one_that_is_absent(leve
     assert status["progress"] == "0/1 levels"
 
 
-def test_who_observes_in_zookeeper_mode_is_told_the_same() -> None:
+def test_who_observes_in_zookeeper_mode_is_reported_the_same() -> None:
     decision, status = reconciled(Wanted({"group.version": 0}, mode=Mode.OBSERVE), IN_ZOOKEEPER)
     assert isinstance(decision, Done)
     assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]

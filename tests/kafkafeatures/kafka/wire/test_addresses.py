@@ -50,7 +50,7 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("host", SPELLINGS)
 async def test_an_address_that_is_forbidden_is_refused_in_every_spelling(host: str) -> None:
-    """Through the real resolver and the real connect; a port that nobody would answer on is not even tried."""
+    """Through the real resolver and the real connect; a port that would not answer is not even tried."""
     with pytest.raises(KafkaError) as caught:
         await connect(Address(host, 9092), Security(policy=IN_POD), timeout=5.0, client_id="t")
     refused = isinstance(caught.value, AddressRefused)
@@ -110,15 +110,15 @@ def test_the_api_server_is_refused_where_it_is_now_and_not_where_it_was() -> Non
     assert not policy.permits("198.19.0.2", 443)
 
 
-async def test_what_is_no_kafka_is_not_told_of_where_it_is_the_api_server() -> None:
-    """At an address that nobody knew of: of a node it runs on, behind a load balancer."""
+async def test_what_is_no_kafka_is_not_described_where_it_is_the_api_server() -> None:
+    """At an address that was not known: of a node it runs on, behind a load balancer."""
     async with serving(Server({18: lambda request: b""})) as server:
         there = (server.address.host, server.address.port)
         for address in (server.address, Address("localhost", server.address.port)):
             security = Security(policy=AddressPolicy(api_server=ApiServer(there)))
             with pytest.raises(AddressRefused):
                 await connect(address, security, timeout=5.0, client_id="t")
-        with pytest.raises(NotKafka):  # and it is told of where it is anybody else
+        with pytest.raises(NotKafka):  # and it is described where another server answers
             await connect(
                 server.address, Security(policy=AddressPolicy(api_server=ApiServer())), timeout=5.0, client_id="t"
             )
@@ -133,7 +133,7 @@ async def test_neither_is_a_handshake_that_failed() -> None:
             await connect(server.address, Security(Tls(ca=CERTIFICATES.ca), policy=policy), timeout=5.0, client_id="t")
 
 
-async def test_who_holds_the_certificate_of_an_api_server_is_told_nothing(tmp_path: Path) -> None:
+async def test_a_server_with_the_certificate_of_an_api_server_learns_nothing(tmp_path: Path) -> None:
     """All in a cluster may read its CA, and so verify it. It would take our request for a line that has no end."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -47,7 +47,7 @@ from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest, U
 APIS = every_api()
 
 TRANSCRIPTS = Path(__file__).parents[3] / "golden" / "transcripts"
-UNKNOWN_TO_KIO = {(18, 9)}  # asked on purpose with a version nobody has
+UNKNOWN_TO_KIO = {(18, 9)}  # asked on purpose with a version that no release has
 
 
 def recorded(value: Any) -> Iterator[dict[str, Any]]:
@@ -183,7 +183,7 @@ def test_features_and_finalized_levels_are_read_with_their_epoch() -> None:
     assert answer.finalized_features_epoch >= 0
 
 
-def test_a_version_nobody_has_is_answered_in_the_oldest_layout() -> None:
+def test_an_unknown_version_is_answered_in_the_oldest_layout() -> None:
     """KIP-511: error 35 comes as version 0, whatever was asked."""
     ((_, _, reply),) = [one for one in REPLIES if one[:2] == (18, 9)]
     answer = decode_response(18, 4, reply)[1]
@@ -214,7 +214,7 @@ def test_voters_come_with_addresses_from_version_2_on() -> None:
 
 
 @given(data=st.data())
-def test_a_damaged_reply_is_told_or_reads_but_never_crashes(data: st.DataObject) -> None:
+def test_a_damaged_reply_is_refused_or_reads_but_never_crashes(data: st.DataObject) -> None:
     key, version, reply = data.draw(st.sampled_from([one for one in REPLIES if one[1] <= APIS[one[0]].versions.max]))
     at = data.draw(st.integers(4, len(reply) - 1))
     damaged = reply[:at] + data.draw(st.binary(max_size=6)) + reply[at + data.draw(st.integers(0, 6)) :]

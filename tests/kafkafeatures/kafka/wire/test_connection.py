@@ -55,7 +55,7 @@ async def test_what_was_not_offered_is_not_sent() -> None:
         assert len(server.requests) == 1
 
 
-async def test_versions_that_do_not_meet_are_told_and_not_sent() -> None:
+async def test_versions_that_do_not_meet_are_reported_and_not_sent() -> None:
     async with serving(node(_18=api_versions((60, 7, 9)))) as server, await to(server) as link:
         with pytest.raises(UnsupportedApi, match="offers DescribeCluster 7-9, we speak 0-2"):
             await link.request(DescribeClusterRequest())
@@ -153,14 +153,14 @@ async def test_a_silent_server_costs_no_more_than_the_timeout() -> None:
             await to(server, timeout=QUICK)
 
 
-async def test_nobody_there() -> None:
+async def test_no_server_there() -> None:
     async with serving(Server()) as server:
         address = server.address
     with pytest.raises(Unreachable, match="connection refused"):
         await connect(address, Security(), timeout=5, client_id="us")
 
 
-async def test_a_name_nobody_knows() -> None:
+async def test_an_unknown_name() -> None:
     with pytest.raises(Unreachable, match="the host name is not known"):
         await connect(Address("kafka.invalid", 9092), Security(), timeout=5, client_id="us")
 

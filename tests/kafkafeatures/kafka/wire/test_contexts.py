@@ -78,7 +78,7 @@ def test_a_client_certificate_does_not_cost_all_of_the_systems_trust(trust: Path
 
 
 def test_a_ca_that_only_the_bundle_has_is_trusted(trust: Path, loaded: list[str]) -> None:
-    """As where somebody puts another bundle in place of the image's."""
+    """Another bundle was put in place of the image's."""
     (trust / "bundle.pem").write_text(CERTIFICATES.ca + CERTIFICATES.other_ca)
     (trust / "hashed" / "0123abcd.0").write_text(CERTIFICATES.ca)
     assert tls.context(Tls(**CLIENT)).cert_store_stats()["x509_ca"] == 2
@@ -129,7 +129,7 @@ def test_a_context_is_gone_with_its_cluster() -> None:
     assert kept() is None
 
 
-async def test_material_that_cannot_be_used_is_told_each_time() -> None:
+async def test_material_that_cannot_be_used_is_reported_each_time() -> None:
     contexts = Contexts()
     for _ in range(2):
         with pytest.raises(TlsFailed, match="not a PEM certificate"):

@@ -128,7 +128,9 @@ async def test_leaving_a_node_that_hangs_lets_go_of_the_socket(
     ],
     ids=["nothing", "half a length", "half a frame", "a header alone"],
 )
-async def test_an_answer_that_is_cut_is_told_from_none(first: bytes, kind: type[KafkaError], said: str) -> None:
+async def test_an_answer_that_is_cut_is_distinguished_from_none(
+    first: bytes, kind: type[KafkaError], said: str
+) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         length = int.from_bytes(await reader.readexactly(4), "big")
         writer.write(api_versions((64, 0, 0))(await reader.readexactly(length)) or b"")
@@ -148,8 +150,8 @@ async def test_an_answer_that_is_cut_is_told_from_none(first: bytes, kind: type[
     await listener.wait_closed()
 
 
-async def test_a_code_nobody_knows_leaves_the_outcome_open() -> None:
-    """Of a change: the node has decided, and only what it says next time tells what."""
+async def test_an_unknown_code_leaves_the_outcome_open() -> None:
+    """The node has decided about the change, and only what it says next time shows what."""
 
     def answer(request: bytes) -> bytes:
         return framed(request[4:8] + b"\0" + b"\0\0\0\0" + (999).to_bytes(2, "big") + b"\0" + b"\0")
@@ -202,7 +204,7 @@ async def test_giving_up_while_connecting_ends_the_connection() -> None:
 
 
 @pytest.mark.parametrize("host", ["::1", "127.0.0.1"])
-async def test_a_literal_address_where_nobody_listens(host: str) -> None:
+async def test_a_literal_address_where_no_server_listens(host: str) -> None:
     with pytest.raises(Unreachable) as caught:
         await to(Address(host, 1), Security())
     assert caught.value.remedy
@@ -211,9 +213,9 @@ async def test_a_literal_address_where_nobody_listens(host: str) -> None:
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silent", "http"])
 async def test_tls_to_a_port_without_it(first: bytes) -> None:
-    """A silent port ends with the timeout; a talking one is told at once."""
+    """A silent port ends with the timeout; a talking one fails at once."""
     security = Security(TRUSTED)
-    security.contexts.made(TRUSTED)  # which may take long where nobody else waits for it
+    security.contexts.made(TRUSTED)  # which may take long, outside of the timeout
     async with serving(Server(first=first)) as server:
         with pytest.raises(TlsFailed, match="no TLS handshake within" if not first else "does not speak TLS") as caught:
             await to(server.address, security, timeout=10.0 if first else QUICK)
@@ -240,7 +242,7 @@ SCRAM = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "p"))
 PLAIN = Security(TRUSTED, Sasl("PLAIN", "alice", "p"))
 
 
-async def test_sasl_to_a_listener_that_has_none_is_told() -> None:
+async def test_sasl_to_a_listener_that_has_none_is_reported() -> None:
     """A listener without SASL hands the request to KafkaApis, which answers ILLEGAL_SASL_STATE (34)."""
     async with serving(Server({18: OFFERED, 17: handshake(34)})) as server:
         with pytest.raises(AuthenticationFailed, match="the listener has no SASL") as caught:
@@ -252,7 +254,7 @@ async def test_sasl_to_a_listener_that_has_none_is_told() -> None:
     ("then", "kind", "said"),
     [
         (handshake(34), AuthenticationFailed, "does not accept re-authentication yet"),
-        (lambda request: b"", Disconnected, "ended before the answer"),  # it was idle: nobody judged the proof
+        (lambda request: b"", Disconnected, "ended before the answer"),  # it was idle: the proof was not judged
         (lambda request: None, TimedOut, "no answer within"),
     ],
     ids=["too early", "closed", "silence"],

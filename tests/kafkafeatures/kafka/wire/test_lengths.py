@@ -74,7 +74,7 @@ def test_what_the_codec_writes_is_judged_to_its_last_byte_and_refused_one_byte_s
 
 @settings(max_examples=100)
 @given(kind=st.sampled_from([message for message in MESSAGES if fields(message)]), data=st.data())
-def test_what_passes_is_as_long_for_the_codec_as_it_was_judged(kind: Any, data: st.DataObject) -> None:
+def test_what_is_accepted_is_as_long_for_the_codec_as_it_was_judged(kind: Any, data: st.DataObject) -> None:
     message = bytearray(written(data.draw(st.from_type(kind))))
     for _ in range(data.draw(st.integers(1, 3))):
         message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))
@@ -144,7 +144,7 @@ BEGIN = b"\0\0" + varint(1) + bytes(4)  # ApiVersions: no error, no api keys, no
         (DescribeQuorumResponse, b"\0\0\0" + varint(2) + varint(1) + varint(2**28), "268435455 partitions"),
     ],
 )  # fmt: skip
-def test_a_length_that_lies_is_told(kind: type, message: bytes, said: str) -> None:
+def test_a_length_that_lies_is_reported(kind: type, message: bytes, said: str) -> None:
     with pytest.raises(NotKafka, match=said) as caught:
         judge(kind, message)
     assert caught.value.sent
@@ -171,7 +171,7 @@ def test_the_elements_of_all_arrays_together_are_bounded(tags: bytes) -> None:
         judge(ApiVersionsResponse, b"\0\0" + varint(MAX_ITEMS + 2) + one * (MAX_ITEMS + 1) + bytes(5))
 
 
-def test_what_anybody_may_answer_is_small_and_only_topics_and_records_are_large() -> None:
+def test_answers_to_any_user_are_small_and_only_topics_and_records_are_large() -> None:
     hello, items = codec.limits(ApiVersionsRequest())
     change, _ = codec.limits(UpdateFeaturesRequest())
     quorum, _ = codec.limits(DescribeQuorumRequest())

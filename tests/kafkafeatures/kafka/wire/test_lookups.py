@@ -26,7 +26,7 @@ NOBODY = Lookups(0)
 
 
 class Dns:
-    """It answers nobody until `over`. Every lookup has a real thread."""
+    """It does not answer until `over`. Every lookup has a real thread."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -60,7 +60,7 @@ async def test_a_lookup_whose_caller_gave_up_keeps_its_place_and_others_have_the
     assert dns.asked == ["first-0", "first-1", "other"]
     dns.over.set()
     assert await second == await other == ["198.18.0.9"]
-    assert "first-2" not in dns.asked  # nobody waited for it any more
+    assert "first-2" not in dns.asked  # it was no longer waited for
 
 
 async def test_connections_of_one_cluster_share_few_lookups(dns: Dns) -> None:

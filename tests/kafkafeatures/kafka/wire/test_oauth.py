@@ -125,7 +125,7 @@ async def test_a_token_without_a_life_is_used_once(tmp_path: Path, life: object)
 async def test_a_token_that_a_node_does_not_take_is_dropped(
     tmp_path: Path, said: tuple[int, str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would be shown to every node for half of its life, also after somebody mended what was wrong with it."""
+    """It would be shown to every node for half of its life, also after the cause was corrected."""
     numbers, shown = iter(range(1, 9)), []
     monkeypatch.setattr(oauth, "TOKENS", Tokens())
 
@@ -177,7 +177,9 @@ async def test_what_was_fetched_since_is_not_dropped_with_the_token_that_failed(
         (500, {"error": CANARY}, "answers 500"),
     ],
 )
-async def test_an_endpoint_that_gives_no_token_is_told(tmp_path: Path, code: int, document: object, said: str) -> None:
+async def test_an_endpoint_that_gives_no_token_is_reported(
+    tmp_path: Path, code: int, document: object, said: str
+) -> None:
     with token_endpoint(tmp_path, lambda request: (code, document)) as url:
         with pytest.raises(AuthenticationFailed, match=said) as caught:
             await Tokens().token(client(url), 5)
@@ -192,7 +194,7 @@ async def test_the_endpoint_is_not_asked_over_http_or_without_trust(tmp_path: Pa
         await Tokens().token(client(url, Tls(ca=CERTIFICATES.other_ca)), 5)
 
 
-async def test_an_endpoint_that_is_not_there_is_told() -> None:
+async def test_an_endpoint_that_is_not_there_is_reported() -> None:
     with pytest.raises(AuthenticationFailed, match=r"the token endpoint 127\.0\.0\.1:1 cannot be reached"):
         await Tokens().token(client("https://127.0.0.1:1/token"), 5)
 
@@ -225,7 +227,7 @@ class ApiServer:
 
 
 @pytest.mark.parametrize("ca", [CERTIFICATES.ca, CERTIFICATES.other_ca], ids=["trusted", "not trusted"])
-async def test_the_api_server_is_no_token_endpoint_whose_answers_are_told(tmp_path: Path, ca: str) -> None:
+async def test_the_api_server_is_no_token_endpoint_whose_answers_are_reported(tmp_path: Path, ca: str) -> None:
     with token_endpoint(tmp_path, lambda request: (403, {})) as url:
         port = urllib.parse.urlsplit(url).port or 0
         for there, error in ((port, AddressRefused), (port + 1, KafkaError)):
@@ -274,7 +276,7 @@ async def test_one_caller_that_gives_up_does_not_fail_the_others(tmp_path: Path)
 
 @pytest.mark.parametrize("drip", [b"", b"x"], ids=["in the handshake", "in the answer"])
 async def test_an_endpoint_that_sends_a_byte_now_and_then_is_given_up_in_time(tmp_path: Path, drip: bytes) -> None:
-    """Its thread too: a few that hang would leave none for anybody else."""
+    """Its thread too: a few that hang would leave none for others."""
     over = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
 

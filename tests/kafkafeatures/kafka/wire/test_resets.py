@@ -44,7 +44,7 @@ asyncio.run(main())
 
 
 class Deaf:
-    """A node that answers ApiVersions and reads no further until it is told to; then up to the end."""
+    """A node that answers ApiVersions and reads no further until it is asked to; then up to the end."""
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
         self.listener = socket.socket()
@@ -102,7 +102,7 @@ async def to(address: Address, *, tls: bool = False) -> Connection:
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "TLS"])
-async def test_what_was_given_up_does_not_arrive_when_the_node_goes_on(context: ssl.SSLContext, tls: bool) -> None:
+async def test_what_was_given_up_does_not_arrive_when_the_node_continues(context: ssl.SSLContext, tls: bool) -> None:
     async with deaf(context if tls else None) as node:
         link = await to(node.address, tls=tls)
         with pytest.raises(TimedOut) as caught:
@@ -128,7 +128,7 @@ async def test_closing_it_is_a_reset_as_well(context: ssl.SSLContext, tls: bool)
     assert node.read < NAME
 
 
-async def test_what_a_killed_process_had_written_does_not_arrive_when_the_node_goes_on() -> None:
+async def test_what_a_killed_process_had_written_does_not_arrive_when_the_node_continues() -> None:
     """The kernel closes its sockets for it."""
     async with deaf(None) as node:
         arguments = [sys.executable, "-c", KILLED, str(node.address.port), str(NAME)]
@@ -138,7 +138,7 @@ async def test_what_a_killed_process_had_written_does_not_arrive_when_the_node_g
     assert node.read < NAME
 
 
-async def test_the_kernel_gives_up_as_well_what_nobody_acknowledges() -> None:
+async def test_the_kernel_gives_up_as_well_what_is_never_acknowledged() -> None:
     async with serving(Server({18: OFFERED})) as server:
         link = await to(server.address)
         made: socket.socket = link._writer.get_extra_info("socket")

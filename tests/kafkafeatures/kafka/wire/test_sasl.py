@@ -143,7 +143,7 @@ def test_no_answer_breaks_the_exchange(answer: bytes) -> None:
 @pytest.mark.parametrize(
     ("username", "password"), [("", CANARY), ("a\0", CANARY), ("alice", f"{CANARY}\x07"), ("alice", f"{CANARY}\n")]
 )
-def test_what_scram_cannot_carry_is_told_before_anything_is_sent(username: str, password: str) -> None:
+def test_what_scram_cannot_carry_is_reported_before_anything_is_sent(username: str, password: str) -> None:
     with pytest.raises(AuthenticationFailed, match="characters that SASLprep forbids") as caught:
         next(scram(username, password))
     assert CANARY not in repr(caught.value)

@@ -129,7 +129,7 @@ def test_a_proof_of_scram_is_taken_out_since_passwords_can_be_tried_on_it(proof:
     assert proof[-30:] not in left
 
 
-def test_a_token_is_taken_out_whoever_it_was_given_to() -> None:
+def test_a_token_is_taken_out_also_where_it_was_not_ours() -> None:
     token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
     assert text(of("other"), f"expired: {token}") == f"expired: {REMOVED}"
     opaque = of("other")
@@ -149,7 +149,7 @@ def test_of_a_short_secret_words_are_left() -> None:
     assert text(of("no"), "no such user, nobody knows no") == f"{REMOVED} such user, nobody knows {REMOVED}"
 
 
-def test_where_nobody_proves_anything_nothing_is_touched() -> None:
+def test_without_authentication_nothing_is_touched() -> None:
     answer = SaslAuthenticateResponse(58, "hunter2", b"")
     assert Secrets().removed_from(answer) is answer
     assert of("").removed_from(answer) is answer
@@ -219,7 +219,7 @@ async def test_a_mechanism_may_be_no_secret_either() -> None:
 
 
 async def test_the_metadata_log_says_no_secret_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs the controllers writes it, also names of features that nobody knows."""
+    """The owner of the controllers writes it, also names of unknown features."""
     quorum = Quorum()
     quorum.leader.append(level("metadata.version", 20))
     quorum.leader.append(level("hunter2.version", 1))
@@ -250,7 +250,7 @@ def cut(text: str) -> bytes:
 
 
 async def test_what_a_look_ends_with_repeats_no_secret(tmp_path: Path) -> None:
-    """Every answer after the proof is a chance to say it again: what is told here stands in the status and the log."""
+    """Every answer after the proof is a chance to say it again: what is read here stands in the status and the log."""
 
     def described(request: bytes) -> bytes:
         said = f"alice with hunter2 or {base64.b64encode(b'hunter2').decode()} may not"

@@ -184,7 +184,7 @@ async def test_a_server_that_does_not_know_the_password_is_not_believed() -> Non
         assert not any(request[:2] == b"\0\x40" for request in server.requests)
 
 
-async def test_a_mechanism_that_is_not_offered_is_told_with_those_that_are() -> None:
+async def test_a_mechanism_that_is_not_offered_is_reported_with_those_that_are() -> None:
     answers: Answers = {18: OFFERED, 17: handshake("GSSAPI", "PLAIN", error=33)}
     async with serving(Server(answers)) as server:
         with pytest.raises(AuthenticationFailed, match="does not offer SCRAM-SHA-256; it offers GSSAPI, PLAIN"):
@@ -221,7 +221,7 @@ async def test_plain_goes_over_tls_and_is_recorded_as_zeros(tmp_path: Path) -> N
     assert len(frames) == 8
 
 
-async def test_a_refused_token_is_told_and_the_exchange_ended_as_the_rfc_wants(tmp_path: Path) -> None:
+async def test_a_refused_token_is_reported_and_the_exchange_ended_as_the_rfc_wants(tmp_path: Path) -> None:
     said = iter([b'{"status":"invalid_token"}', b""])
     answers = {
         18: OFFERED, 17: handshake("OAUTHBEARER"),

@@ -8,9 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from kafkafeatures import __version__
+from kafkafeatures.core.roll.drivers import DRIVERS, Driver
+from kafkafeatures.kube.workloads.adapters import adapter_of
+from kafkafeatures.kube.workloads.rights import Right
 from tests.contract.test_crd import CRD, SCHEMA, misfits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,3 +110,22 @@ def test_every_variable_the_operator_reads_is_given() -> None:
     assert given == read
     kept = VALUES_SCHEMA["properties"]["extraEnv"]["items"]["properties"]["name"]["not"]["enum"]
     assert given == set(kept)
+
+
+# --- rights of drivers ---
+
+
+@pytest.mark.parametrize("driver", [one for one in DRIVERS if one.reads_pods], ids=lambda one: one.name)
+def test_the_chart_grants_a_driver_what_it_asks_for_and_nothing_else(driver: Driver) -> None:
+    name = driver.name[0].lower() + driver.name[1:]
+    definition = rf'define "{CHART["name"]}\.{name}Rules" -}}}}\n(.*?){{{{- end'
+    (granted,) = re.findall(definition, TEMPLATES["rbac.yaml"], re.DOTALL)
+    rules = {
+        Right(group, resource, verb)
+        for rule in yaml.safe_load(granted)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert rules == set(adapter_of(driver).RIGHTS)
+    assert TEMPLATES["rbac.yaml"].count(f'include "{CHART["name"]}.{name}Rules"') == 1

@@ -33,22 +33,19 @@ class Listing(NamedTuple):
 
 
 class WorkloadsApi(Protocol):
-    """StatefulSets, their pods and PodDisruptionBudgets of one namespace. Nothing is ever written but an eviction."""
+    """What a driver of `kube/workloads/` asks for. Which paths and verbs these are, its `RIGHTS` say."""
 
-    async def stateful_set(self, namespace: str, name: str) -> dict[str, Any]:
-        """One StatefulSet. Raises Gone."""
+    async def get(self, path: str) -> dict[str, Any]:
+        """One object. Raises Gone where there is none."""
 
-    def pods(self, namespace: str, selector: str) -> AsyncGenerator[dict[str, Any]]:
-        """Those with these labels, read in pages."""
+    def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
+        """The objects of a collection, read in pages. `query`: such as a labelSelector."""
 
-    def disruption_budgets(self, namespace: str) -> AsyncGenerator[dict[str, Any]]:
-        """All of a namespace, read in pages."""
+    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> None:
+        """Ask once for a change; PATCH is a merge patch.
 
-    async def evict(self, namespace: str, pod: str, uid: str) -> None:
-        """Ask for the eviction of exactly this life of a pod, with the pod's own grace period.
-
-        Raises Gone where there is no such pod, Conflict where the name has another uid or the pod was just changed,
-        Throttled where a budget, or the server's load, does not allow it now.
+        Raises Gone where there is no such object, Conflict where it has another uid or was just changed, Throttled
+        where a PodDisruptionBudget, or the server's load, does not allow it now.
         """
 
 

@@ -34,6 +34,7 @@ REQUEST_TIMEOUT = 10.0
 NAMES = 5.0
 """Seconds for a name of the API server to resolve; probes wait meanwhile."""
 PAGE = 500
+_MERGE = {"Content-Type": "application/merge-patch+json"}
 
 logger = logging.getLogger(__name__)
 
@@ -176,27 +177,16 @@ class KubeApi:
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         await self._ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event)
 
-    async def stateful_set(self, namespace: str, name: str) -> dict[str, Any]:
-        return await self._ask("GET", f"/apis/apps/v1/namespaces/{namespace}/statefulsets/{name}")
+    async def get(self, path: str) -> dict[str, Any]:
+        return await self._ask("GET", path)
 
-    async def pods(self, namespace: str, selector: str) -> AsyncGenerator[dict[str, Any]]:
-        async for page in self._pages(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": selector}):
+    async def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
+        async for page in self._pages(path, query):
             for one in page["items"]:
                 yield one
 
-    async def disruption_budgets(self, namespace: str) -> AsyncGenerator[dict[str, Any]]:
-        async for page in self._pages(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"):
-            for one in page["items"]:
-                yield one
-
-    async def evict(self, namespace: str, pod: str, uid: str) -> None:
-        eviction = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"namespace": namespace, "name": pod},
-            "deleteOptions": {"preconditions": {"uid": uid}},
-        }
-        await self._ask("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", eviction)
+    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> None:
+        await self._ask(method, path, body)
 
     async def _pages(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
         asked = {"limit": str(PAGE), **(query or {})}
@@ -225,7 +215,7 @@ class KubeApi:
                 method,
                 path,
                 query_params=list((query or {}).items()),
-                header_params={"Accept": "application/json"},
+                header_params={"Accept": "application/json", **(_MERGE if method == "PATCH" else {})},
                 body=body,
                 auth_settings=["BearerToken"],
             )

@@ -39,7 +39,6 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
 from kafkafeatures.kube.events import event_of
-from kafkafeatures.kube.workloads.stateful_sets import StatefulSets
 from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
@@ -49,7 +48,7 @@ from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, 
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, LastStatus, SchemaOutdated
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
-from kafkafeatures.reconcile.pods import Pods
+from kafkafeatures.reconcile.pods import Pods, pods_of
 from kafkafeatures.reconcile.ports import Resource
 
 CHECK_EVERY = 60.0
@@ -359,10 +358,8 @@ class Controller:
         return self._pause(known, resource, last, check_every)
 
     def _pods_of(self, key: Key, rollout: Rollout) -> Pods | None:
-        if not driver_of(rollout).reads_pods:
-            return None
         rival = partial(self._claims.competing_driver, key)
-        return Pods(StatefulSets(self._api, key.namespace, rollout, self._context.environment.clock, rival))
+        return pods_of(self._api, key.namespace, rollout, self._context.environment.clock, rival)
 
     def _context_of(
         self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster, pods: Pods | None

@@ -6,12 +6,19 @@ tell. Called by `reconcile/controller.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.ports import WorkloadPort
 from kafkafeatures.core.engine.steps import Outcome
+from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.kube.api import WorkloadsApi
+from kafkafeatures.kube.workloads.adapters import Rival, adapter_of
 
 
 class Pods:
@@ -37,3 +44,11 @@ class Pods:
         if isinstance(before, WorkloadsReading) and isinstance(now, WorkloadsReading):
             return replace(now, at=before.at) == before
         return False
+
+
+def pods_of(
+    api: WorkloadsApi, namespace: str, rollout: Rollout, now: Callable[[], datetime], rival: Rival
+) -> Pods | None:
+    """Those that a document names, through its driver; None where that reads none."""
+    driver = driver_of(rollout)
+    return Pods(adapter_of(driver).open_port(api, namespace, rollout, now, rival)) if driver.reads_pods else None

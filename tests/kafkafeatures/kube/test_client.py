@@ -80,3 +80,19 @@ async def test_whatever_json_reads_of_an_answer_is_read(found: str) -> None:
 
     async with serving(answer) as api:
         assert repr(await api.resource(KEY)) == repr(json.loads(body))
+
+
+async def test_what_a_driver_patches_is_sent_as_a_merge_patch_and_what_it_creates_as_json() -> None:
+    asked: list[tuple[str, str, object]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((request.method, request.content_type, await request.json()))
+        return web.json_response({"metadata": {"resourceVersion": "1"}})
+
+    async with serving(answer) as api:
+        await api.send("PATCH", "/api/v1/namespaces/kafka/pods/broker-0", {"metadata": {"annotations": {"a": "b"}}})
+        await api.send("POST", "/api/v1/namespaces/kafka/pods/broker-0/eviction", {"kind": "Eviction"})
+    assert asked == [
+        ("PATCH", "application/merge-patch+json", {"metadata": {"annotations": {"a": "b"}}}),
+        ("POST", "application/json", {"kind": "Eviction"}),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,8 @@ from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReadin
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube import client
-from kafkafeatures.kube.workloads import stateful_sets
+from kafkafeatures.kube.workloads import budgets, stateful_sets
+from kafkafeatures.kube.workloads.rights import Right
 from kafkafeatures.kube.workloads.stateful_sets import StatefulSets
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Faults, Request, no_faults, refusal
@@ -338,7 +340,7 @@ async def test_a_selector_that_matches_half_the_world_is_not_read_to_its_end(
     monkeypatch.setattr(stateful_sets, "MOST_PODS", 2)
     assert (await world.failure()).kind is FailureKind.TOO_LARGE
     monkeypatch.undo()
-    monkeypatch.setattr(stateful_sets, "MOST_BUDGETS", 0)
+    monkeypatch.setattr(budgets, "MOST_BUDGETS", 0)
     assert (await world.failure()).kind is FailureKind.TOO_LARGE
 
 
@@ -430,3 +432,24 @@ async def test_an_eviction_without_the_right_says_what_grants_it(world: World) -
     assert outcome.code == 403
     assert "drivers.statefulSet" in outcome.message
     assert world.workloads.evictions == []
+
+
+# --- its rights ---
+
+
+async def test_every_request_is_one_that_its_rights_allow_and_each_right_is_used(world: World) -> None:
+    await world.read()
+    await world.restart("broker-1")
+    assert {right_of(one) for one in world.requests} == set(stateful_sets.RIGHTS)
+
+
+def right_of(request: Request) -> Right:
+    """What an API server asks RBAC for."""
+    found = re.fullmatch(
+        r"/apis?(?:/(?P<group>[^/]+(?=/[^/]+/namespaces)))?/[^/]+/namespaces/kafka/(?P<plural>\w+)(?P<name>/[^/]+)?(?P<sub>/\w+)?",
+        request.path,
+    )
+    assert found is not None
+    reads = "get" if found["name"] else "list"
+    verb = {"GET": reads, "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[request.method]
+    return Right(found["group"] or "", found["plural"] + (found["sub"] or ""), verb)

@@ -1,0 +1,37 @@
+"""The Kubernetes side of a driver, found by the name that the driver gives. Called by `reconcile/controller.py`.
+
+A driver names its module (`core/roll/drivers.py`), so that one line registers both sides of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from importlib import import_module
+from typing import Protocol, cast
+
+from kafkafeatures.core.engine.ports import WorkloadPort
+from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.roll.drivers import Driver
+from kafkafeatures.kube.api import WorkloadsApi
+from kafkafeatures.kube.workloads.rights import Right
+
+Rival = Callable[[str], str]
+"""Of a StatefulSet: the older resource that names it too; empty where there is none."""
+
+
+class Adapter(Protocol):
+    """What each of the modules has."""
+
+    RIGHTS: tuple[Right, ...]
+    """All that it asks the API server for, in the namespace of the resource."""
+
+    def open_port(
+        self, api: WorkloadsApi, namespace: str, rollout: Rollout, now: Callable[[], datetime], rival: Rival
+    ) -> WorkloadPort:
+        """For the pods that one document names."""
+
+
+def adapter_of(driver: Driver) -> Adapter:
+    """Its module. Only for a driver that reads pods."""
+    return cast(Adapter, import_module(f"{__package__}.{driver.adapter}"))

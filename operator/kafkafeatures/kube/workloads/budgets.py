@@ -1,0 +1,51 @@
+"""The PodDisruptionBudgets that cover pods. Read by drivers whose requests Kubernetes holds against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from kafkafeatures.core.facts.workloads import Budget
+from kafkafeatures.kube.api import WorkloadsApi
+from kafkafeatures.kube.workloads.answers import TooLarge
+from kafkafeatures.kube.workloads.rights import Right
+from kafkafeatures.kube.workloads.selectors import selects
+
+Json = Mapping[str, Any]
+MOST_BUDGETS = 2_000
+RIGHT = Right("policy", "poddisruptionbudgets", "list")
+
+
+async def budgets_of(api: WorkloadsApi, namespace: str, labels: Mapping[str, Json]) -> tuple[Budget, ...]:
+    """Those that cover one of these pods. `labels`: by the name of the pod."""
+    found, seen = [], 0
+    path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    async with aclosing(api.listed(path)) as listed:
+        async for raw in listed:
+            seen += 1
+            if seen > MOST_BUDGETS:
+                raise TooLarge(f"there are more than {MOST_BUDGETS} PodDisruptionBudgets")
+            selector = raw["spec"].get("selector")
+            covered = frozenset(name for name, one in labels.items() if selects(selector, one))
+            if covered:
+                found.append(_budget(raw, covered))
+    return tuple(found)
+
+
+def _budget(raw: Json, covered: frozenset[str]) -> Budget:
+    metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+    counted = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
+    expected, desired = int(status.get("expectedPods") or 0), int(status.get("desiredHealthy") or 0)
+    limits: Sequence[str] = [
+        f"{name}: {spec[name]}" for name in ("maxUnavailable", "minAvailable") if spec.get(name) is not None
+    ]
+    return Budget(
+        name=str(metadata["name"]),
+        disruptions_allowed=int(status.get("disruptionsAllowed") or 0),
+        pods=covered,
+        limit=", ".join(limits) or "no limit",
+        always_allows_unhealthy=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
+        has_enough_healthy=0 < desired <= int(status.get("currentHealthy") or 0),
+        most=max(expected - desired, 0) if counted and expected else -1,
+    )

@@ -1,0 +1,116 @@
+"""A pod as Kubernetes writes it, made into the facts that the core judges. Shared by all drivers that read pods.
+
+Raises what a missing or wrong field raises (AttributeError, KeyError, TypeError, ValueError): `answers.py` names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from kafkafeatures.core.facts.workloads import INIT, Pod
+
+Json = Mapping[str, Any]
+
+
+def container_of(spec: Json, name: str) -> Json:
+    """Of a pod or a template; empty where there is none of that name."""
+    return next((one for one in spec.get("containers") or () if one.get("name") == name), {})
+
+
+def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
+    """`container`: the one that runs Kafka. Its Kubernetes node, addresses and ports are those that it alone has."""
+    metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    running: Json = next((one for one in status.get("containerStatuses") or () if one.get("name") == container), {})
+    waiting = _waiting(status, conditions, running)
+    told = _of_init(status) if waiting.startswith(INIT) else running
+    ended = _ended(told)
+    shares_network = bool(spec.get("hostNetwork"))
+    ips = tuple(dict.fromkeys(one["ip"] for one in status.get("podIPs") or () if one.get("ip")))
+    return Pod(
+        name=str(metadata["name"]),
+        uid=str(metadata["uid"]),
+        stateful_set=stateful_set,
+        revision=str((metadata.get("labels") or {}).get("controller-revision-hash") or ""),
+        host_names=(*_names(metadata, spec), *(() if shares_network else ips)),
+        ips=ips,
+        ports_of_node=tuple(_ports_of_node(spec, status, shares_network)),
+        ready=_is_true(conditions, "Ready"),
+        terminating=bool(metadata.get("deletionTimestamp")),
+        phase=str(status.get("phase") or ""),
+        waiting=waiting,
+        restarts=int(told.get("restartCount") or 0),
+        created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
+        draining=_is_true(conditions, "DisruptionTarget"),
+        started_at=_moment((running.get("state") or {}).get("running"), "startedAt"),
+        ended_for=str(ended.get("reason") or "Error") if ended else "",
+        ended_at=_moment(ended, "finishedAt"),
+    )
+
+
+def _moment(state: Json | None, name: str) -> datetime | None:
+    moment = (state or {}).get(name)
+    return datetime.fromisoformat(moment) if moment else None
+
+
+def _ended(container: Json) -> Json:
+    """Of its last run, while it waits for the next one or after it was started again; empty where there was none."""
+    states = (container.get("state") or {}, container.get("lastState") or {})
+    return next((one["terminated"] for one in states if one.get("terminated")), {})
+
+
+def _of_init(status: Json) -> Json:
+    """The container that keeps the others from starting."""
+    return next((one for one in status.get("initContainerStatuses") or () if _keeps_waiting(one)), {})
+
+
+def _keeps_waiting(init: Json) -> str:
+    """Why; empty where it does not."""
+    reason = str(((init.get("state") or {}).get("waiting") or {}).get("reason") or "")
+    return "" if reason == "PodInitializing" else reason
+
+
+def _names(metadata: Json, spec: Json) -> Iterator[str]:
+    """As its Service publishes them (docs: "Stable Network ID"); in full up to the domain of the cluster."""
+    host = str(spec.get("hostname") or metadata["name"])
+    yield host
+    if spec.get("subdomain"):
+        name = f"{host}.{spec['subdomain']}"
+        yield from (name, f"{name}.{metadata['namespace']}", f"{name}.{metadata['namespace']}.svc")
+
+
+def _ports_of_node(spec: Json, status: Json, shares_network: bool) -> Iterator[tuple[str, int]]:
+    hosts = {one["ip"] for one in status.get("hostIPs") or () if one.get("ip")}
+    hosts |= {str(one) for one in (status.get("hostIP"), spec.get("nodeName")) if one}
+    for container in spec.get("containers") or ():
+        for port in container.get("ports") or ():
+            number = port.get("hostPort") or (port.get("containerPort") if shares_network else None)
+            if number:
+                yield from ((host, int(number)) for host in sorted(hosts))
+
+
+def _waiting(status: Json, conditions: Mapping[str, Json], container: Json) -> str:
+    """Why the container does not run, in Kubernetes' own words; empty where it runs, and where nothing says otherwise.
+
+    Others of the pod say nothing of it: a pod whose template calls the container by another name still runs Kafka.
+    """
+    state = container.get("state") or {}
+    phase = str(status.get("phase") or "Pending")
+    if "running" in state or (phase in ("Running", "Unknown") and not state):
+        return ""
+    init = _keeps_waiting(_of_init(status))
+    if init:
+        return f"{INIT}{init}"
+    for kind in ("waiting", "terminated"):
+        if kind in state:
+            return str(state[kind].get("reason") or kind)
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("reason") or "Unschedulable")
+    return str(status.get("reason") or phase)
+
+
+def _is_true(conditions: Mapping[str, Json], kind: str) -> bool:
+    return conditions.get(kind, {}).get("status") == "True"

@@ -32,7 +32,7 @@ def pod(id_: int, **fields: Any) -> Pod:
 
 
 def stateful_set(*pods: Pod, **fields: Any) -> StatefulSet:
-    """Of brokers, whose template has just got a new image."""
+    """A StatefulSet of brokers, whose template has just got a new image."""
     found = StatefulSet(
         fields.pop("name", "broker"), "uid", "brokers", len(pods), NEW, "OnDelete", image="kafka:4.4.0", release="4.4",
         grace_seconds=600, labels={"app": "kafka"}, pods=pods,

@@ -54,7 +54,7 @@ def kinds(decision: Decision) -> set[BlockerKind]:
 
 
 def standing(plan: Plan) -> PlanStatus:
-    """As it stands in a status."""
+    """The plan as it stands in a status."""
     return PlanStatus(
         hash=plan.hash, created_at=stamp(NOW), irreversible=plan.irreversible, summary="", stages=plan.stages
     )

@@ -44,7 +44,7 @@ CRASHES: Mapping[str, Any] = {
     "ended_for": "Error",
     "ended_at": NOW - timedelta(seconds=45),
 }
-"""Of a pod: its container has ended again and again, for minutes."""
+"""Fields of a pod whose container has ended again and again, for minutes."""
 
 UNREAD = Failure(FailureKind.AUTHORIZATION, "partitions", "not authorized", "add the ACL")
 

@@ -1,4 +1,4 @@
-"""Approval: which plans wait for somebody, and which plan a hash approves."""
+"""Approval: which plans wait for it, and which plan a hash approves."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() 
     assert len(hashes) == 1
 
 
-def test_a_step_of_ours_that_somebody_reverted_while_they_did_another_is_not_covered_by_the_old_hash() -> None:
-    """As many steps are done as before, and not those that we did."""
+def test_a_step_of_ours_that_was_reverted_while_another_was_done_by_hand_is_not_covered_by_the_old_hash() -> None:
+    """The number of steps that are done is unchanged, but they are not those that we did."""
     wanted = Wanted({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
     first = propose(wanted, world(), Memory()).plan
     done_by_us = first.steps[0].feature
@@ -117,7 +117,7 @@ def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
     assert propose(wanted, world(), Memory(plan=forged)).plan.hash == first.hash
 
 
-def test_a_step_that_somebody_else_did_does_not_turn_a_standing_plan_into_one_that_was_approved_before() -> None:
+def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_approved_before() -> None:
     wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
     approved = propose(wanted, world(), Memory()).plan
     now = propose(wanted, world(), Memory(change_count=1)).plan
@@ -127,7 +127,7 @@ def test_a_step_that_somebody_else_did_does_not_turn_a_standing_plan_into_one_th
 
 
 def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
-    """Also where the policy would have asked nobody: `--approve` means this plan."""
+    """Also where the policy would not have asked: `--approve` means this plan."""
     wanted = Wanted({"group.version": 1}, policy=ApprovalPolicy.NEVER, only="sha256:00000000")
     held = deciding(wanted)
     assert isinstance(held, Held)

@@ -34,7 +34,7 @@ from tests.kafkafeatures.core.rolls import CONTROLLERS, ROLLED_CONTROLLERS, clus
 
 AT = Stamp("2026-01-02T03:04:05Z")
 LONGEST_NAME = 52
-"""Of a StatefulSet: a label of its pods has its name, a hyphen and ten more characters, 63 at most."""
+"""The longest name of a StatefulSet: a label of its pods has its name, a hyphen and ten more characters, 63 at most."""
 
 
 def restart_of(node_id: int, stateful_set: str, epoch: int) -> Intent:
@@ -51,7 +51,7 @@ def restart_of(node_id: int, stateful_set: str, epoch: int) -> Intent:
 
 
 def full(text: int) -> Status:
-    """Of a roll, with as much to say as there may be; each text has so many characters."""
+    """The status of a roll with as much to say as there may be; each text has so many characters."""
     conditions = ("Ready", "Reconciling", "Reachable", "NodesRolled", "FeaturesCurrent", "PlanApproved", "Compatible")
     features = [f"feature.{number}" for number in range(7)]
     return replace(

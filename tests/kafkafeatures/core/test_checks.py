@@ -108,7 +108,7 @@ def test_the_short_ways_to_the_range_of_a_node_say_what_the_long_one_says(
 # --- the chain ---
 
 
-def test_a_cluster_that_can_has_nothing_in_the_way() -> None:
+def test_a_cluster_that_can_has_no_blocker() -> None:
     assert kinds(observation()) == []
 
 
@@ -159,7 +159,7 @@ def test_a_cluster_that_can_has_nothing_in_the_way() -> None:
         pytest.param(observation(levels=SILENT), [BlockerKind.QUORUM], id="finalized levels that are not known"),
     ],
 )
-def test_what_is_in_the_way_is_named(seen: Observation, expected: list[BlockerKind]) -> None:
+def test_each_blocker_is_named(seen: Observation, expected: list[BlockerKind]) -> None:
     assert kinds(seen) == expected
 
 
@@ -177,7 +177,7 @@ def test_a_change_that_is_never_made_is_refused_whatever_the_cluster(
     assert expected in kinds(observation(), change, verdict=DryRunAccepted())
 
 
-def test_everything_in_the_way_is_listed_at_once() -> None:
+def test_all_blockers_are_listed_at_once() -> None:
     seen = observation(
         *CONTROLLERS,
         node(1, said=answer(OLD), written=OLD),

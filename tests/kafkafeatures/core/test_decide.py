@@ -1,4 +1,4 @@
-"""The one decision of a pass."""
+"""The one decision of a reconciliation."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ LEFT_ALONE = QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, 9000, 9000),
     log_was_read=st.booleans(),
     mode=st.sampled_from(Mode),
 )
-def test_ready_is_never_said_of_a_cluster_that_nobody_leads(
+def test_ready_is_never_said_of_a_cluster_without_a_leader(
     nodes: Any,
     desired: dict[str, int],
     same: bool,

@@ -15,7 +15,7 @@ from tests.kafkafeatures.core.plans import SHARE, change, deciding, standing, wo
 REACHED = Memory(reached={"share.version": 1})
 
 
-def test_a_level_somebody_else_moved_is_reported_and_left() -> None:
+def test_drift_is_reported_and_left() -> None:
     held = deciding(Wanted(SHARE), world(), REACHED)
     assert isinstance(held, Held)
     assert held.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_BEHIND)

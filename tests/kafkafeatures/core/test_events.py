@@ -1,4 +1,4 @@
-"""Events: one for each thing that happened, none for a pass in which nothing did."""
+"""Events: one for each thing that happened, none for a reconciliation in which nothing did."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_node_that_is_back_is_reported_and_no_update_of_a_level() -> None:
     assert reasons(EMPTY, Status(history=(replace(done, result="Superseded"),))) == []
 
 
-def test_an_act_that_was_in_flight_is_told_of_with_what_it_was() -> None:
+def test_a_step_that_was_in_flight_is_reported_with_what_it_was() -> None:
     done = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode", target="orders-3")
     (event,) = events_between(in_flight(RESTART, stable=True), Status(history=(done,)))
     restart = EventFacts(kind="RestartNode", node="broker 3", node_id=3, pod="orders-3", begun_at=AT, in_sync_at=AT)
@@ -225,7 +225,7 @@ def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[Status],
     ],
     ids=["it acts", "it waits for approval", "it wants a consent", "it knows no such feature", "it waits for a node"],
 )
-def test_what_continues_is_said_to_be_resumed_once_also_where_something_else_is_in_the_way(
+def test_what_continues_is_said_to_be_resumed_once_also_where_something_else_blocks_it(
     wanted: Wanted, seen: Observation
 ) -> None:
     before = passed(replace(wanted, suspend=True), seen)

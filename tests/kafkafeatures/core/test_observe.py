@@ -76,7 +76,7 @@ def test_a_node_that_only_fetches_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("since_ms", "there"), [(2_000, False), (1_000, False), (999, True)])
-def test_whoever_fetched_last_before_it_was_unregistered_is_nobody(since_ms: int, there: bool) -> None:
+def test_an_observer_that_fetched_last_before_it_was_unregistered_is_not_there(since_ms: int, there: bool) -> None:
     """The leader's list of observers keeps a controller for minutes that was stopped and then unregistered."""
     it = probe(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
     found = seen(it, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
@@ -96,7 +96,7 @@ def test_without_the_log_a_fetching_node_in_neither_list_is_a_refused_broker() -
     assert (found.state, found.roles) == (NodeState.REFUSED, (Role.BROKER,))
 
 
-def test_an_observer_that_is_gone_for_a_minute_is_nobody() -> None:
+def test_an_observer_that_is_gone_for_a_minute_is_not_there() -> None:
     it = probe(C1, asked(1), quorum=fetching(9, since_ms=60_000))
     assert [node.id for node in seen(it, image({1: (NEW, False)}, {3001: NEW})).nodes] == [3001, 1]
 

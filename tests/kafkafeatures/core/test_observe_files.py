@@ -1,4 +1,4 @@
-"""What a metadata log alone says of a cluster: where nobody was asked, a node is promised least."""
+"""What a metadata log alone says of a cluster: where no node was asked, least is claimed of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def leader(*voters: int) -> bytes:
     return control_batch(0, (table.LEADER_CHANGE, {"leaderId": voters[0], **data}))
 
 
-def test_nobody_is_live_and_every_node_says_that_it_was_not_asked() -> None:
+def test_no_node_is_live_and_each_says_that_it_was_not_asked() -> None:
     nodes = [controller(3001), broker(1, 1), broker(2, 2, fenced=False)]
     found = seen(leader(3001), log(nodes, [level("metadata.version", 21)], start=1))
     assert [(node.id, node.roles, node.state) for node in found.nodes] == [

@@ -149,7 +149,7 @@ def test_a_consent_for_something_else_is_none(consent: str) -> None:
     assert isinstance(deciding(wanted, world(transaction_version=2)), Stalled)
 
 
-def test_a_consent_is_good_once() -> None:
+def test_a_consent_is_used_once() -> None:
     wanted = Wanted({"transaction.version": 1}, consents=frozenset({CONSENT}))
     seen = world(transaction_version=2)
     assert deciding(wanted, seen) == Act(change("transaction.version 2->1"))
@@ -257,7 +257,7 @@ def test_a_verdict_does_not_overrule_a_process_that_contradicts_its_registration
     assert BlockerKind.NODE_UNKNOWN in kinds(decision)
 
 
-def test_two_clusters_are_for_a_human() -> None:
+def test_two_clusters_require_an_action() -> None:
     wrong = Failure(FailureKind.WRONG_CLUSTER, "x", "they lead to 2 clusters", "name one")
     decision = deciding(NAMED, observation(cluster_id=wrong))
     assert isinstance(decision, Stalled)

@@ -99,7 +99,7 @@ UNSETTLED: tuple[tuple[Step | UnknownStep, ...], ...] = (
 
 @st.composite
 def evaluations(draw: st.DrawFn) -> Evaluation:
-    """As `evaluate` makes them, of drawn parts."""
+    """Evaluations of drawn parts, made as `evaluate` makes them."""
     wanted, seen, before = draw(WANTED), draw(st.sampled_from(SEEN)), draw(st.sampled_from(BEFORE))
     server, unsettled = draw(st.sampled_from(VERDICTS)), draw(st.sampled_from(UNSETTLED))
     resource = Resource("kafka/orders", 1, wanted, before)

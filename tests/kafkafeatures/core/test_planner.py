@@ -39,7 +39,7 @@ def racks(*stray: Row) -> Replication:
     return Replication(reading(*(row("t", *each, number=number) for number, each in enumerate(every)), *stray))
 
 
-def test_brokers_of_a_rack_go_one_behind_the_other_although_nobody_names_the_racks() -> None:
+def test_brokers_of_a_rack_go_one_behind_the_other_although_the_racks_are_not_named() -> None:
     assert order(racks(), range(1, 10)) == (1, 2, 3, 4, 5, 6, 7, 8, 9)
     assert bounds(racks(), range(1, 10)) == Rounds(3, 3)
     assert bounds(racks(), range(1, 10), most=2) == Rounds(6, 6)
@@ -69,7 +69,7 @@ def test_there_is_no_advice_where_no_few_partitions_would_save_a_round() -> None
     assert advice(racks(), NOBODY) is None
 
 
-def test_a_single_replica_is_in_conflict_with_nobody() -> None:
+def test_a_single_replica_is_in_conflict_with_no_other() -> None:
     single = Replication(reading(*(row("single", broker, number=broker) for broker in range(5))))
     assert bounds(single, range(5)) == Rounds(1, 1)
 

@@ -256,7 +256,7 @@ def test_a_status_of_an_older_template_says_nothing() -> None:
 @pytest.mark.parametrize(
     "fields", [{"terminating": True}, {"draining": True}, {"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}]
 )
-def test_a_node_whose_pod_goes_or_does_not_run_is_unavailable_whoever_did_it(fields: dict[str, Any]) -> None:
+def test_a_node_whose_pod_goes_or_does_not_run_is_unavailable_for_any_reason(fields: dict[str, Any]) -> None:
     fleet = judged(in_pod(1), in_pod(2), pods=(pod(1, revision=NEW, **fields), pod(2)))
     assert fleet.unavailable == {1}
 
@@ -284,7 +284,7 @@ def test_a_stateful_set_that_kubernetes_rolls_itself_is_refused_with_the_patch()
     )
 
 
-def test_whoever_else_restarts_the_pods_is_named() -> None:
+def test_what_else_restarts_the_pods_is_named() -> None:
     ((reason, message, _),) = of(stateful_set(pod(1), conflict="Kafka orders (kafka.strimzi.io)"))
     assert reason is Reason.DRIVER_CONFLICT
     assert message.startswith("Kafka orders (kafka.strimzi.io) restarts the pods of StatefulSet broker too")

@@ -119,17 +119,17 @@ def test_who_fetches_and_never_catches_up_holds_no_majority() -> None:
     assert may_restart(3003, behind, NOBODY) is None
 
 
-def test_a_leader_that_does_not_say_when_anyone_fetched_lets_nobody_restart() -> None:
+def test_a_leader_that_does_not_say_when_voters_fetched_forbids_every_restart() -> None:
     silent = QuorumAnswer(3001, 4, 100, tuple(ReplicaProgress(id_, 100) for id_ in (3001, 3002, 3003)), ())
     assert may_restart(3002, silent, NOBODY) is not None
 
 
-def test_who_is_no_voter_may_restart_while_there_is_a_majority() -> None:
+def test_a_controller_that_is_not_a_voter_may_restart_while_there_is_a_majority() -> None:
     assert may_restart(3009, FIRST, NOBODY) is None
     assert may_restart(3009, voting(0, 0), NOBODY) is not None
 
 
-def test_the_leader_restarts_last_whoever_leads_then_and_who_is_behind_first() -> None:
+def test_the_leader_of_the_moment_restarts_last_and_who_is_behind_first() -> None:
     all_three = frozenset({3001, 3002, 3003})
     assert next_controller(all_three, FIRST) == 3002
     assert next_controller(all_three, voting(THEN, 0)) == 3003
@@ -143,7 +143,7 @@ def test_the_leader_restarts_last_whoever_leads_then_and_who_is_behind_first() -
     st.frozensets(st.integers(3001, 3008)),
     st.integers(3001, 3008),
 )
-def test_whoever_may_restart_leaves_a_majority_that_fetched_within_two_seconds(
+def test_a_restart_that_is_allowed_leaves_a_majority_that_fetched_within_two_seconds(
     lags: list[int], down: frozenset[int], controller: int
 ) -> None:
     quorum = voting(*(THEN - lag for lag in lags))

@@ -21,7 +21,7 @@ def allowed(*rows: Row, down: frozenset[int] = NOBODY, rule: Availability = RESP
 
 
 @BOTH
-def test_with_everything_in_sync_anybody_may_go(rule: Availability) -> None:
+def test_with_everything_in_sync_any_broker_may_go(rule: Availability) -> None:
     assert allowed(row("orders", 1, 2, 3), row("orders", 4, 5, 6, number=1), rule=rule) == {1, 2, 3, 4, 5, 6}
 
 
@@ -45,7 +45,7 @@ def test_at_min_isr_those_in_sync_stay_and_who_is_in_sync_nowhere_may_go() -> No
     assert allowed(one, rule=STRICT) == set()
 
 
-def test_one_that_is_away_may_be_restarted_where_nobody_leads_without_it() -> None:
+def test_one_that_is_away_may_be_restarted_where_no_broker_leads_without_it() -> None:
     """Kafka keeps the last of an ISR in it. A broker that hangs would otherwise never be let go."""
     rows = row("single", 1, offline=True), row("orders", 1, 2, 3, isr=(1,), offline=True)
     assert 1 in allowed(*rows, down=frozenset({1}))
@@ -234,7 +234,7 @@ def test_what_keeps_every_replica_in_sync_keeps_min_isr_too(case: Case, excused:
 
 
 @given(cases(), st.sampled_from(Availability), st.booleans())
-def test_with_one_more_away_nobody_else_may_go_who_could_not_before(
+def test_with_one_more_away_no_other_broker_may_go_that_could_not_before(
     case: Case, rule: Availability, excused: bool
 ) -> None:
     rows, down, default, least = case
@@ -245,7 +245,7 @@ def test_with_one_more_away_nobody_else_may_go_who_could_not_before(
 
 
 @given(cases())
-def test_what_can_never_be_satisfied_is_what_forbids_with_everything_in_sync_and_nobody_away(case: Case) -> None:
+def test_what_can_never_be_satisfied_is_what_forbids_with_everything_in_sync_and_no_broker_away(case: Case) -> None:
     rows, _, default, least = case
     settled = [Row(each.topic, each.replicas, number=each.number) for each in rows]
     replication = Replication(reading(*settled, default=default, least=least))

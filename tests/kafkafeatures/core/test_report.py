@@ -213,7 +213,7 @@ def test_where_another_release_wrote_nearly_more_than_the_api_server_takes_it_is
     assert status(decided(seen), seen, previous=made) == made
 
 
-def test_what_stands_in_the_way_is_printable_and_has_512_bytes_at_most() -> None:
+def test_a_blocker_is_printable_and_has_512_bytes_at_most() -> None:
     gap = Failure(FailureKind.AUTHENTICATION, "h", "no\x1b[2J" + "拒" * 600, "拒" * 600)
     seen = observation(node(1), node(3001, said=gap, written=None), gaps=(gap,))
     made = status(decide(WANTED, seen), seen)
@@ -299,7 +299,7 @@ def test_each_way_of_not_reaching_a_cluster_has_its_reason(kind: FailureKind, re
     assert conditions(made)["Reachable"] == ("False", reason)
 
 
-def test_levels_that_nobody_asked_for_are_unmanaged() -> None:
+def test_levels_that_were_not_asked_for_are_unmanaged() -> None:
     made = status(decided(observation()), observation())
     assert {one["name"]: one["state"] for one in made["features"]} == {
         "metadata.version": "Pending",
@@ -339,7 +339,7 @@ def waiting(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
 
 
 def drifted(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
-    """A level that was reached and that somebody else moved."""
+    """A level that was reached and then changed outside KafkaFeatures."""
     memory, seen = Memory(reached={"metadata.version": 27}), observation()
     proposal = propose(WANTED, seen, memory)
     decision = decide(WANTED, seen, memory, proposal=proposal, verdict=DryRunAccepted())
@@ -369,7 +369,9 @@ def unread(previous: dict[str, Any], generation: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
 @pytest.mark.parametrize(("said", "kind"), [(waiting, "ApprovalRequired"), (drifted, "DriftDetected")])
-def test_a_pass_that_could_not_look_leaves_said_what_waits_and_what_drifted(said: Any, kind: str, came_to: Any) -> None:
+def test_a_reconciliation_without_a_reading_leaves_said_what_waits_and_what_drifted(
+    said: Any, kind: str, came_to: Any
+) -> None:
     before = said({})
     between = came_to(before, 1)
     after = said(between, later=3600)
@@ -402,7 +404,7 @@ def finalized(decision: Decision, seen: Observation, wanted: Wanted) -> tuple[st
     return one["status"], one["reason"], one["message"]
 
 
-def test_levels_that_are_there_are_said_to_be_whatever_else_the_pass_came_to() -> None:
+def test_levels_that_are_there_are_said_to_be_whatever_else_was_decided() -> None:
     wanted, seen = Wanted({"metadata.version": 21}), observation()
     slow = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
     there = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")

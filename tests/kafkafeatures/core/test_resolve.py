@@ -26,7 +26,7 @@ def wanted(**spec: Any) -> Wanted:
 SETS = {"brokers": ["orders-a", "orders-b"], "controllers": ["orders-c"]}
 
 
-def test_without_a_word_nobody_restarts_nodes_and_nothing_soaks() -> None:
+def test_by_default_no_node_is_restarted_and_nothing_soaks() -> None:
     found = wanted()
     assert found.finalize_after == timedelta(0)
     assert found.rollout == Rollout()

@@ -78,7 +78,7 @@ def of_voters(*ids: int, leader: int = 3001) -> QuorumAnswer:
     return replace(voting(leader), voters=tuple(one for one in voting().voters if one.id in ids))
 
 
-def test_the_only_voter_goes_with_a_consent_that_is_good_once_and_it_is_said_what_that_costs() -> None:
+def test_the_only_voter_goes_with_a_consent_that_is_used_once_and_it_is_said_what_that_costs() -> None:
     alone = cluster(current(3002, 3003), quorum=of_voters(3001))
     roll = rolled(alone)
     message = refused(roll, Reason.CONSENT_REQUIRED)
@@ -329,7 +329,7 @@ def test_a_broker_that_does_not_say_who_it_is_keeps_only_those_from_going_that_s
 
 
 def at_first(status: RolloutStatus) -> RolloutStatus:
-    """As it was said long ago."""
+    """The status as it was first reported, long ago."""
     assert [one.node_id for one in status.unconfirmed] == [5]
     return replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))
 

@@ -77,7 +77,7 @@ def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
 
 
 def test_a_person_is_no_longer_asked_once_the_document_changed() -> None:
-    """Else what was asked for would stay in flight, and no level would be changed, until somebody did it."""
+    """Else what was asked for would stay in flight, and no level would be changed, until it was done."""
     raised = UpdateFeature("metadata.version", 27, 30)
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
@@ -128,7 +128,7 @@ def test_what_a_person_was_asked_for_is_withdrawn_once_a_partition_would_not_bea
     assert (roll.in_flight == ()) is (1 in roll.withdrawn)
 
 
-def test_who_restarted_a_node_with_the_kafka_of_before_is_told_to_do_it_with_a_newer_one() -> None:
+def test_a_node_restarted_with_the_kafka_of_before_is_asked_for_with_a_newer_one() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     told = replace(cluster(), workloads=Unknown(SILENT))
     begun = RolloutStatus(id=rolled(told, rollout=by_hand, changes=(raised,)).id, total=9, nodes="3002")

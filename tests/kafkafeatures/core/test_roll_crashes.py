@@ -106,7 +106,7 @@ def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
     refused(rolled(cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)), Reason.ROLLOUT_HALTED)
 
 
-def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_somebody_went_back_to_it() -> None:
+def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_it_was_chosen_again() -> None:
     """It ran out of memory while the new image failed; that must not keep the failed one from what all others run."""
     isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
     bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False)}

@@ -73,7 +73,7 @@ LASTING: Mapping[str, Mapping[str, Any]] = {
 
 
 def lasting(id_: int, revision: str = "bad", **fields: Any) -> Mapping[int, Pod]:
-    """Of an image that does not run."""
+    """A pod whose image does not run."""
     return {id_: a_pod(id_, **{"revision": revision, "ready": False, **(fields or CRASHES)})}
 
 
@@ -257,8 +257,8 @@ def test_a_stuck_controller_that_is_a_broker_too_waits_for_its_partitions() -> N
     assert "busy-0" in refused(rolled(told), Reason.ROLLING_NODES)
 
 
-def test_a_node_that_hangs_on_an_image_that_was_changed_since_is_told_to_be_deleted() -> None:
-    """It does not end by itself, so nobody can tell that it never will be back."""
+def test_a_node_that_hangs_on_an_image_that_was_changed_since_is_to_be_deleted() -> None:
+    """It does not end by itself, so it may still come back."""
     hangs = cluster(
         {**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad", ready=False)}, down(1), without(1)
     )

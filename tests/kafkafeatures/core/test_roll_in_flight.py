@@ -108,7 +108,7 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_it
     assert who(rolled(recovering, sent(1, minutes=20))) == 4
 
 
-def test_a_node_has_its_time_from_the_moment_it_was_told_to_stop_however_long_ago_that_was_decided() -> None:
+def test_a_node_has_its_time_from_the_moment_it_was_asked_to_stop_however_long_ago_that_was_decided() -> None:
     """A budget may refuse its eviction for a day."""
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="ImagePullBackOff")})
     day = 23.0 * 60
@@ -136,7 +136,7 @@ def test_a_broker_is_back_once_it_is_in_sync_with_every_partition_that_it_was_in
 
 
 def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_with_all_and_that_is_said() -> None:
-    """Of another release, or of a broker with more such partitions than there is room for."""
+    """The status is another release's, or the broker has more such partitions than there is room for."""
     many = tuple(row("a", 1, 2, 3, isr=[2, 3], number=number) for number in range(13))
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
     pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}
@@ -173,7 +173,7 @@ def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_t
     assert (step.node_id, step.pod_uid) == (1, "another")
 
 
-def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitions_that_nobody_leads() -> None:
+def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitions_without_a_leader() -> None:
     """Kafka never takes the last replica out of an ISR. Only the restart brings these partitions back."""
     bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
@@ -198,8 +198,10 @@ def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
     return cluster({**current(*CONTROLLERS), **bad}, nodes, NOBODY)
 
 
-def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_nobody_can_tell_of_the_partitions() -> None:
-    """All of them crash, so none says what it applies to topics; but nobody leads, and the outage would never end."""
+def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_the_partitions_are_not_known() -> None:
+    """All of them crash, so none says what it applies to topics; but no broker leads, and the outage would
+    never end.
+    """
     assert who(rolled(in_outage())) == 2
     running = in_outage(waiting="")
     assert "has not confirmed its node id" in refused(rolled(running), Reason.ROLLING_NODES)
@@ -368,7 +370,7 @@ def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be
     assert said[0] == "Unknown"
 
 
-def test_an_eviction_that_nobody_sends_any_more_is_over_once_it_cannot_be_on_its_way() -> None:
+def test_an_eviction_that_is_no_longer_sent_is_over_once_it_cannot_be_on_its_way() -> None:
     """It may have been asked for until it was no longer wanted, however long ago it was asked for first."""
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     for unwanted, result in ((None, Open()), (0.5, Open()), (2, Result.NOT_APPLIED)):
@@ -410,7 +412,7 @@ def test_of_combined_nodes_another_follower_goes_where_the_first_must_stay_and_t
         ({"pod": {"waiting": "CrashLoopBackOff"}}, "answers, but the container of its pod broker-1 waits"),
     ],
 )
-def test_a_combined_node_that_is_away_is_not_told_to_wait_for_itself(away: dict[str, Any], told: str) -> None:
+def test_a_combined_node_that_is_away_does_not_wait_for_itself(away: dict[str, Any], told: str) -> None:
     both = (Role.CONTROLLER, Role.BROKER)
     nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
     nodes[1] = replace(nodes[1], **away.get("node", {}))
@@ -426,7 +428,7 @@ def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
     refused(rolled(cluster(ROLLED_CONTROLLERS), replace(sent(3), step=edited)), Reason.ROLLING_NODES)
 
 
-def test_who_waits_is_told_which_node_is_away_and_what_to_do_about_one_that_hangs() -> None:
+def test_a_wait_names_the_node_that_is_away_and_what_to_do_about_one_that_hangs() -> None:
     isr = tuple(replace(one, in_sync=one.isr - {3}) for one in PARTITIONS)
     hangs = {3: replace(a_node(3), state=NodeState.UNREACHABLE)}
     needs_it = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, hangs, isr)

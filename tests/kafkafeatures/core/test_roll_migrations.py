@@ -1,4 +1,6 @@
-"""While a migration from ZooKeeper is open, or nobody can tell, no node is restarted and nobody is asked to."""
+"""While a migration from ZooKeeper is open, or its state is not known, no node is restarted and no person
+is asked to.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,7 @@ def test_in_zookeeper_mode_it_is_said_that_action_is_required() -> None:
     assert decision.reason is Reason.ZOOKEEPER_MODE
 
 
-def test_nobody_is_asked_to_restart_a_node_and_a_request_that_stands_is_withdrawn() -> None:
+def test_no_person_is_asked_to_restart_a_node_and_a_request_that_stands_is_withdrawn() -> None:
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     assert who(rolled(told, rollout=BY_HAND, changes=(RAISE,))) == 3002
     refused(rolled(open_(told), rollout=BY_HAND, changes=(RAISE,)), Reason.MIGRATING)

@@ -133,7 +133,7 @@ def test_where_no_controller_answers_and_the_leader_vouches_for_all_of_them_none
     assert who(rolled(cluster(ROLLED_CONTROLLERS, silent(3003, kind=FailureKind.NOT_ASKED)))) in BROKERS
 
 
-def test_a_controller_that_is_no_voter_keeps_nobody() -> None:
+def test_a_controller_that_is_not_a_voter_keeps_no_other() -> None:
     told = cluster({**ROLLED_CONTROLLERS}, partitions=PARTITIONS, quorum=voting())
     observer = replace(silent(3003)[3003], id=3009, roles=())
     assert who(rolled(replace(told, nodes=(*told.nodes, observer)))) in BROKERS

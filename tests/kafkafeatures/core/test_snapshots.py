@@ -118,7 +118,7 @@ def test_a_level_that_is_too_low_for_a_newer_binary_is_waited_for_as_well() -> N
     assert awaited([newer], {(METADATA, 4): NOW}, None, NOW) is not None
 
 
-def test_without_an_interval_nobody_can_tell() -> None:
+def test_without_an_interval_it_is_not_known() -> None:
     for interval in (None, timedelta()):
         found = awaited([going(interval=interval)], TWO, None, NOW)
         assert found is not None
@@ -129,7 +129,7 @@ def test_without_an_interval_nobody_can_tell() -> None:
 def test_what_was_before_the_log_was_read_holds_back_only_who_goes_back_and_for_one_interval() -> None:
     since = NOW - 30 * MINUTE
     assert minutes(awaited([going()], {}, since, NOW)) == pytest.approx(36)
-    assert minutes(awaited([going(interval=None)], {}, since, NOW)) == pytest.approx(36)  # nobody said; Kafka's default
+    assert minutes(awaited([going(interval=None)], {}, since, NOW)) == pytest.approx(36)  # not set; Kafka's default
     assert minutes(awaited([going(NOW - 10 * MINUTE)], {}, since, NOW)) == pytest.approx(56)
     assert awaited([going(supports=RUNS)], {}, since, NOW) is None
     assert awaited([going(runs=OLDER, supports=RUNS)], {}, since, NOW) is None
@@ -157,7 +157,7 @@ TICKS = st.integers(0, 200)
     st.integers(1, 240),
     st.integers(0, 200),
 )
-def test_whoever_may_go_replays_nothing_that_its_new_binary_does_not_support(
+def test_a_node_that_may_go_replays_nothing_that_its_new_binary_does_not_support(
     levels: list[tuple[int, int]], starts: list[int], every: int, now: int, read_from: int
 ) -> None:
     """Levels and starts at any time of a day, snapshots as Kafka writes them, a log that is read from anywhere on."""

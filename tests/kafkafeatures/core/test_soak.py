@@ -28,7 +28,7 @@ LEVELS = {"metadata.version": 25}
 BEGAN = Status(soak_started_at=stamp(NOW - timedelta(hours=1)))  # by a process that is gone
 
 
-def living(processes: dict[int, str] | None = None, **levels: int) -> Observation:
+def a_look(processes: dict[int, str] | None = None, **levels: int) -> Observation:
     """A world whose every node registered: which process it was, by id."""
     seen = world(**levels)
     lives = {node.id: "a" for node in seen.nodes} | (processes or {})
@@ -44,8 +44,8 @@ def soaking(
     before: Soak | None = None,
     after: timedelta = timedelta(0),
 ) -> Soak | None:
-    """As of a look, so long after the first one of this process. `before`: what the last look found."""
-    seen = seen or living()
+    """The soak after a reading, so long after the first one of this process. `before`: what the last reading found."""
+    seen = seen or a_look()
     changes = propose(wanted, seen, Memory()).changes
     at = 1000.0 + after.total_seconds()
     return soak_of(wanted, seen, changes, remembered, now=stamp(NOW + after), monotonic=at, before=before)
@@ -129,7 +129,7 @@ def test_a_restart_in_flight_ends_it_and_a_level_that_was_sent_does_not() -> Non
     assert holding(soaking(remembered=level, before=watched(HOUR), after=HOUR)).started_at == stamp(NOW)
 
 
-def test_of_another_target_nobody_knows_since_when_every_node_has_held_it() -> None:
+def test_of_another_target_it_is_not_known_since_when_every_node_has_held_it() -> None:
     before = replace(watched(HOUR), changes=(change("metadata.version 25->29"),))
     assert holding(soaking(before=before, after=HOUR)).started_at == stamp(NOW + HOUR)
 
@@ -137,7 +137,7 @@ def test_of_another_target_nobody_knows_since_when_every_node_has_held_it() -> N
 @pytest.mark.parametrize("of", [{"uid": "2"}, {"cluster": "another"}], ids=str)
 def test_what_was_seen_of_another_resource_or_another_cluster_does_not_count(of: dict[str, str]) -> None:
     wanted = replace(WANTED, uid=of.get("uid", WANTED.uid))
-    seen = living()
+    seen = a_look()
     if "cluster" in of:
         seen = replace(seen, cluster_id=known(of["cluster"]))
     assert holding(soaking(seen, wanted=wanted, before=watched(HOUR), after=HOUR)).started_at == stamp(NOW + HOUR)
@@ -150,7 +150,7 @@ def test_a_stamp_of_another_process_proves_nothing_whatever_it_says() -> None:
 
 
 def test_an_election_begins_it_anew_as_a_controller_answers_before_its_new_registration_is_in_the_log() -> None:
-    seen, before = living(), watched(HOUR)
+    seen, before = a_look(), watched(HOUR)
     assert isinstance(seen.quorum, Known)
     elected = replace(seen, quorum=known(replace(seen.quorum.value, leader_epoch=seen.quorum.value.leader_epoch + 1)))
     soak = holding(soaking(elected, before=before, after=HOUR))
@@ -169,15 +169,15 @@ def test_two_intervals_without_a_look_begin_it_anew() -> None:
 
 @pytest.mark.parametrize("id_", [1, 3002])
 def test_another_process_of_a_node_begins_it_anew_also_where_no_look_met_it_down(id_: int) -> None:
-    soak = holding(soaking(living({id_: "b"}), before=watched(HOUR), after=HOUR))
+    soak = holding(soaking(a_look({id_: "b"}), before=watched(HOUR), after=HOUR))
     assert (soak.started_at, soak.left) == (stamp(NOW + HOUR), DAY)
     assert soak.anew == f"{'controller' if id_ > 3000 else 'broker'} {id_} was restarted"
-    assert holding(soaking(living({id_: "b"}), before=soak, after=HOUR + SOON)).started_at == stamp(NOW + HOUR)
+    assert holding(soaking(a_look({id_: "b"}), before=soak, after=HOUR + SOON)).started_at == stamp(NOW + HOUR)
 
 
 def test_a_broker_of_another_epoch_was_restarted() -> None:
     def with_epoch(epoch: int) -> Observation:
-        return replace(living(), nodes=tuple(replace(node, broker_epoch=epoch) for node in living().nodes))
+        return replace(a_look(), nodes=tuple(replace(node, broker_epoch=epoch) for node in a_look().nodes))
 
     before = soaking(with_epoch(5))
     assert holding(soaking(with_epoch(6), before=before, after=SOON)).anew == "controller 3001 was restarted"
@@ -185,7 +185,7 @@ def test_a_broker_of_another_epoch_was_restarted() -> None:
 
 
 def test_a_node_that_joins_begins_it_anew_and_one_that_leaves_does_not() -> None:
-    everybody = living()
+    everybody = a_look()
     fewer = replace(everybody, nodes=everybody.nodes[:-1])
     left = soaking(fewer, before=soaking(everybody), after=SOON)
     assert holding(left).anew == ""
@@ -193,10 +193,10 @@ def test_a_node_that_joins_begins_it_anew_and_one_that_leaves_does_not() -> None
 
 
 def test_a_process_that_is_unknown_for_a_while_is_not_taken_for_another_one() -> None:
-    blind = soaking(living({1: ""}), before=soaking(), after=SOON)
+    blind = soaking(a_look({1: ""}), before=soaking(), after=SOON)
     assert holding(soaking(before=blind, after=2 * SOON)).started_at == stamp(NOW)
-    assert holding(soaking(living({1: "b"}), before=blind, after=2 * SOON)).anew == "broker 1 was restarted"
-    unknown = soaking(living({1: ""}))
+    assert holding(soaking(a_look({1: "b"}), before=blind, after=2 * SOON)).anew == "broker 1 was restarted"
+    unknown = soaking(a_look({1: ""}))
     assert holding(soaking(before=unknown, after=SOON)).anew == "the registration of broker 1 was not known"
 
 
@@ -280,7 +280,7 @@ def test_it_may_be_approved_while_it_soaks() -> None:
 
 
 @pytest.mark.parametrize(("mode", "suspend"), [(Mode.OBSERVE, False), (Mode.APPLY, True)])
-def test_who_only_looks_is_told_of_it(mode: Mode, suspend: bool) -> None:
+def test_who_only_looks_learns_of_it(mode: Mode, suspend: bool) -> None:
     wanted = replace(WANTED, mode=mode, suspend=suspend)
     said = deciding(wanted, soaking(wanted=wanted))
     assert isinstance(said, Done | Held)

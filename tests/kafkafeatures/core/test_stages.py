@@ -241,7 +241,7 @@ def test_the_pods_of_a_reading_make_the_stage() -> None:
     assert proposed(seen(*nodes, sets=(stateful_set(done),))).plan.is_over
 
 
-def test_pods_that_nobody_reads_are_no_stage_and_a_template_that_is_too_new_decides_nothing() -> None:
+def test_pods_that_are_not_read_are_no_stage_and_a_template_that_is_too_new_decides_nothing() -> None:
     world = seen(in_pod(1), sets=(stateful_set(pod(1)),))
     not_asked = Unknown(Failure(FailureKind.NOT_ASKED, "pods", "no driver"))
     assert proposed(replace(world, workloads=not_asked)).plan.is_over

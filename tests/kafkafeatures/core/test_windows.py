@@ -140,7 +140,7 @@ def test_a_time_zone_that_is_none_is_reported(zone: str) -> None:
     st.text(st.sampled_from("0123456789*/,-#LW MONJAN²٣"), max_size=64),
     st.sampled_from(["Asia/Kolkata", "Europe/Berlin", "Mars", ""]),
 )
-def test_whatever_is_written_is_a_window_or_told(schedule: str, zone: str) -> None:
+def test_whatever_is_written_is_a_window_or_refused(schedule: str, zone: str) -> None:
     now, one = at("2026-11-23T12:00:00+00:00"), window(schedule, zone=zone)
     if list(problems(one)):
         return

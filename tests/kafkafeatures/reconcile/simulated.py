@@ -116,7 +116,7 @@ class Cluster(SimulatedCluster):
         return self._moves - self._began
 
     def move(self, feature: str, level: int) -> bool:
-        """By somebody else, at the active controller; whether it was taken."""
+        """A change by another client, at the active controller; whether it was accepted."""
         leader = self.world.active_node
         assert leader is not None
         before = self.levels.get(feature, 0)
@@ -132,7 +132,7 @@ class Cluster(SimulatedCluster):
 
 
 class _Passed:
-    """The same, as if a broker passed it on."""
+    """A prepared change that counts as one which a broker passed on."""
 
     via = Via.BROKER
 
@@ -192,7 +192,7 @@ class Store:
 
     @property
     def status(self) -> dict[str, Any]:
-        """As it is kept; a copy, without who wrote it."""
+        """A copy of the stored status, without the name of its operator."""
         found = self.server.get(*KEY)
         assert found is not None
         return {name: one for name, one in found.get("status", {}).items() if name != "operator"}
@@ -240,7 +240,7 @@ async def reconcile_once(context: ReconcileContext) -> Reconciliation:
 
 
 async def no_time(seconds: float) -> None:
-    """Time passes without anybody waiting for it."""
+    """A sleep that does not wait."""
 
 
 def context_of(cluster: Cluster, store: Store) -> ReconcileContext:

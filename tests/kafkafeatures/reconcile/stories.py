@@ -1,5 +1,5 @@
-"""Stories on a simulated cluster, told by the statuses that a reconciliation writes: a roll, changes of levels whose
-outcome is open for a while, and restarts by a person. Always the same, to the second and to the id.
+"""Stories on a simulated cluster, as the statuses that a reconciliation writes: a roll, changes of levels whose outcome
+is open for a while, and restarts by a person. Always the same, to the second and to the id.
 
 `python -m tests.kafkafeatures.reconcile.stories` records them into `tests/golden/statuses`, as the release writes them
 whose tree it is: later ones have to read them, and to continue from each of them. Not to be written anew.
@@ -214,8 +214,8 @@ async def roll(between: Between = _nothing) -> Scene:
 
 
 async def levels(between: Between = _nothing) -> Scene:
-    """Two levels: the first change is lost; one is moved by somebody else, and corrected; then it is lowered, through a
-    broker, by a consent.
+    """Two levels: the first change is lost; one is moved by another client, and corrected; then it is lowered, through
+    a broker, by a consent.
     """
     scene = Scene(Wanted({"group.version": 1, "metadata.version": 27}, policy=ApprovalPolicy.NEVER))
     scene.kafka.lost = [True, False, True]

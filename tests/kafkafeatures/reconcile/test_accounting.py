@@ -1,4 +1,4 @@
-"""What the metadata log shows and a status does not remember: levels that others moved while nobody looked, a status
+"""What the metadata log shows and a status does not remember: levels that others moved between two readings, a status
 that was lost or came out of a backup, a log that did.
 """
 
@@ -38,7 +38,7 @@ def waiting(levels: dict[str, int], begin: dict[str, int], **how: object) -> tup
     return cluster, store
 
 
-def goes_on(store: Store, **how: object) -> None:
+def resumes(store: Store, **how: object) -> None:
     store.wanted = replace(store.wanted, suspend=False, **how)  # type: ignore[arg-type]
 
 
@@ -60,30 +60,30 @@ def held(last: Reconciliation) -> Reason:
     return last.decision.condition[1]
 
 
-# --- moved while nobody looked ---
+# --- moved between two readings ---
 
 
-def test_a_consent_is_void_once_its_downgrade_was_carried_out_and_taken_back_by_hand_while_nobody_looked() -> None:
+def test_a_consent_is_void_once_its_downgrade_was_carried_out_and_taken_back_by_hand_between_two_readings() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS)
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
-    goes_on(store)
+    resumes(store)
     assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
     assert cluster.sent == []
     assert store.status["spentConsents"] == [CONSENT]
-    goes_on(store, consents=frozenset())
+    resumes(store, consents=frozenset())
     run(cluster, store)
-    goes_on(store, consents=CONSENTS)
+    resumes(store, consents=CONSENTS)
     assert isinstance(run(cluster, store).decision, Done)
     assert len(cluster.sent) == 1
 
 
-def test_an_approval_is_void_once_its_change_was_carried_out_and_taken_back_by_hand_while_nobody_looked() -> None:
+def test_an_approval_is_void_once_its_change_was_carried_out_and_taken_back_by_hand_between_two_readings() -> None:
     cluster, store = waiting(UP, {}, policy=ApprovalPolicy.ALWAYS)
     first = approve(store)
     assert cluster.move("group.version", 1)
     assert cluster.move("group.version", 0)
-    goes_on(store)
+    resumes(store)
     assert held(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.sent == []
     assert store.status["plan"]["hash"] != first
@@ -98,7 +98,7 @@ def test_also_where_the_operator_looks_again_while_the_level_is_where_the_docume
     assert isinstance(run(cluster, store).decision, Held | Done)
     assert store.status["spentConsents"] == [CONSENT]
     assert cluster.move("group.version", 1)
-    goes_on(store)
+    resumes(store)
     assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
     assert cluster.sent == []
 
@@ -107,7 +107,7 @@ def test_moves_of_another_feature_void_nothing() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS)
     assert cluster.move("transaction.version", 2)
     assert cluster.move("transaction.version", 0)
-    goes_on(store)
+    resumes(store)
     assert isinstance(run(cluster, store).decision, Done)
 
 
@@ -116,7 +116,7 @@ def test_an_own_step_is_no_foreign_move_however_its_outcome_was_learnt(how: str)
     both = {"group.version": 1, "transaction.version": 2}
     cluster, store = waiting(both, {}, policy=ApprovalPolicy.ALWAYS)
     approve(store)
-    goes_on(store)
+    resumes(store)
     if how == "lost":
         update = cluster.update
 
@@ -133,20 +133,20 @@ def test_an_own_step_is_no_foreign_move_however_its_outcome_was_learnt(how: str)
 def test_what_came_beside_the_own_step_voids_what_is_left_of_the_plan() -> None:
     cluster, store = waiting({"group.version": 1, "transaction.version": 2}, {}, policy=ApprovalPolicy.ALWAYS)
     approve(store)
-    goes_on(store)
-    once(cluster, store)  # group.version is raised, and nobody has read it back
+    resumes(store)
+    once(cluster, store)  # group.version is raised, and not read back yet
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
     assert held(run(cluster, store)) is Reason.PLAN_CHANGED
     assert [str(one) for one in cluster.sent] == ["group.version 0 -> 1"]
 
 
-def test_a_level_that_was_raised_by_hand_while_nobody_looked_may_be_downgraded_by_a_new_consent() -> None:
+def test_a_level_that_was_raised_by_hand_between_two_readings_may_be_downgraded_by_a_new_consent() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     assert isinstance(run(cluster, store).decision, Done)
     assert cluster.move("group.version", 1)
-    goes_on(store, levels=DOWN, consents=CONSENTS)
+    resumes(store, levels=DOWN, consents=CONSENTS)
     assert isinstance(run(cluster, store).decision, Done)
     assert len(cluster.sent) == 1
 
@@ -156,7 +156,7 @@ def test_a_consent_whose_change_the_log_shows_is_void_also_where_no_plan_was_mad
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {})
     assert isinstance(run(cluster, store).decision, Done)
-    goes_on(store, levels=DOWN, consents=CONSENTS)
+    resumes(store, levels=DOWN, consents=CONSENTS)
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
     assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
@@ -172,7 +172,7 @@ def test_a_status_out_of_a_backup_does_not_make_a_used_consent_good_again(docume
     )
     run(cluster, store)
     backup = store.status
-    goes_on(store, levels=DOWN)
+    resumes(store, levels=DOWN)
     assert isinstance(run(cluster, store).decision, Done)
     assert store.status["spentConsents"] == [CONSENT]
     assert cluster.move("group.version", 1)
@@ -185,7 +185,7 @@ def test_where_the_log_is_denied_nothing_is_known_of_moves_and_none_is_held_agai
     both = {"group.version": 1, "transaction.version": 2}
     cluster, store = waiting(both, {}, policy=ApprovalPolicy.ALWAYS)
     approve(store)
-    goes_on(store)
+    resumes(store)
     cluster.reach(Access(cluster_action=False))
     once(cluster, store)
     assert len(cluster.sent) == 1
@@ -206,7 +206,7 @@ def test_a_quiet_resource_writes_nothing_though_its_log_continues() -> None:
 
 def test_an_open_step_keeps_the_position_where_it_was_sent() -> None:
     cluster, store = waiting(UP, {})
-    goes_on(store)
+    resumes(store)
     cluster.outcomes = [OutcomeUnknown("EOF")]
     once(cluster, store)
     at = store.status["intents"][0]["offset"]
@@ -219,7 +219,7 @@ def test_an_open_step_keeps_the_position_where_it_was_sent() -> None:
 
 
 def without_quorum(seen: Readings) -> Readings:
-    """A leader of which nobody knows who follows it."""
+    """A leader whose followers are not known."""
     unknown = Failure(FailureKind.TIMED_OUT, "DescribeQuorum", "no answer")
     return seen._replace(probe=replace(seen.probe, quorum=unknown))
 
@@ -284,7 +284,7 @@ def test_the_log_is_read_from_where_the_status_ends_where_a_snapshot_hides_what_
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
     reading_from(cluster)
-    goes_on(store)
+    resumes(store)
     assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
     assert cluster.sent == []
 
@@ -294,7 +294,7 @@ def test_while_that_cannot_be_read_nothing_is_sent_and_the_position_stays() -> N
     position = store.status["logPosition"]
     asyncio.run(cluster.sleep(60))
     reading_from(cluster)
-    goes_on(store)
+    resumes(store)
     failure = Failure(FailureKind.TIMED_OUT, "metadata log", "no answer")
 
     async def fails(offset: int, epoch: int) -> EarlierMoves | Failure:
@@ -324,7 +324,7 @@ def test_it_is_not_read_where_nothing_depends_on_it() -> None:
         return EarlierMoves()
 
     cluster.moves_since = later  # type: ignore[method-assign]
-    goes_on(store, levels=UP)
+    resumes(store, levels=UP)
     assert isinstance(run(cluster, store).decision, Done)
 
 
@@ -434,7 +434,7 @@ def accept(store: Store, what: str) -> None:
 def test_a_log_that_ends_before_what_was_read_stops_everything_until_a_person_accepts_it() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS, policy=ApprovalPolicy.ALWAYS)
     approve(store)
-    goes_on(store)
+    resumes(store)
     restored(cluster, store)
     before = store.writes
     for _ in range(3):
@@ -450,11 +450,11 @@ def test_a_log_that_ends_before_what_was_read_stops_everything_until_a_person_ac
     accept(store, acceptance(cluster))
     run(cluster, store)
     assert cluster.sent == []
-    assert store.status["spentConsents"] == [CONSENT]  # nobody knows what was used
+    assert store.status["spentConsents"] == [CONSENT]  # what was used is not known
     assert store.status["logPosition"]["offset"] < 10_000
-    goes_on(store, consents=frozenset(), approvals=frozenset())
+    resumes(store, consents=frozenset(), approvals=frozenset())
     run(cluster, store)
-    goes_on(store, consents=CONSENTS)
+    resumes(store, consents=CONSENTS)
     assert held(run(cluster, store)) is Reason.PLAN_PENDING
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
@@ -462,14 +462,14 @@ def test_a_log_that_ends_before_what_was_read_stops_everything_until_a_person_ac
 
 def test_a_log_of_an_older_epoch_is_another_log_however_far_it_goes() -> None:
     cluster, store = waiting(UP, {})
-    goes_on(store)
+    resumes(store)
     restored(cluster, store, offset=1, epoch=cluster.world.image.epoch + 1)
     assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
 
 
 def test_a_step_that_was_sent_into_a_log_that_is_gone_is_not_reported_as_undone() -> None:
     cluster, store = waiting(UP, {})
-    goes_on(store)
+    resumes(store)
     cluster.outcomes = [OutcomeUnknown("EOF")]
     once(cluster, store)
     (intent,) = store.status["intents"]
@@ -496,7 +496,7 @@ def test_what_this_process_read_counts_also_where_no_status_was_written_since() 
 
 def test_a_restored_log_that_went_on_past_its_former_end_stays_another_one() -> None:
     cluster, store = waiting(UP, {})
-    goes_on(store)
+    resumes(store)
     end = cluster.world.image.offset + 100
     epoch = cluster.world.image.epoch
     restored(cluster, store, offset=end, epoch=epoch)
@@ -514,7 +514,7 @@ def test_a_restored_log_that_went_on_past_its_former_end_stays_another_one() -> 
 
 def test_a_log_that_never_had_the_position_is_another_one_however_far_it_goes_by_now() -> None:
     cluster, store = waiting(UP, {})
-    goes_on(store)
+    resumes(store)
     reading_from(cluster)
     restored(cluster, store, offset=3, epoch=0)
 

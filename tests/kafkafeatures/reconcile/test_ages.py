@@ -40,7 +40,7 @@ JUMPS = pytest.mark.parametrize("jump", [-DAY, timedelta(0), DAY], ids=["back", 
 
 @dataclass
 class Clocks:
-    """A wall clock that somebody sets, and one that nobody can."""
+    """A wall clock that is set forward and back, and a monotonic one."""
 
     wall: datetime = NOW
     seconds: float = 1000.0
@@ -50,7 +50,7 @@ class Clocks:
         self.restart()
 
     def restart(self) -> None:
-        """Of the process: what it knew is gone."""
+        """The process starts anew: what it knew is gone."""
         self.ages = Ages(lambda: self.seconds)
 
     def wait(self, time: timedelta) -> None:
@@ -102,7 +102,7 @@ def test_a_request_of_an_earlier_process_is_waited_for_in_full_and_never_longer(
 
 @JUMPS
 def test_what_another_process_intended_may_still_be_sent_by_it_and_what_this_one_did_may_not(jump: timedelta) -> None:
-    """A pod that was replaced by force, or one on a node that is lost, was not told to stop."""
+    """A pod that was replaced by force, or one on a node that is lost, was not asked to stop."""
     clocks = Clocks(NOW + jump)
     cluster = Cluster({"metadata.version": 21})
     store = Store(cluster, {"metadata.version": 27})

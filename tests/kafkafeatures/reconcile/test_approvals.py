@@ -60,7 +60,7 @@ def held(last: Reconciliation) -> Reason:
 def test_an_approval_is_not_good_for_the_same_change_after_it_was_done_and_undone_by_hand() -> None:
     cluster, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
     approve(store)
-    assert cluster.move("group.version", 1)  # somebody else
+    assert cluster.move("group.version", 1)  # another client
     assert isinstance(run(cluster, store).decision, Done)
     assert cluster.move("group.version", 0)
     assert held(run(cluster, store)) is Reason.PLAN_CHANGED
@@ -74,7 +74,7 @@ def test_an_approval_is_used_up_with_the_plan_that_it_let_through() -> None:
     cluster, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
-    assert cluster.move("group.version", 0)  # somebody else
+    assert cluster.move("group.version", 0)  # another client
     assert held(run(cluster, store)) is Reason.PLAN_CHANGED
     assert len(cluster.sent) == 1
 
@@ -151,19 +151,19 @@ def test_of_two_hashes_each_has_to_be_of_the_plan(policy: str, of_the_plan: str)
     assert len(rig.kafka.sent) == (of_the_plan == "document")
 
 
-def test_a_level_moved_by_somebody_else_under_way_ends_the_plan() -> None:
+def test_a_level_moved_from_outside_under_way_ends_the_plan() -> None:
     cluster, store = waiting(BOTH)
     approve(store)
     once(cluster, store)
     assert [str(step) for step in cluster.sent] == ["metadata.version 21 -> 27"]
-    assert cluster.move("metadata.version", 25)  # somebody else
+    assert cluster.move("metadata.version", 25)  # another client
     assert held(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.move("metadata.version", 27)
     assert held(run(cluster, store)) is Reason.PLAN_CHANGED
     assert len(cluster.sent) == 1
 
 
-def test_a_step_done_by_somebody_else_before_any_of_ours_ends_the_plan_also_when_it_is_undone() -> None:
+def test_a_step_done_from_outside_before_any_of_ours_ends_the_plan_also_when_it_is_undone() -> None:
     cluster, store = waiting(BOTH, begin={"metadata.version": 23})  # from 27 Kafka goes back so far
     approve(store)
     assert cluster.move("metadata.version", 27)
@@ -198,7 +198,7 @@ def test_a_status_that_was_lost_does_not_make_an_old_approval_good_again() -> No
     cluster, store = waiting(GROUP)
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
-    assert cluster.move("group.version", 0)  # somebody else
+    assert cluster.move("group.version", 0)  # another client
     store.status = {}
     assert held(run(cluster, store)) is Reason.PLAN_CHANGED
     assert len(cluster.sent) == 1

@@ -56,7 +56,7 @@ def test_who_only_observes_owns_nothing() -> None:
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_an_older_one_that_was_never_read_may_own_it_until_it_had_a_pass() -> None:
+def test_an_older_one_that_was_never_read_may_own_it_until_it_was_reconciled() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False)
     made.passed(key("old"))
@@ -65,16 +65,16 @@ def test_an_older_one_that_was_never_read_may_own_it_until_it_had_a_pass() -> No
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
 
 
-def test_who_read_its_cluster_owns_it_also_where_its_pass_fails_before_the_status_says_so() -> None:
+def test_who_read_its_cluster_owns_it_also_where_its_reconciliation_fails_before_the_status_says_so() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("old"), "c") is None  # it acts
-    made.passed(key("old"))  # and its pass fails
+    made.passed(key("old"))  # and its reconciliation fails
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
     made.note(resource("old", "1"))  # an event from before
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
 
 
-def test_nobody_acts_on_a_cluster_while_a_step_of_another_one_is_open_there() -> None:
+def test_no_resource_acts_on_a_cluster_while_a_step_of_another_one_is_open_there() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.acts(key("new"))
     assert made.competing_owner(key("old"), "c") == NEW_ACTS
@@ -103,7 +103,7 @@ def test_a_step_blocks_others_for_as_long_as_it_may_be_on_its_way_also_of_a_reso
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_a_step_that_was_answered_blocks_nobody_also_where_its_resource_is_gone() -> None:
+def test_a_step_that_was_answered_blocks_no_other_also_where_its_resource_is_gone() -> None:
     made, new = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c")), key("new")
     made.acts(new)
     made.acted(new)
@@ -230,7 +230,7 @@ def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False)
 
 
-def test_another_life_of_a_name_that_nobody_saw_end_inherits_nothing() -> None:
+def test_another_life_of_a_name_that_was_not_seen_to_end_inherits_nothing() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.passed(key("old"))
     made.note(resource("old", "1", uid="another"))
@@ -243,7 +243,7 @@ def restarting(name: str, age: str, *sets: str, mode: str = "Apply", driver: str
     return made
 
 
-def test_of_two_that_restart_the_same_pods_the_older_does_and_the_younger_is_told_its_name() -> None:
+def test_of_two_that_restart_the_same_pods_the_older_does_and_the_younger_learns_its_name() -> None:
     made = claims(restarting("old", "1", "a", "b"), restarting("new", "2", "b", "d"))
     assert made.competing_driver(key("new"), "b") == "KafkaFeatures old"
     assert made.competing_driver(key("new"), "c") == "KafkaFeatures old"
@@ -267,7 +267,7 @@ def test_who_observes_has_another_driver_or_lives_in_another_namespace_restarts_
 
 
 def test_of_what_is_gone_nothing_is_kept() -> None:
-    """A cluster's id is its own word, and whoever makes resources anew could give it another one each time."""
+    """A cluster reports its id itself, and one that lies could report another one to each new resource."""
     made = claims()
     for number in range(100):
         made.note(resource("one", "1", cluster=f"c{number}"))

@@ -123,7 +123,7 @@ class Rig:
         return self
 
     async def work(self) -> float:
-        """A pass, and the time until the next one."""
+        """Reconciles once; returns the time until the next reconciliation."""
         pause = await self.controller.reconcile(KEY)
         assert pause is not None
         self.seconds += pause
@@ -218,7 +218,7 @@ async def test_an_address_that_was_mended_is_connected_to() -> None:
     assert "Stalled" not in [one["type"] for one in rig.api.status["conditions"]]
 
 
-async def test_a_request_never_waits_so_long_that_a_look_exceeds_the_deadline_of_a_pass() -> None:
+async def test_a_request_never_waits_so_long_that_a_look_exceeds_the_deadline_of_a_reconciliation() -> None:
     patient, quick = Rig(Orders(requestTimeout="5m")), Rig(Orders(requestTimeout="5s"))
     for rig in (patient, quick):
         await rig.controller.reconcile(KEY)
@@ -233,7 +233,7 @@ async def test_what_cannot_be_sent_is_tried_more_and_more_seldom() -> None:
     assert await rig.work() == 0.0  # sent: look at once
 
 
-async def test_a_wake_up_for_what_the_last_pass_left_behind_begins_no_other_one_before_its_time() -> None:
+async def test_a_wake_up_for_what_the_last_reconciliation_left_behind_begins_no_other_one_before_its_time() -> None:
     """A watch may show our own write before its answer is here, and a list shows everything anew."""
     rig = Rig(Orders())
     rig.api.edit(mode="Observe")
@@ -297,7 +297,7 @@ async def test_at_rest_a_change_of_the_resource_is_seen_as_soon_as_its_watch_sho
     assert rig.kafka.looks == 2
 
 
-async def test_at_rest_an_annotation_of_anybody_makes_a_rotated_secret_be_read_at_once() -> None:
+async def test_at_rest_any_annotation_makes_a_rotated_secret_be_read_at_once() -> None:
     rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
     rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={"example.com/rotated": "1"}))
     watched(rig)
@@ -406,7 +406,7 @@ async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_tak
 
 
 async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() -> None:
-    """What it would own is not known as long as its passes end in conflicts."""
+    """What it would own is not known as long as its reconciliations end in conflicts."""
     rig = Rig(Orders())
     rig.kafka.during_look = rig.api.edit
     rig.kafka.away = True
@@ -426,7 +426,7 @@ async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() ->
         ("while it is sent", OutcomeUnknown("no answer"), True),
     ],
 )
-async def test_after_a_deletion_whoever_comes_next_waits_for_nothing_but_an_answer(
+async def test_after_a_deletion_the_next_owner_waits_for_nothing_but_an_answer(
     deleted: str, outcome: Outcome | None, *, blocked: bool
 ) -> None:
     rig = Rig(Orders())
@@ -445,7 +445,7 @@ async def test_after_a_deletion_whoever_comes_next_waits_for_nothing_but_an_answ
     assert rig.claims.competing_owner(Key("a", "b"), cluster) is None
 
 
-async def test_what_happened_before_a_write_was_lost_is_told_all_the_same() -> None:
+async def test_what_happened_before_a_write_was_lost_is_reported_all_the_same() -> None:
     rig = Rig(Orders())
     rig.kafka.during_update = rig.api.edit
     await rig.controller.reconcile(KEY)
@@ -453,7 +453,7 @@ async def test_what_happened_before_a_write_was_lost_is_told_all_the_same() -> N
 
 
 async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
-    """Somebody else's finalizer keeps it there; its owner has said that it is over."""
+    """A finalizer of another controller keeps it there; its owner has said that it is over."""
     rig = Rig(Orders())
     rig.api.server.edit(*KEY, lambda one: one["metadata"].update(finalizers=["example.com/keep"]))
     rig.api.server.delete(*KEY)
@@ -484,7 +484,7 @@ def test_an_event_of_a_restart_is_related_to_its_pod() -> None:
 
 
 @pytest.mark.parametrize("facts", ["", "no", "[]", "{", "[" * 100_000, '{"node": 3, "nodeId": "x", "later": {}}'])
-def test_facts_that_another_release_or_somebody_else_wrote_are_read_as_far_as_they_go(facts: str) -> None:
+def test_facts_that_another_release_or_a_person_wrote_are_read_as_far_as_they_go(facts: str) -> None:
     metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     event = event_of(
         EventRecord("R", "A", "n"), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"

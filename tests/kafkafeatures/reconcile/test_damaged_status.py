@@ -52,7 +52,7 @@ def controller_of(api: Orders, kafka: Kafka) -> Controller:
 
 
 def places(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Of everything in it."""
+    """The paths of everything in a value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
         yield (*path, key)

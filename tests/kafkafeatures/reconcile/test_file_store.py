@@ -74,7 +74,7 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_document_that_is_wrong_is_told_what_and_where(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_wrong_in_a_document_is_reported_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InvalidDocument) as caught:
         wanted_of(read_file(document(tmp_path, text)))
     assert said in str(caught.value)
@@ -221,7 +221,7 @@ def test_an_empty_state_file_is_not_taken_for_a_new_beginning(tmp_path: Path) ->
         raise AssertionError("it was taken for a state")
 
 
-def test_a_state_is_in_its_folder_for_good_once_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_stays_in_its_folder_once_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders: list[bool] = []
     fsync = os.fsync
 

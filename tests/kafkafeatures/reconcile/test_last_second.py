@@ -97,7 +97,7 @@ def an_older_resource_owns_the_cluster(rig: Rig) -> None:
     rig.claims.note({**older, "status": {"clusterId": rig.api.status["clusterId"]}})
 
 
-def somebody_removes_the_intent(rig: Rig) -> None:
+def a_person_removes_the_intent(rig: Rig) -> None:
     rig.api.edit_status(lambda status: status.pop("intents"))
 
 
@@ -109,7 +109,7 @@ WITHDRAWN: dict[str, Meanwhile] = {
     "another document": edit(features={"levels": [{"name": "metadata.version", "level": 25}]}),
     "an older owner": an_older_resource_owns_the_cluster,
     "told to end": lambda rig: rig.controller.hand_over(),
-    "the memory is lost": somebody_removes_the_intent,
+    "the memory is lost": a_person_removes_the_intent,
 }
 
 
@@ -326,7 +326,7 @@ async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
     assert not rig.api.status.get("intents")
 
 
-async def test_what_somebody_else_wrote_into_the_status_meanwhile_is_not_overwritten() -> None:
+async def test_what_another_client_wrote_into_the_status_meanwhile_is_not_overwritten() -> None:
     """Such as an intent of a newer release: it is decided anew on top of it."""
     server = ApiServer()
     server.create(*KEY, spec_of(Wanted({"metadata.version": 25})))

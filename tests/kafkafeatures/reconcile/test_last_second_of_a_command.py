@@ -1,4 +1,4 @@
-"""The command line between the intent and the request: its document was changed, or somebody pressed Ctrl-C."""
+"""The command line between the intent and the request: its document was changed, or Ctrl-C was pressed."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Two:
         return begun[-1]
 
     async def settled(self, *rigs: Rig) -> None:
-        """Passes of each in turn, until nobody writes any more."""
+        """Reconciles each in turn, until none of them writes."""
         for _ in range(10):
             before = self.api.writes
             for rig in rigs:
@@ -68,7 +68,7 @@ async def test_two_operators_find_each_other_and_neither_continues() -> None:
     writes = two.api.writes
     two.api.edit(features={"levels": [{"name": "metadata.version", "level": 26}]})
     await two.settled(two.first, two.second)
-    assert two.api.writes == writes + 1  # the new generation is told of, once
+    assert two.api.writes == writes + 1  # the new generation is reported, once
     assert len(two.kafka.sent) == 1
 
 
@@ -101,8 +101,8 @@ async def test_an_operator_that_begins_after_the_other_one_ended_takes_over() ->
     assert two.kafka.effective == 1
 
 
-async def test_an_operator_that_is_stopped_finishes_its_pass_while_the_next_one_has_begun() -> None:
-    """A pod that is evicted has its successor at once, and up to half a minute for its last pass."""
+async def test_an_operator_that_is_stopped_finishes_its_reconciliation_while_the_next_one_has_begun() -> None:
+    """A pod that is evicted has its successor at once, and up to half a minute for its last reconciliation."""
     two = Two()
     await two.begun()
     two.kafka.during_update = two.first.controller.hand_over
@@ -114,7 +114,7 @@ async def test_an_operator_that_is_stopped_finishes_its_pass_while_the_next_one_
 
 
 async def test_a_process_that_was_replaced_by_force_may_write_on_for_a_moment() -> None:
-    """Nobody told it: `kubectl delete pod --force`, a node that is lost."""
+    """It was not asked to stop: `kubectl delete pod --force`, a node that is lost."""
     two = Two()
     await two.begun()
     two.api.now -= timedelta(seconds=55)
@@ -170,7 +170,7 @@ async def test_a_status_that_a_person_wrote_or_restored_is_no_second_operator() 
     assert two.api.condition("Ready")["reason"] == "InSync"
 
 
-async def test_a_resource_made_anew_under_the_name_is_nobody_elses() -> None:
+async def test_a_resource_made_anew_under_the_name_is_not_another_operators() -> None:
     two = Two()
     await two.begun()
     await two.first.work()
@@ -182,7 +182,7 @@ async def test_a_resource_made_anew_under_the_name_is_nobody_elses() -> None:
 
 
 @given(turns=st.lists(st.integers(0, 2), max_size=25), edits=st.lists(st.integers(0, 24), max_size=3))
-def test_however_many_run_and_whoever_is_first_nothing_is_sent_twice_and_nobody_fights(
+def test_however_many_run_in_any_order_nothing_is_sent_twice_and_none_fights(
     turns: list[int], edits: list[int]
 ) -> None:
     async def play() -> None:

@@ -1,4 +1,4 @@
-"""The work queue: one pass at a time per key, nothing ends a key, everything is bounded."""
+"""The work queue: one run at a time per key, nothing ends a key, everything is bounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkafeatures.reconcile.queue import HUNG_AFTER, LAST_RETRY, Queue, retry_i
 
 
 class Work:
-    """Passes that a test lets continue one by one."""
+    """Runs that a test lets continue one by one."""
 
     def __init__(self, *pauses: float | Exception | None) -> None:
         self.pauses = list(pauses)
@@ -69,7 +69,7 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-async def test_wake_ups_during_a_pass_make_one_more_pass_and_never_two_at_once() -> None:
+async def test_wake_ups_during_a_run_make_one_more_run_and_never_two_at_once() -> None:
     work = Work()
     async with running(work) as queue:
         queue.wake("a")
@@ -98,7 +98,7 @@ async def test_different_keys_run_side_by_side_up_to_the_bound() -> None:
         assert work.most == 2
 
 
-async def test_a_pass_that_waits_for_somebody_outside_keeps_nobody_waiting() -> None:
+async def test_a_run_that_waits_for_something_outside_keeps_no_other_waiting() -> None:
     work = Work()
     async with running(work, at_once=1, hold=0.01) as queue:
         for key in ("mute", "also mute", "well"):
@@ -107,7 +107,7 @@ async def test_a_pass_that_waits_for_somebody_outside_keeps_nobody_waiting() -> 
 
 
 async def test_places_are_given_back_once() -> None:
-    """Whether a pass ended before its time was over, or after it."""
+    """Whether a run ended before its time was over, or after it."""
     work = Work(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     async with running(work, at_once=1, hold=0.01) as queue:
         queue.wake("slow")
@@ -134,12 +134,12 @@ async def test_a_key_works_again_when_its_pause_is_over() -> None:
         await work.until(lambda: len(work.begun) == 2)
 
 
-async def test_only_none_forgets_a_key_and_a_wake_up_meanwhile_keeps_it() -> None:
+async def test_only_none_removes_a_key_and_a_wake_up_meanwhile_keeps_it() -> None:
     work = Work(None, None)
     async with running(work) as queue:
         queue.wake("a")
         await work.until(lambda: len(work.begun) == 1)
-        queue.wake("a")  # created again while the pass that finds it gone is under way
+        queue.wake("a")  # created again while the run that finds it gone is under way
         work.go.release()
         await work.until(lambda: len(work.begun) == 2)
         work.go.release()
@@ -147,14 +147,14 @@ async def test_only_none_forgets_a_key_and_a_wake_up_meanwhile_keeps_it() -> Non
         assert len(queue) == 0
 
 
-async def test_whatever_a_pass_raises_is_reported_and_tried_again() -> None:
+async def test_whatever_a_run_raises_is_reported_and_tried_again() -> None:
     work = Work(RuntimeError("a bug"), ValueError("another"))
     async with running(work) as queue:
         queue.wake("a")
         work.go.release()
         await work.until(lambda: len(work.failures) == 1)
         assert len(queue) == 1
-        queue.wake("a")  # it would be tried again after a second; nobody waits for that here
+        queue.wake("a")  # it would be tried again after a second; the test does not wait for that
         work.go.release()
         await work.until(lambda: len(work.failures) == 2)
         assert [type(one) for one in work.failures] == [RuntimeError, ValueError]
@@ -170,7 +170,7 @@ def test_it_is_tried_later_and_later_and_not_before_the_other_side_wants(
     assert retry_in(failures, Unavailable("429 Too Many Requests", retry_after=asked)) == seconds
 
 
-async def test_a_pass_that_takes_too_long_is_ended_and_the_key_stays() -> None:
+async def test_a_run_that_takes_too_long_is_ended_and_the_key_stays() -> None:
     work = Work()
     async with running(work, deadline=0.01) as queue:
         queue.wake("a")
@@ -179,8 +179,8 @@ async def test_a_pass_that_takes_too_long_is_ended_and_the_key_stays() -> None:
         assert (work.running, len(queue)) == (0, 1)
 
 
-async def test_a_cancellation_that_nobody_meant_for_the_key_does_not_end_it() -> None:
-    """A pass that awaits a task which somebody else cancelled raises CancelledError: no Exception, and no request."""
+async def test_a_cancellation_that_was_not_meant_for_the_key_does_not_end_it() -> None:
+    """A run that awaits a task which was cancelled elsewhere raises CancelledError: no Exception, and no request."""
     passes = 0
     again = asyncio.Event()
 
@@ -259,7 +259,7 @@ async def _hanging(time: list[float], at_once: int) -> tuple[Queue[str], asyncio
         return None
 
     async def failed(key: str, error: BaseException) -> None:
-        """Nobody hears."""
+        """Reports it to no reader."""
 
     queue: Queue[str] = Queue(work, failed=failed, at_once=at_once, deadline=3600.0, monotonic=lambda: time[0])
     task = asyncio.create_task(queue.run())
@@ -273,7 +273,7 @@ async def _hanging(time: list[float], at_once: int) -> tuple[Queue[str], asyncio
     return queue, task, end()
 
 
-async def test_a_pass_that_hangs_for_ten_minutes_is_named_and_one_that_waits_its_turn_is_not() -> None:
+async def test_a_run_that_hangs_for_ten_minutes_is_named_and_one_that_waits_its_turn_is_not() -> None:
     time = [0.0]
     queue, _, end = await _hanging(time, at_once=1)
     queue.wake("stuck")

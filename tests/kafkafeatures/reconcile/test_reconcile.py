@@ -209,7 +209,7 @@ def test_a_consent_is_spent_before_it_is_used_and_given_back_where_nothing_was_l
     assert cluster.move("group.version", 1)
     last = run(cluster, store)
     assert len(cluster.sent) == 2
-    assert isinstance(last.decision, Held)  # somebody else raised it: reported, not lowered again
+    assert isinstance(last.decision, Held)  # another client raised it: reported, not downgraded
 
 
 @pytest.mark.parametrize("at", range(12))
@@ -267,14 +267,14 @@ def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> N
     assert len(cluster.sent) == 3
 
 
-def test_what_the_controller_said_yes_to_and_somebody_took_back_was_done() -> None:
+def test_what_the_controller_accepted_and_a_person_took_back_was_done() -> None:
     """Not "NotApplied": a consent, or an approval, that was used stays used, and what follows is drift."""
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
     store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     once(cluster, store)
     assert store.status["intents"][0]["outcome"] == "Applied"
-    assert cluster.move("group.version", 1)  # before anybody read it back
+    assert cluster.move("group.version", 1)  # before it is read back
     last = run(cluster, store)
     assert isinstance(last.decision, Held)
     assert last.decision.reason is Reason.DRIFTED
@@ -283,7 +283,7 @@ def test_what_the_controller_said_yes_to_and_somebody_took_back_was_done() -> No
     assert store.status["changeCount"] == 1
 
 
-def test_what_somebody_took_back_before_it_was_read_is_drift_and_not_sent_again() -> None:
+def test_what_a_person_took_back_before_it_was_read_is_drift_and_not_sent_again() -> None:
     """The cluster is away just after it said yes, and when it is back the level is where it was."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {"group.version": 1})
@@ -292,7 +292,7 @@ def test_what_somebody_took_back_before_it_was_read_is_drift_and_not_sent_again(
         cluster.away = True
         once(cluster, store)
         cluster.away = False
-        assert cluster.move("group.version", 0)  # somebody else
+        assert cluster.move("group.version", 0)  # another client
     assert len(cluster.sent) == 1
     assert [one["result"] for one in store.status["history"]] == ["Superseded"]
     last = run(cluster, store)
@@ -306,7 +306,7 @@ def test_a_fight_is_not_forgotten_over_what_fails() -> None:
     store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     run(cluster, store)
     for _ in range(3):
-        assert cluster.move("group.version", 0)  # somebody else
+        assert cluster.move("group.version", 0)  # another client
         cluster.outcomes = [NotSent(f"reason {n % 2}") for n in range(12)]
         last = run(cluster, store, most=40)
     assert isinstance(last.decision, Stalled)
@@ -336,7 +336,7 @@ def test_one_who_reverts_at_once_is_not_fought_either() -> None:
     assert len(cluster.sent) <= 4
 
 
-def test_a_look_without_levels_forgets_nothing() -> None:
+def test_a_reading_without_levels_keeps_what_is_remembered() -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {"group.version": 1})
     run(cluster, store)

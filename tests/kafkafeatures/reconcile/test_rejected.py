@@ -45,7 +45,7 @@ async def test_what_is_rejected_while_the_cluster_changes_all_the_time_is_sent_a
 
 
 @pytest.mark.parametrize("driver", ["None", "Manual"])
-async def test_a_change_whose_outcome_is_never_known_is_looked_at_twice_a_minute_whoever_restarts_nodes(
+async def test_a_change_whose_outcome_is_never_known_is_looked_at_twice_a_minute_with_any_driver(
     driver: str,
 ) -> None:
     rig = Rig(Orders())

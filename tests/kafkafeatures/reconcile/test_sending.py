@@ -122,7 +122,7 @@ def timed(cluster: Cluster, store: Store, clock: Clock) -> Reconciliation:
 
 @pytest.mark.parametrize(("seconds", "leaves"), [(SEND_WITHIN.total_seconds(), True), (10.1, False), (38.0, False)])
 def test_what_takes_longer_than_ten_seconds_from_its_intent_on_is_not_sent(seconds: float, leaves: bool) -> None:
-    """Whoever takes over counts on it: it waits for what may be on its way, and not for ever."""
+    """The next operator counts on it: it waits for what may be on its way, and not for ever."""
     cluster, clock = Watched({"metadata.version": 27, "share.version": 1}), Clock()
     store = Watching(cluster, {})
     store.wanted = LOWERED
@@ -149,7 +149,7 @@ def test_who_takes_over_waits_longer_than_anything_may_be_on_its_way() -> None:
 
 @pytest.mark.parametrize("late", [False, True], ids=["before the intent", "while the intent is written"])
 def test_a_downgrade_from_another_level_does_not_go_out_under_the_consent_of_this_one(late: bool) -> None:
-    """The consent is for 21 -> 20; somebody else raised the level between the look and the request."""
+    """The consent is for 21 -> 20; another client raised the level between the look and the request."""
     cluster = Watched({"metadata.version": 21})
     store = Watching(cluster, {})
     store.wanted = Wanted({"metadata.version": 20}, consents=frozenset({"metadata.version:21->20"}))
@@ -168,7 +168,7 @@ def test_a_downgrade_from_another_level_does_not_go_out_under_the_consent_of_thi
     assert cluster.sent == []
     assert store.status["history"][-1]["result"] == "NotSent"
     assert not store.status.get("spentConsents")
-    assert isinstance(once(cluster, store).decision, Stalled)  # from there on nobody consented
+    assert isinstance(once(cluster, store).decision, Stalled)  # from there on there is no consent
 
 
 # --- through a broker ---

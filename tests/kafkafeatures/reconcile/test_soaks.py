@@ -57,7 +57,7 @@ class Life:
         self.cluster.world.start(Role.BROKER, 3)
 
     def restart(self, role: Role, id_: int) -> None:
-        """It is there again before anybody looks."""
+        """Restarts the node, so quickly that no reading sees it away."""
         world = self.cluster.world
         world.stop(role, id_)
         world.advance(world.now_ms + 15_000)
@@ -268,7 +268,7 @@ def test_whenever_the_process_dies_nothing_irreversible_is_sent_before_it_saw_a_
 
 
 @pytest.mark.parametrize(("field", "value"), [("soakStartedAt", "yesterday"), ("wayBack", {})])
-def test_what_somebody_damaged_is_written_anew(field: str, value: object) -> None:
+def test_what_was_damaged_by_hand_is_written_anew(field: str, value: object) -> None:
     life = Life()
     life.looks(HOUR - 5 * LOOK)
     life.store.status = {**life.store.status, field: value}

@@ -1,4 +1,4 @@
-"""An image is changed in Git: roll, soak, approval and levels are stages of one plan, whoever edits what meanwhile."""
+"""An image is changed in Git: roll, soak, approval and levels are stages of one plan, whatever is edited meanwhile."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_wor
 
 
 def lost(request: Request) -> Fault | None:
-    """Evictions get lost on their way: nobody knows whether they are carried out."""
+    """Evictions get lost on their way: whether they are carried out is not known."""
     return Fault() if request.path.endswith("/eviction") else None
 
 
@@ -148,7 +148,7 @@ def of_the_same_cluster(rig: Rig) -> dict[str, Any]:
     ],
     ids=["as it was", "observes", "invalid", "a Secret is missing"],
 )
-async def test_an_eviction_that_nobody_learns_of_keeps_an_older_resource_waiting_and_not_for_ever(
+async def test_an_eviction_of_unknown_outcome_keeps_an_older_resource_waiting_and_not_for_ever(
     meanwhile: dict[str, Any],
 ) -> None:
     rig = Rig()
@@ -194,7 +194,7 @@ async def test_an_eviction_may_be_on_its_way_for_a_minute_after_it_was_asked_for
 
 
 async def test_an_eviction_that_is_forbidden_before_it_could_be_sent_again_keeps_no_other_node_from_its_turn() -> None:
-    """Its answer got lost, and then its budget is used up for good."""
+    """Its answer got lost, and then its budget stays used up."""
     rig = Rig()
     rig.api.faults = lost
     await rig.work(1)
@@ -228,7 +228,7 @@ async def test_an_eviction_that_may_be_on_its_way_is_not_forgotten_when_an_older
     assert not rig.api.status.get("history")
 
 
-def nobody_may_read(kind: str) -> Callable[[Rig], object]:
+def forbid_reading(kind: str) -> Callable[[Rig], object]:
     return lambda rig: rig.api.server.forbidden.add(kind)
 
 
@@ -280,9 +280,9 @@ def another_container(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("bad", "reason", "said"),
     [
-        (nobody_may_read("pods"), "NotAuthorized", "drivers.statefulSet"),
-        (nobody_may_read("statefulsets"), "NotAuthorized", "drivers.statefulSet"),
-        (nobody_may_read("poddisruptionbudgets"), "NotAuthorized", "drivers.statefulSet"),
+        (forbid_reading("pods"), "NotAuthorized", "drivers.statefulSet"),
+        (forbid_reading("statefulsets"), "NotAuthorized", "drivers.statefulSet"),
+        (forbid_reading("poddisruptionbudgets"), "NotAuthorized", "drivers.statefulSet"),
         (misspelt, "InvalidSpec", "StatefulSet kafka/brokre not found"),
         (another_container, "InvalidSpec", "has no container 'main'"),
         (lambda rig: rig.workloads.delete_set("broker"), "InvalidSpec", "StatefulSet kafka/broker not found"),
@@ -368,7 +368,7 @@ async def test_a_budget_that_is_used_up_by_others_is_waited_for() -> None:
     assert rig.workloads.evictions == ["broker-0"]
 
 
-async def test_a_pod_that_somebody_else_drains_counts_against_the_budget_and_pauses_the_roll() -> None:
+async def test_a_pod_that_another_client_drains_counts_against_the_budget_and_pauses_the_roll() -> None:
     rig = Rig()
     draining = [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "True"}]
     rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=draining))

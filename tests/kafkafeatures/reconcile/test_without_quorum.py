@@ -1,4 +1,4 @@
-"""Clusters that nobody leads, and clusters of ZooKeeper, as the observer shows them: nothing is claimed of them."""
+"""Clusters without a leader, and clusters of ZooKeeper, as the observer shows them: nothing is claimed of them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def kill_all_controllers(world: World) -> None:
 
 @pytest.mark.parametrize("named", [{Role.BROKER}, {Role.BROKER, Role.CONTROLLER}], ids=["brokers", "both"])
 async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_named(named: set[Role]) -> None:
-    """On real sockets: controllers that nobody can ask do not put the cluster id in doubt."""
+    """On real sockets: controllers that cannot be reached do not put the cluster id in doubt."""
     async with served(plan()) as server:
         at = {role: tuple(Address(one.host, one.port) for one in server.world.of_role(role)) for role in named}
         settings = ClusterSettings(at[Role.BROKER], at.get(Role.CONTROLLER, ()), request_timeout=1.0)
@@ -169,7 +169,7 @@ async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_n
     assert decision.reason is Reason.WAITING_FOR_QUORUM
 
 
-def test_a_suspended_resource_is_not_told_to_be_resumed_because_the_quorum_is_gone() -> None:
+def test_a_suspended_resource_is_not_to_be_resumed_because_the_quorum_is_gone() -> None:
     decision, _ = reconciled(replace(IN_SYNC, suspend=True), BROKERS_ONLY)
     assert isinstance(decision, Wait)
     decision, _ = reconciled(Wanted({"metadata.version": 27}, suspend=True), BROKERS_ONLY)

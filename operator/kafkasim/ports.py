@@ -25,10 +25,10 @@ from kafkafeatures.core.engine.steps import (
     Outcome,
     OutcomeUnknown,
     Rejected,
-    UpdateFeature,
 )
 from kafkafeatures.core.facts.readings import ClusterProbe, EarlierMoves, Failure, ProbedNode, Readings, Role
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkasim.node import Node
 from kafkasim.pods import Pods

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.engine.steps import Applied, Rejected, UpdateFeature
+from kafkafeatures.core.engine.steps import Applied, Rejected
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.wire.codec import decode_response
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster

@@ -10,9 +10,10 @@ import pytest
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act
-from kafkafeatures.core.engine.steps import DryRunAccepted, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.wire.codec import decode_response
 from kafkasim.plan import Plan
 from kafkasim.releases import release_named

@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from kafkafeatures.core.engine.plan import undo_of
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import Undo, floor_of
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkasim.releases import release_named
 from tests.conformance.cases import UPGRADE, WORLDS, World, request_of
 from tests.conformance.downgrades import KRAFT, LOWEST_LEVEL, METADATA, Row, in_order, recorded

@@ -20,14 +20,15 @@ from kafkafeatures.api.status import EMPTY, Status, Via
 from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.resolve import wanted_of
-from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, InFlight
+from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import soak_of, with_soak
+from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 from kafkafeatures.core.report.status import status_of, status_of_unreachable
 from kafkafeatures.core.roll.drivers import DRIVERS
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.reconcile.file_store import read_file
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
@@ -191,19 +192,14 @@ def test_the_schema_keeps_every_field_of_an_intent() -> None:
         1, "broker 1", "broker-1", "uid", "a", "b", 7, "incarnation", 2, frozenset({"a1b2c3d4"}), "quorum-of-one"
     )
     now = stamp(NOW)
-    sent = InFlight(
-        restart,
-        now,
-        Via.API_SERVER,
-        1,
-        accepted=True,
-        corrects_drift=True,
-        stable_since=now,
-        unwanted_since=now,
-        stopping_since=now,
+    restarting = RestartInFlight(
+        restart, now, Via.API_SERVER, accepted=True, stable_since=now, unwanted_since=now, stopping_since=now
     )
-    assert set(sent.to_intent().as_json()) - set(intents["properties"]) == set()
-    assert list(misfits(sent.to_intent().as_json(), intents)) == []
+    change = UpdateFeature("group.version", 0, 1)
+    changing = ChangeInFlight(change, now, Via.BROKER, accepted=True, offset=1, corrects_drift=True)
+    for sent in (restarting, changing):
+        assert set(sent.to_intent().as_json()) - set(intents["properties"]) == set()
+        assert list(misfits(sent.to_intent().as_json(), intents)) == []
 
 
 def test_the_status_of_an_unreachable_cluster_fits_the_schema() -> None:

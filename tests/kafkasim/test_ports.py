@@ -15,16 +15,10 @@ from kafkafeatures.api.status import Status, Via, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Wait
 from kafkafeatures.core.engine.route import route_to_controller
-from kafkafeatures.core.engine.steps import (
-    Applied,
-    DryRunAccepted,
-    DryRunUnavailable,
-    NotSent,
-    OutcomeUnknown,
-    UpdateFeature,
-)
+from kafkafeatures.core.engine.steps import Applied, DryRunAccepted, DryRunUnavailable, NotSent, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource

@@ -116,8 +116,8 @@ DEFECTS = (
     Defect(
         "kept-by-a-broker",
         "a request that a broker may still keep is believed undone",
-        "kafkafeatures.core.engine.steps",
-        (("if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:", "if False:"),),
+        "kafkafeatures.core.levels.update_feature",
+        (("if self.via is Via.BROKER and age < BROKER_KEEPS:", "if False:"),),
     ),
     Defect(
         "pause-ignored",
@@ -196,7 +196,7 @@ DEFECTS = (
         "stable-for-ignored",
         "a node that is back counts at once, and not after stableFor",
         "kafkafeatures.core.roll.restart_node",
-        (("sent.stable is not None and sent.stable >= sent.stable_for", "sent.stable is not None"),),
+        (("looks.age_of(self.stable_since) >= looks.stable_for", "True"),),
         of_rolls=True,
     ),
     Defect(

@@ -27,7 +27,6 @@ from kafkafeatures.core.engine.steps import (
     Outcome,
     OutcomeUnknown,
     Rejected,
-    UpdateFeature,
 )
 from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.readings import (
@@ -40,6 +39,7 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings

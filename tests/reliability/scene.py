@@ -13,8 +13,8 @@ from random import Random
 from typing import Any
 
 from kafkafeatures.api.names import APPROVE
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named

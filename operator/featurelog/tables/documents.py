@@ -17,8 +17,8 @@ from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import HistoryEntry, Result, read_status
 from kafkafeatures.core.engine.resolve import wanted_of
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 UNATTRIBUTED = "Unattributed"
 

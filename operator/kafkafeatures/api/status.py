@@ -159,7 +159,7 @@ class PlanStatus(StatusRecord, frozen=True, kw_only=True):
 
 class Intent(StatusRecord, frozen=True, kw_only=True):
     """An act that was written down before it was done. Everything but its kind is its own: see
-    `core/engine/steps.py`.
+    `core/kinds.py`.
     """
 
     kind: str = ""
@@ -256,7 +256,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     """All of it. `change_count`: effects applied in the life of the resource, and plans that ended without one.
 
     `unverified_consents`: in the document at the first contact, so maybe used before. `log_position`: up to where each
-    move of a level in the metadata log is accounted for (`core/engine/accounted.py`).
+    move of a level in the metadata log is accounted for (`core/levels/accounted.py`).
     """
 
     observed_generation: int = 0

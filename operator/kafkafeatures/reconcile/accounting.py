@@ -1,7 +1,7 @@
 """What a status remembers is held against the metadata log: is it the same log, and is each move of a level in it?
 
 Called by `reconcile/evaluate.py` with each look at the cluster of a resource, before and after what was sent is
-settled. It judges by `core/engine/accounted.py`, and reads older parts of the log where something depends on them.
+settled. It judges by `core/levels/accounted.py`, and reads older parts of the log where something depends on them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Result, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.accounted import (
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.ports import KafkaPort
+from kafkafeatures.core.engine.settling import AgeOf
+from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Moves
+from kafkafeatures.core.levels.accounted import (
     acceptance_of,
     is_downgrade,
     missing_in,
@@ -23,11 +28,7 @@ from kafkafeatures.core.engine.accounted import (
     void_all,
     why_restored,
 )
-from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.memory import AgeOf, with_result
-from kafkafeatures.core.engine.ports import KafkaPort
-from kafkafeatures.core.facts.observation import Known, Observation
-from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Moves
+from kafkafeatures.core.report.history import with_result
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource
 

@@ -16,7 +16,6 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.memory import with_result
 from kafkafeatures.core.engine.ports import Withheld
 from kafkafeatures.core.engine.settling import SEND_WITHIN
 from kafkafeatures.core.engine.steps import (
@@ -26,12 +25,14 @@ from kafkafeatures.core.engine.steps import (
     Outcome,
     OutcomeUnknown,
     Rejected,
+    Rejection,
     Step,
-    UpdateFeature,
-    in_flight,
 )
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.kinds import known, sent_in
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.report.history import with_result, without
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.evaluate import (
     SETTLE_SECONDS,
@@ -92,17 +93,17 @@ Send = Callable[[Withheld], Awaitable[Outcome]]
 
 async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reconciliation:
     """Have a way before the intent is written: what takes long is over then, and what has none needs no intent."""
-    match step:
-        case UpdateFeature():
-            async with context.kafka.prepared(step) as request:
+    match known(step):
+        case UpdateFeature() as change:
+            async with context.kafka.prepared(change) as request:
                 if isinstance(request, NotSent):
                     return await _not_begun(context, found, step, request)
                 return await _carry_out(context, found, step, request.via, request.send)
-        case RestartNode():
-            via = Via.API_SERVER if step.pod else Via.PERSON
-            return await _carry_out(context, found, step, via, partial(_ask_for_restart, context, step))
-        case _:
-            assert_never(step)
+        case RestartNode() as restart:
+            via = Via.API_SERVER if restart.pod else Via.PERSON
+            return await _carry_out(context, found, step, via, partial(_ask_for_restart, context, restart))
+        case _ as unheard_of:
+            assert_never(unheard_of)
 
 
 async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withheld: Withheld) -> Outcome:
@@ -115,7 +116,7 @@ async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withhel
 
 async def _not_begun(context: ReconcileContext, found: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
     """There is no way. Told once, however often it is tried."""
-    never = InFlight(step, context.stamp(), Via.CONTROLLER)
+    never = step.begun(context.stamp(), Via.CONTROLLER, found.observation)
     status = _ended(context, found.status, never, Result.NOT_SENT, outcome.why)
     await write_if_changed(context.store, found.resource, status)
     return Reconciliation(Act(step), 1.0, status, outcome)
@@ -123,12 +124,9 @@ async def _not_begun(context: ReconcileContext, found: Evaluation, step: Step, o
 
 async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, via: Via, send: Send) -> Reconciliation:
     began, status = context.monotonic(), found.status
-    sent = _intended_before(status, step) or InFlight(
-        step,
-        context.stamp(),
-        via,
-        offset=found.observation.source.offset if isinstance(step, UpdateFeature) else -1,
-        corrects_drift=step in found.proposal.drifted,
+    earlier = (one for one in sent_in(status) if step.is_asked_for_by(one.step))
+    sent = next(earlier, None) or step.begun(
+        context.stamp(), via, found.observation, corrects_drift=step in found.proposal.drifted
     )
     asked_before = sent.written is not None
     # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.
@@ -165,19 +163,13 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
             status = _ended(context, status, sent, Result.NOT_SENT, why)
             await context.store.write_status(status)
             return Reconciliation(Act(step), 1.0, status, outcome)
-        case Rejected(code, message) if isinstance(step, RestartNode):
-            if not asked_before:  # else the eviction that was asked for then may still be on its way
-                kept = tuple(one for one in status.spent_consents if one != step.consent)
-                status = replace(status, intents=status.intents[:-1], spent_consents=kept)
-            text = f"the eviction of pod {step.pod} was rejected: {message}"
-            reason = _EVICTION_REJECTED.get(code)
-            refused = Stalled(reason, text) if reason else Wait(Reason.WAITING_FOR_BUDGET, text, after=2.0)
-            return await _report(context, found.with_decision(refused, status), outcome)
         case Rejected(code, message):
-            # Only what was not validated before comes to this: kraft.version, or a cluster that changed in between.
-            closed = _ended(context, status, sent, Result.REJECTED, f"error {code}: {message}")
-            refused = Stalled(Reason.CONTROLLER_REJECTED, f"the active controller rejected {step}: {message}")
-            return await _report(context, found.with_decision(refused, closed), outcome)
+            rejection = step.rejection(code, message)
+            if rejection.recorded:
+                status = _ended(context, status, sent, Result.REJECTED, rejection.recorded)
+            elif not asked_before:  # else what was asked for then may still be on its way
+                status = without(status, sent)
+            return await _report(context, found.with_decision(_refused(rejection), status), outcome)
         case _:
             assert_never(outcome)
 
@@ -188,8 +180,8 @@ def _may_be_on_its_way(sent: InFlight, outcome: Outcome, *, asked_before: bool) 
         case OutcomeUnknown():
             return True
         case Applied():
-            # The node goes, and comes back; and a broker may pass a request on once more.
-            return isinstance(sent.step, RestartNode) or sent.via is Via.BROKER
+            # What is followed has only begun; and a broker may pass a request on once more.
+            return sent.step.is_followed or sent.via is Via.BROKER
         case Rejected():
             return asked_before or sent.via is Via.BROKER
         case NotSent():
@@ -207,17 +199,10 @@ def _withheld(context: ReconcileContext, found: Evaluation, began: float) -> str
     return refused.message if refused is not None else None
 
 
-_EVICTION_REJECTED = {403: Reason.NOT_AUTHORIZED, 400: Reason.ROLLOUT_HALTED}
-"""By HTTP status; any other one is a PodDisruptionBudget that does not allow it now."""
-
-
-def _intended_before(status: Status, step: Step) -> InFlight | None:
-    """The intent of the same restart, which is asked for again: it is one, however often it is sent."""
-    if isinstance(step, RestartNode):
-        for one in map(in_flight, status.intents):
-            if isinstance(one, InFlight) and one.step == step:
-                return one
-    return None
+def _refused(rejection: Rejection) -> Wait | Stalled:
+    if rejection.needs_action:
+        return Stalled(rejection.reason, rejection.message)
+    return Wait(rejection.reason, rejection.message, after=2.0)
 
 
 def _ended(context: ReconcileContext, status: Status, sent: InFlight, result: Result, message: str) -> Status:

@@ -18,9 +18,9 @@ from msgspec import Struct
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Owner
-from kafkafeatures.core.engine.settling import ON_ITS_WAY
-from kafkafeatures.core.engine.steps import BROKER_KEEPS, UpdateFeature
+from kafkafeatures.core.engine.settling import BROKER_KEEPS, ON_ITS_WAY
 from kafkafeatures.core.engine.wanted import Mode
+from kafkafeatures.core.kinds import KINDS
 from kafkafeatures.core.roll.drivers import driver_named
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
@@ -229,8 +229,7 @@ def _on_its_way_for(intents: Any) -> float:
     if not isinstance(intents, list):
         return SENT_FOR
     straight = (
-        isinstance(one, Mapping) and (one.get("kind"), one.get("via")) == (UpdateFeature.kind, Via.CONTROLLER)
-        for one in intents
+        isinstance(one, Mapping) and one.get("kind") in KINDS and one.get("via") == Via.CONTROLLER for one in intents
     )
     return STRAIGHT_FOR if all(straight) else SENT_FOR
 

@@ -24,6 +24,7 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stall
 from kafkafeatures.core.engine.steps import Applied, Rejected
 from kafkafeatures.core.engine.wanted import Mode, Rollout
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.kinds import follows
 from kafkafeatures.core.levels.soak import LOOKS_WITHIN
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.report.status import (
@@ -33,7 +34,6 @@ from kafkafeatures.core.report.status import (
     status_of_unreachable,
 )
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key, KubernetesApi
@@ -350,7 +350,7 @@ class Controller:
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
             known.settled = _Settled(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = _is_held_back(last.decision, last.status)
-        if held_back or all(one.kind != RestartNode.kind for one in last.status.intents):
+        if held_back or not follows(last.status):
             cluster.release_partitions(at_once=held_back)
         if rests:
             await cluster.release_idle_connections()
@@ -407,8 +407,7 @@ class Controller:
             often = min(check_every, LOOKS_WITHIN) if last.status.soak_started_at else check_every
             return _Pause("done" if isinstance(last.decision, Done) else "held", often)
         first = last.requeue_after or 2.0
-        in_flight = any(one.kind == RestartNode.kind for one in last.status.intents)
-        known.pace.rolling = in_flight and driver_of(resource.wanted.rollout).restarts_nodes
+        known.pace.rolling = follows(last.status) and driver_of(resource.wanted.rollout).restarts_nodes
         if known.pace.rolling:  # each second counts, unless somebody has to act first
             return _Pause("waiting", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
         reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason

@@ -7,7 +7,7 @@ status, and how old the moments in it are.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from math import inf
@@ -16,27 +16,30 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from kafkafeatures import __version__
-from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
+from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp, keeping_unknown, stamp
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.accounted import missing_in, position_of, sent_by
 from kafkafeatures.core.engine.decide import Owner, Proposal, approved_by, decide, propose, to_validate
 from kafkafeatures.core.engine.decisions import Act, Decision, Stalled
-from kafkafeatures.core.engine.memory import Memory, lost_cluster, memory_of, with_result
+from kafkafeatures.core.engine.memory import Memory, lost_cluster, memory_of
 from kafkafeatures.core.engine.ports import KafkaPort, WorkloadPort
-from kafkafeatures.core.engine.settling import Open
+from kafkafeatures.core.engine.settling import Looks, Open
 from kafkafeatures.core.engine.stages import nodes_to_restart
-from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, UpdateFeature, in_flight, why_unjudged
+from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, why_unjudged
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure
+from kafkafeatures.core.kinds import in_flight
+from kafkafeatures.core.levels.accounted import missing_in, position_of, sent_by
 from kafkafeatures.core.levels.soak import soak_of, with_soak
+from kafkafeatures.core.levels.update_feature import what_is_there
+from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.restart_node import Phase, RestartNode
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
@@ -233,7 +236,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
             of_now = partial(roll_of, wanted, observation, proposal.changes, told, replication)
             judge = partial(of_now, excused=proposal.excused)
             roll = await aside(judge) if replication is not None else judge()
-            remembered = _without_withdrawn(context, roll, restarts, remembered)
+            remembered = _without_withdrawn(context, roll, remembered)
         soak = soak_of(
             wanted, observation, proposal.changes, remembered,
             now=context.stamp(), monotonic=context.ages.monotonic(), before=context.ages.soak,
@@ -335,9 +338,9 @@ def _is_rolled(status: Status) -> bool:
 
 def _spending(decision: Decision, proposal: Proposal, remembered: Status) -> Status:
     """A consent is spent before it is used: `status.rollout` has what this roll was given; no other roll gets that."""
-    if proposal.excused is None or not isinstance(decision, Act) or not isinstance(decision.step, RestartNode):
+    if proposal.excused is None or not isinstance(decision, Act) or not decision.step.consents_of_plan:
         return remembered
-    spent = {*remembered.spent_consents, SINGLE_REPLICA_TOPICS}
+    spent = {*remembered.spent_consents, *decision.step.consents_of_plan}
     return replace(remembered, spent_consents=tuple(sorted(spent)))
 
 
@@ -348,17 +351,18 @@ def _not_asked(
     forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for it.
     """
     for one in roll.in_flight if roll is not None else ():
-        if not one.may_be_unsent and not one.step.is_not_wanted(seen):
-            continue
-        asks = isinstance(decision, Act) and decision.step == one.step
-        now = one.sent.followed(
-            stable_since=one.sent.stable_since,
-            unwanted_since=None if asks else one.sent.unwanted_since or context.stamp(),
-            stopping_since=one.sent.stopping_since,
-        ).to_intent()
-        before = one.sent.to_intent()
-        remembered = replace(remembered, intents=tuple(now if it == before else it for it in remembered.intents))
+        if one.may_be_unsent or one.step.is_not_wanted(seen):
+            again = isinstance(decision, Act) and decision.step == one.step
+            remembered = _remembering(remembered, one.sent, one.sent.asked(context.stamp(), again=again))
     return remembered
+
+
+def _without_withdrawn(context: ReconcileContext, roll: Roll, status: Status) -> Status:
+    """Closed are those that a person was asked for and must not carry out now, or does not have to."""
+    for one, why in roll.withdrawn:
+        at, result = context.stamp(), Result.NOT_APPLIED
+        status = with_result(status, one, result, at=at, age_of=context.age_of, message=why)
+    return status
 
 
 def _after_roll(roll: Roll | None, wanted: Wanted, remembered: Status) -> Status:
@@ -384,22 +388,17 @@ def is_ours(resource: Resource, observation: Observation) -> bool:
 async def _settled(
     context: ReconcileContext, resource: Resource, observation: Observation, replication: Replication | None
 ) -> tuple[Observation, Status, tuple[InFlight, ...], tuple[Step | UnknownStep, ...], Open]:
-    """The newest observation, the status with every intent closed whose end is known, and what is still open:
-    restarts, which are followed, and what has to be settled before anything else is sent; and what that waits for.
+    """The newest observation, the status with every intent closed whose end is known, and what is still open: steps
+    that are followed, and what has to be settled before anything else is sent; and what that waits for.
     """
-    status = resource.status
-    unknown: list[Step | UnknownStep] = []
-    updates: list[InFlight] = []
-    restarts: list[InFlight] = []
-    for found in map(in_flight, status.intents):
-        if isinstance(found, UnknownStep):
-            unknown.append(found)
-        else:
-            (restarts if isinstance(found.step, RestartNode) else updates).append(found)
-    status, restarts = _followed(context, resource, restarts, observation, replication)
-    status, still_open, why = _close(context, status, updates, observation, observation)
+    found = [*map(in_flight, resource.status.intents)]
+    unknown = tuple(one for one in found if isinstance(one, UnknownStep))
+    sent = [one for one in found if isinstance(one, InFlight)]
+    first = _looks(context, resource, observation, observation, replication)
+    status, followed, _ = _close(resource.status, [one for one in sent if one.step.is_followed], first)
+    status, still_open, why = _close(status, [one for one in sent if not one.step.is_followed], first)
     if not still_open:
-        return observation, status, tuple(restarts), tuple(unknown), Open()
+        return observation, status, followed, unknown, Open()
     await context.sleep(SETTLE_SECONDS)
     unjudged = why_unjudged(await _nothing_judged(context.kafka, observation))
     try:
@@ -407,85 +406,51 @@ async def _settled(
     except ClusterUnreachable:
         again = None
     if again is None or not is_ours(resource, again) or missing_in(again, status, position_of(observation)):
-        return observation, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), Open(why)
-    status, still_open, why = _close(context, status, still_open, observation, again, unjudged=unjudged.why)
-    last = Open(why, unjudged.rights and why.endswith(unjudged.why))
-    return again, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), last
+        return observation, status, followed, (*unknown, *(one.step for one in still_open)), why
+    second = replace(_looks(context, resource, observation, again, replication), unjudged=unjudged)
+    status, still_open, why = _close(status, still_open, second)
+    return again, status, followed, (*unknown, *(one.step for one in still_open)), why
+
+
+def _looks(
+    context: ReconcileContext,
+    resource: Resource,
+    before: Observation,
+    after: Observation,
+    replication: Replication | None,
+) -> Looks:
+    return Looks(
+        before, after, context.stamp(), context.age_of, context.known_for, context.on_its_way, replication,
+        resource.wanted.rollout.stable_for,
+    )  # fmt: skip
 
 
 async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun | None:
-    """A dry run of what is there already: by its answer the active controller has done what it was given before.
-
-    None where it cannot be asked about anything that is there.
-    """
-    level = observation.level_of(METADATA_VERSION)
-    return (
-        None if level is None else await kafka.validate((UpdateFeature(METADATA_VERSION, level, level),), directly=True)
-    )
+    """The answer to a dry run of what is there already; None where nothing is there that could be asked about."""
+    changes = what_is_there(observation)
+    return await kafka.validate(changes, directly=True) if changes else None
 
 
-def _followed(
-    context: ReconcileContext,
-    resource: Resource,
-    restarts: list[InFlight],
-    seen: Observation,
-    replication: Replication | None,
-) -> tuple[Status, list[InFlight]]:
-    """How far restarts have come: since when each is back, or is no longer asked for, is remembered as long as that
-    is so.
-    """
-    status, still_open = resource.status, []
-    for one in restarts:
-        phase, stands = Phase.UNKNOWN, False
-        if isinstance(one.step, RestartNode):
-            phase = one.step.state_in(seen, replication).phase
-            stands = phase is Phase.REQUESTED or one.step.is_not_wanted(seen)
-        stopping = one.stopping_since if phase is Phase.UNKNOWN else one.stopping_since or context.stamp()
-        now = one.followed(
-            stable_since=(one.stable_since or context.stamp()) if phase is Phase.BACK else None,
-            unwanted_since=one.unwanted_since if stands else None,
-            stopping_since=None if phase is Phase.REQUESTED else stopping,
-        )
-        status = replace(
-            status, intents=tuple(now.to_intent() if it == one.to_intent() else it for it in status.intents)
-        )
-        result = one.step.settle(seen, seen, now.sent(context.age_of, stable_for=resource.wanted.rollout.stable_for))
+def _close(status: Status, sent: Iterable[InFlight], looks: Looks) -> tuple[Status, tuple[InFlight, ...], Open]:
+    """The status with every intent closed whose end is known, those that are open, and what the first waits for."""
+    still_open, why = [], Open()
+    for one in sent:
+        now = one.followed(looks)
+        status = _remembering(status, one, now)
+        result = now.settle(looks)
         if isinstance(result, Open):
             still_open.append(now)
+            why = why if why.why else result
         else:
-            status = with_result(status, now, result, at=context.stamp(), age_of=context.age_of)
-    return status, still_open
+            status = with_result(status, now, result, at=looks.at, age_of=looks.age_of)
+    return status, tuple(still_open), why
 
 
-def _without_withdrawn(context: ReconcileContext, roll: Roll, sent: tuple[InFlight, ...], status: Status) -> Status:
-    """Closed are those that a person was asked for and must not carry out now, or does not have to."""
-    for one in sent:
-        if isinstance(one.step, RestartNode) and (why := roll.withdrawn.get(one.step.node_id)):
-            at, result = context.stamp(), Result.NOT_APPLIED
-            status = with_result(status, one, result, at=at, age_of=context.age_of, message=why)
-    return status
-
-
-def _close(
-    context: ReconcileContext,
-    status: Status,
-    sent: list[InFlight],
-    first: Observation,
-    second: Observation,
-    *,
-    unjudged: str = "it was not asked yet",
-) -> tuple[Status, list[InFlight], str]:
-    """The status with every intent closed whose end is known, those that are open, and what the first waits for."""
-    still_open, why = [], ""
-    for one in sent:
-        how = one.sent(context.known_for, on_its_way=context.on_its_way(one.at), unjudged=unjudged)
-        result = one.step.settle(first, second, how)
-        if isinstance(result, Open):
-            still_open.append(one)
-            why = why or result.why
-        else:
-            status = with_result(status, one, result, at=context.stamp(), age_of=context.age_of)
-    return status, still_open, why
+def _remembering(status: Status, before: InFlight, now: InFlight) -> Status:
+    if now is before:
+        return status
+    old, new = before.to_intent(), now.to_intent()
+    return replace(status, intents=tuple(new if one == old else one for one in status.intents))
 
 
 async def _verdict_on(kafka: KafkaPort, wanted: Wanted, proposal: Proposal, observation: Observation) -> DryRun | None:

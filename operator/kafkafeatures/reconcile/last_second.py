@@ -19,7 +19,7 @@ from kafkafeatures.core.engine.decisions import Act, Held, Stalled, Wait
 from kafkafeatures.core.engine.steps import InFlight, Step
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Known
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.report.history import without
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
 from kafkafeatures.reconcile.ports import NotReadable, Resource
 
@@ -40,9 +40,9 @@ async def why_not_now(
     been sent.
     """
     step, read_at, at_any_time = sent.step, None, False
-    if isinstance(step, RestartNode) and step.pod:
+    if step.is_decided_again:
         # Of a new one: as if nothing had been begun, so that every check is made that was made before.
-        before = kept if asked_before else _without(kept, sent)
+        before = kept if asked_before else without(kept, sent)
         again = await evaluate(context, replace(found.resource, status=before), again=True)
         refused = _decided_otherwise(again, step)
         if refused is not None or isinstance(again, Unread):
@@ -53,13 +53,6 @@ async def why_not_now(
     except NotReadable as error:
         return _wait(str(error))
     return _changed(found.resource, resource, sent) or too_late(context, found, read_at, at_any_time=at_any_time)
-
-
-def _without(kept: Status, sent: InFlight) -> Status:
-    """The status before the step was begun: without its intent, and its consent not used."""
-    intents = tuple(one for one in kept.intents if one != sent.to_intent())
-    spent = tuple(one for one in kept.spent_consents if one != sent.step.consent)
-    return replace(kept, intents=intents, spent_consents=spent)
 
 
 def _decided_otherwise(again: Evaluation | Unread, step: Step) -> Refusal | None:

@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.steps import (
-    Applied,
-    DryRunAccepted,
-    DryRunRejected,
-    OutcomeUnknown,
-    Rejected,
-    UpdateFeature,
-)
+from kafkafeatures.core.engine.steps import Applied, DryRunAccepted, DryRunRejected, OutcomeUnknown, Rejected
 from kafkafeatures.core.facts.readings import (
     BrokerList,
     ClusterProbe,
@@ -26,6 +19,7 @@ from kafkafeatures.core.facts.readings import (
     QuorumAnswer,
     Role,
 )
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client

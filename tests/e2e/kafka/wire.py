@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from kafkafeatures.core.engine.steps import NotSent, Outcome, UpdateFeature
+from kafkafeatures.core.engine.steps import NotSent, Outcome
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.requests.features import AddressRoute, prepared

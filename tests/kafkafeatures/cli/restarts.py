@@ -9,9 +9,8 @@ from typing import Any
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import HistoryEntry, Status, Via
 from kafkafeatures.cli.kube.seen_events import SeenEvent, seen_event
-from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.report.events import events_between
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.environment import Environment
 from kafkafeatures.kube.events import event_of
 from tests.kafkafeatures.statuses import resource
@@ -32,7 +31,7 @@ def event(before: Status, after: Status, at: datetime = NOW) -> list[SeenEvent]:
 
 
 def in_flight(step: RestartNode, at: datetime = NOW, **more: Any) -> Status:
-    return Status(intents=(InFlight(step, stamp(at), Via.API_SERVER, **more).to_intent(),))
+    return Status(intents=(RestartInFlight(step, stamp(at), Via.API_SERVER, **more).to_intent(),))
 
 
 def ended(step: RestartNode, at: datetime = LATER) -> Status:

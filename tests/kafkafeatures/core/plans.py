@@ -11,9 +11,10 @@ from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Decision
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import Plan
-from kafkafeatures.core.engine.steps import DryRunAccepted, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.worlds import NOW, answer, node, observation
 
 EVERY = {

@@ -12,7 +12,7 @@ from kafkafeatures.api.status import EMPTY, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.memory import memory_of
-from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.settling import Looks
 from kafkafeatures.core.engine.wanted import MaxParallel, Rollout, Wanted
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
@@ -23,10 +23,11 @@ from kafkafeatures.core.facts.readings import (
     ReplicaProgress,
 )
 from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.question import Remembered
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.stage import Roll, replication_of, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.replicas import Row, reading, row
@@ -119,7 +120,7 @@ def sent(
     after: str = NEW,
     stopped: float | None = None,
     **of_step: Any,
-) -> InFlight:
+) -> RestartInFlight:
     """The restart of a node, from the old pod to a new one; `unwanted`: for so many minutes; `stopped`: so many ago."""
     step = RestartNode(
         id_,
@@ -132,7 +133,7 @@ def sent(
         f"first-{id_}",
     )
     at = ago(minutes)
-    return InFlight(
+    return RestartInFlight(
         replace(step, **of_step),
         at,
         Via.API_SERVER,
@@ -140,6 +141,15 @@ def sent(
         unwanted_since=None if unwanted is None else ago(unwanted),
         stopping_since=at if stopped is None else ago(stopped),
     )
+
+
+def looks(seen: Observation) -> Looks:
+    """By which restarts are judged now."""
+
+    def age_of(moment: str) -> timedelta:
+        return NOW - datetime.fromisoformat(moment)
+
+    return Looks(seen, seen, ago(0), age_of, age_of)
 
 
 def ago(minutes: float) -> Stamp:
@@ -157,7 +167,7 @@ def fresh(id_: int) -> Mapping[int, Node]:
 
 def rolled(
     told: Observation,
-    *flying: InFlight,
+    *flying: RestartInFlight,
     rollout: Rollout = ROLLOUT,
     changes: tuple[UpdateFeature, ...] = (),
     status: Any = EMPTY,

@@ -9,15 +9,15 @@ import pytest
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, LogPosition, PlanStatus, Stage, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.accounted import missing_in, moved_unremembered, position_of, void_after
-from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
 from kafkafeatures.core.facts.observation import Observation, PastLevels, Source, SourceKind
 from kafkafeatures.core.facts.readings import Moves
+from kafkafeatures.core.levels.accounted import missing_in, moved_unremembered, position_of, void_after
+from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 from tests.kafkafeatures.worlds import NOW, observation
 
 AT = Stamp("2026-01-02T03:04:05Z")
 HERE = LogPosition(offset=100, epoch=4)
-RAISE = InFlight(UpdateFeature("group.version", 0, 1), AT, Via.CONTROLLER, offset=100).to_intent()
+RAISE = ChangeInFlight(UpdateFeature("group.version", 0, 1), AT, Via.CONTROLLER, offset=100).to_intent()
 
 
 def seen(moves: dict[str, Moves] | None = None, *, offset: int = 120, epoch: int = 4) -> Observation:

@@ -24,11 +24,11 @@ from kafkafeatures.api.status import (
     WorkloadStatus,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.steps import InFlight, in_flight
+from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.bounds import MAX_STATUS, bounded
 from kafkafeatures.core.roll.excuses import MOST_MARKS, excused_by
 from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.fleets import NEW
 from tests.kafkafeatures.core.rolls import CONTROLLERS, ROLLED_CONTROLLERS, cluster, restart_in, rolled
 
@@ -47,7 +47,7 @@ def restart_of(node_id: int, stateful_set: str, epoch: int) -> Intent:
         broker_epoch=epoch,
         out_of_sync=4_000,
     )
-    return InFlight(step, AT, Via.API_SERVER, accepted=True, stable_since=AT).to_intent()
+    return RestartInFlight(step, AT, Via.API_SERVER, accepted=True, stable_since=AT).to_intent()
 
 
 def full(text: int) -> Status:
@@ -97,9 +97,9 @@ def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_le
 def test_what_a_large_roll_remembers_costs_no_level() -> None:
     """64 in flight, 300 that were restarted in no order, and a consent to many topics."""
     intents = tuple(restart_of(900 + number, "kafka-broker", 10**12) for number in range(MOST_IN_FLIGHT))
-    stopped = (one for one in map(in_flight, intents) if isinstance(one, InFlight))
-    moments = {"stable_since": AT, "unwanted_since": None, "stopping_since": Stamp("2026-01-02T03:05:45Z")}
-    intents = tuple(one.followed(**moments).to_intent() for one in stopped)
+    stopped = (one for one in map(in_flight, intents) if isinstance(one, RestartInFlight))
+    told = Stamp("2026-01-02T03:05:45Z")
+    intents = tuple(one.remembering(replace(one, stopping_since=told)).to_intent() for one in stopped)
     assert intents[0].unknown["stoppedAfter"] == 100
     before = replace(full(512), intents=intents)
     assert before.rollout is not None
@@ -114,7 +114,7 @@ def test_what_a_large_roll_remembers_costs_no_level() -> None:
 def test_an_intent_of_a_restart_says_nothing_twice() -> None:
     """What it is written from, and read back to."""
     step = restart_in(rolled(cluster(ROLLED_CONTROLLERS)))
-    intent = InFlight(step, AT, Via.API_SERVER).to_intent()
+    intent = RestartInFlight(step, AT, Via.API_SERVER).to_intent()
     assert intent.unknown == {
         "target": step.pod,
         "title": step.title,
@@ -126,7 +126,7 @@ def test_an_intent_of_a_restart_says_nothing_twice() -> None:
         "at": AT,
     }
     read = in_flight(intent)
-    assert isinstance(read, InFlight)
+    assert isinstance(read, RestartInFlight)
     assert read.step == step
     step = restart_in(rolled(cluster()))
     assert step.node_id in CONTROLLERS

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, MetadataMode, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.levels.checks import Question, blockers
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, known, node, observation, quorum, ranges
 
 RAISE = UpdateFeature("metadata.version", 21, 27)

@@ -13,17 +13,11 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import _ACTION_REQUIRED, _RESOLVES_AUTOMATICALLY, decide, propose
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.steps import (
-    DryRun,
-    DryRunAccepted,
-    DryRunRejected,
-    DryRunUnavailable,
-    UnknownStep,
-    UpdateFeature,
-)
+from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable, UnknownStep
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
 from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
 
 WANTED = {"group.version": 1, "metadata.version": 27}

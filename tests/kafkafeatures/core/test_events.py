@@ -22,9 +22,10 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Owner, decide, propose
 from kafkafeatures.core.engine.event_records import MAX_NOTE, EventFacts
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.steps import DryRunAccepted, InFlight, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRunAccepted, InFlight
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.report.status import (
     status_of,
@@ -33,7 +34,7 @@ from kafkafeatures.core.report.status import (
     status_of_unreachable,
     status_of_wrong_cluster,
 )
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
 AT = stamp(NOW)
@@ -94,7 +95,11 @@ BY_HAND = RestartNode(3, "broker 3")
 
 
 def in_flight(step: RestartNode | UpdateFeature, *, stable: bool = False) -> Status:
-    sent = InFlight(step, AT, Via.API_SERVER, stable_since=AT if stable else None)
+    sent: InFlight = (
+        RestartInFlight(step, AT, Via.API_SERVER, stable_since=AT if stable else None)
+        if isinstance(step, RestartNode)
+        else ChangeInFlight(step, AT, Via.CONTROLLER)
+    )
     return Status(intents=(sent.to_intent(),))
 
 

@@ -9,8 +9,8 @@ import pytest
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, Intent, Result, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.memory import with_result
-from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
+from kafkafeatures.core.report.history import with_result
 
 AT = Stamp("2026-01-02T03:04:05Z")
 
@@ -18,7 +18,7 @@ AT = Stamp("2026-01-02T03:04:05Z")
 @pytest.mark.parametrize("result", [Result.APPLIED, Result.NOT_APPLIED, Result.SUPERSEDED])
 def test_one_act_that_has_ended_closes_its_own_intent_and_no_other(result: Result) -> None:
     ended, other = (
-        InFlight(UpdateFeature(name, 0, 1), AT, Via.CONTROLLER) for name in ("group.version", "share.version")
+        ChangeInFlight(UpdateFeature(name, 0, 1), AT, Via.CONTROLLER) for name in ("group.version", "share.version")
     )
     unknown = Intent(kind="OfAnotherRelease")
     before = replace(EMPTY, intents=(other.to_intent(), ended.to_intent(), unknown))
@@ -34,6 +34,6 @@ def test_what_is_rejected_again_and_again_is_reported_once_and_of_a_broker_as_of
     """A broker may pass on each of them once more, for as long as it keeps one."""
     status, later = EMPTY, Stamp("2026-01-02T03:14:05Z")
     for at in (AT, later):
-        sent = InFlight(UpdateFeature("group.version", 0, 1), at, via)
+        sent = ChangeInFlight(UpdateFeature("group.version", 0, 1), at, via)
         status = with_result(status, sent, Result.REJECTED, at=at, age_of=lambda _: timedelta(0), message="no")
     assert [one.at for one in status.history] == [later if told_of == "the last time" else AT]

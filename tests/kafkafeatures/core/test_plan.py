@@ -14,10 +14,11 @@ from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import changes_between, undo_of
-from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.status import steps_of
 from tests.kafkafeatures.core.plans import EVERY, NAMED, SHARE, change, deciding, kinds, world
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation

@@ -20,19 +20,12 @@ from kafkafeatures.cli.kube.plan import plan_document_of
 from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled
 from kafkafeatures.core.engine.memory import memory_of
-from kafkafeatures.core.engine.steps import (
-    DryRun,
-    DryRunAccepted,
-    DryRunRejected,
-    DryRunUnavailable,
-    Step,
-    UnknownStep,
-    UpdateFeature,
-)
+from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable, Step, UnknownStep
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Rollout, Wanted, Window
 from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import soak_of, with_soak
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.plan_document import plan_verdict
 from kafkafeatures.reconcile.evaluate import Evaluation, is_ours
 from kafkafeatures.reconcile.ports import Resource

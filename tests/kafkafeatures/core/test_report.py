@@ -17,10 +17,11 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Owner, decide, propose
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report import status as report
 from kafkafeatures.core.report.cluster_document import cluster_document
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation

@@ -13,8 +13,6 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, NodeSince, Result, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled
-from kafkafeatures.core.engine.memory import with_result
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Window
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
@@ -22,6 +20,8 @@ from kafkafeatures.core.facts.readings import (
     QuorumAnswer,
 )
 from kafkafeatures.core.facts.workloads import Pod
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.roll.excuses import come_later, excused_by
 from kafkafeatures.core.roll.report import rollout_status
 from tests.kafkafeatures.core.fleets import NEW, OLD

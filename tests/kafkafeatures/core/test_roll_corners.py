@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.status import Result, Via
+from kafkafeatures.api.status import Result
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.settling import Open, Sent
-from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.settling import Open
+from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Availability, MaxParallel
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import Phase, RestartNode
 from kafkafeatures.core.roll.stage import replication_of
 from tests.kafkafeatures.core.rolls import (
@@ -28,6 +28,7 @@ from tests.kafkafeatures.core.rolls import (
     cluster,
     current,
     fresh,
+    looks,
     refused,
     replaced,
     rolled,
@@ -87,11 +88,10 @@ def test_a_restart_whose_pod_was_not_replaced_yet_is_overtaken_by_no_other_image
     """Its eviction may be on its way: that the pod of before crashes, and is not wanted, does not end it."""
     crashes = {1: a_pod(1, **CRASHES)}
     told = cluster({**ROLLED_CONTROLLERS, **crashes}, {1: replace(a_node(1), state=NodeState.GHOST)}, behind(1))
-    one = sent(1, after="in-between")
-    a_moment = Sent(Via.API_SERVER, timedelta(minutes=20))
-    assert isinstance(one.step.settle(told, told, a_moment), Open)
+    one = sent(1, minutes=20, after="in-between")
+    assert isinstance(one.settle(looks(told)), Open)
     new = replace(told, workloads=cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="bad", **CRASHES)}).workloads)
-    assert one.step.settle(new, new, a_moment) is Result.SUPERSEDED
+    assert one.settle(looks(new)) is Result.SUPERSEDED
 
 
 # --- who may go beside what is away ---

@@ -14,9 +14,9 @@ from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Stalled
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import NodeState
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.rolls import (
     BROKERS,

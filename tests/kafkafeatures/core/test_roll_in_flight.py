@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,9 +13,7 @@ from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus,
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Wait
-from kafkafeatures.core.engine.memory import with_result
 from kafkafeatures.core.engine.settling import Open
-from kafkafeatures.core.engine.steps import InFlight, in_flight
 from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Mode, Wanted, Window
 from kafkafeatures.core.facts.observation import NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
@@ -26,8 +24,10 @@ from kafkafeatures.core.facts.readings import (
     ReplicaProgress,
     Role,
 )
+from kafkafeatures.core.kinds import in_flight
+from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
-from kafkafeatures.core.roll.restart_node import Phase, RestartNode
+from kafkafeatures.core.roll.restart_node import Phase, RestartInFlight, RestartNode
 from kafkafeatures.core.roll.stage import replication_of
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import row
@@ -45,6 +45,7 @@ from tests.kafkafeatures.core.rolls import (
     cluster,
     current,
     fresh,
+    looks,
     refused,
     replaced,
     restart_in,
@@ -59,7 +60,7 @@ from tests.kafkafeatures.worlds import NOW, SILENT
 # --- what was sent, what is stuck ---
 
 
-def is_not_wanted(one: InFlight, told: Observation) -> bool:
+def is_not_wanted(one: RestartInFlight, told: Observation) -> bool:
     assert isinstance(one.step, RestartNode)
     return one.step.is_not_wanted(told)
 
@@ -115,7 +116,7 @@ def test_a_node_has_its_time_from_the_moment_it_was_asked_to_stop_however_long_a
     assert who(rolled(crashing, sent(1, minutes=day, stopped=14))) == 4
     refused(rolled(crashing, sent(1, minutes=day, stopped=16)), Reason.ROLLOUT_HALTED)
     asked = replace(sent(1, minutes=day), stopping_since=None)
-    assert asked.followed(stable_since=None, unwanted_since=None, stopping_since=ago(1)) != asked
+    assert asked.remembering(replace(asked, stopping_since=ago(1))) != asked
 
 
 def test_a_broker_is_back_once_it_is_in_sync_with_every_partition_that_it_was_in_sync_with_before() -> None:
@@ -129,8 +130,8 @@ def test_a_broker_is_back_once_it_is_in_sync_with_every_partition_that_it_was_in
     back = {**pods, **replaced(1)}
     for seen, phase in ((before, Phase.BACK), (after, Phase.CATCHING_UP), ((), Phase.BACK), (after[:1], Phase.BACK)):
         told = cluster(back, fresh(1), seen)
-        again = in_flight(InFlight(step, sent(1).at, Via.API_SERVER).to_intent())
-        assert isinstance(again, InFlight)
+        again = in_flight(RestartInFlight(step, sent(1).at, Via.API_SERVER).to_intent())
+        assert isinstance(again, RestartInFlight)
         assert isinstance(again.step, RestartNode)
         assert again.step.state_in(told, replication_of(told)).phase is phase
 
@@ -326,7 +327,7 @@ def test_an_image_that_is_changed_while_a_node_is_in_flight_does_not_halt_the_ro
     begun = Stamp((NOW - timedelta(seconds=30)).isoformat())
     status = replace(EMPTY, intents=(passing.to_intent(),))
     status = replace(status, rollout=RolloutStatus(id=rolled(told, passing).id, started_at=begun, total=9, done=3))
-    result = passing.step.settle(told, told, passing.sent(lambda stamp: NOW - datetime.fromisoformat(stamp)))
+    result = passing.settle(looks(told))
     assert result is Result.SUPERSEDED
     status = with_result(status, passing, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
     assert who(rolled(told, status=status)) == 1
@@ -375,7 +376,7 @@ def test_an_eviction_that_is_no_longer_sent_is_over_once_it_cannot_be_on_its_way
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     for unwanted, result in ((None, Open()), (0.5, Open()), (2, Result.NOT_APPLIED)):
         one = sent(3, minutes=20, unwanted=unwanted)
-        assert one.step.settle(told, told, one.sent(lambda stamp: NOW - datetime.fromisoformat(stamp))) == result
+        assert one.settle(looks(told)) == result
     gone = replace(told, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
     assert is_not_wanted(sent(3), told)
     assert not is_not_wanted(sent(3), gone)

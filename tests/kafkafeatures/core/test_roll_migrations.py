@@ -15,12 +15,12 @@ from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
 from kafkafeatures.core.engine.wanted import Rollout, Wanted
 from kafkafeatures.core.facts.observation import MetadataMode, Node, NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Role
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import MANUAL
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
@@ -102,11 +102,12 @@ def test_no_person_is_asked_to_restart_a_node_and_a_request_that_stands_is_withd
     assert who(rolled(told, rollout=BY_HAND, changes=(RAISE,))) == 3002
     refused(rolled(open_(told), rollout=BY_HAND, changes=(RAISE,)), Reason.MIGRATING)
     step = RestartNode(3002, "controller 3002", incarnation="first-3002", before="7-27")
-    asked = InFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
+    asked = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
     assert not rolled(told, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
     for partitions in (told.partitions, Unknown(NOT_ASKED)):
         standing = replace(open_(told), partitions=partitions)
-        assert 3002 in rolled(standing, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
+        withdrawn = rolled(standing, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
+        assert [one for one, _ in withdrawn] == [asked]
 
 
 def test_without_the_log_brokers_of_a_release_that_knows_migrations_prove_nothing() -> None:

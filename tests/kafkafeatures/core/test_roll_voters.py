@@ -11,10 +11,10 @@ import pytest
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import MANUAL
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.rolls import (

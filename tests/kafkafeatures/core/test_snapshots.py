@@ -15,8 +15,8 @@ from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.facts.observation import NodeState, Observation, PastLevels
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.report import rollout_status
 from kafkafeatures.core.roll.snapshots import DEFAULT, Going, Left, awaited, known_since
 from tests.kafkafeatures.core.fleets import in_pod

@@ -17,16 +17,16 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Held, Wait
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import Plan, plan_of
 from kafkafeatures.core.engine.stages import PodsOfSet, pods_of, rolled_by, stages_of
-from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.status import steps_of
 from kafkafeatures.core.roll.excuses import excused_by
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Restarting
-from kafkafeatures.core.roll.restart_node import Phase, RestartNode, RestartState
+from kafkafeatures.core.roll.restart_node import Phase, RestartInFlight, RestartNode, RestartState
 from kafkafeatures.core.roll.stage import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.plans import change, standing
@@ -258,7 +258,7 @@ TO_ROLL = seen(in_pod(1), in_pod(2), sets=(stateful_set(pod(1), pod(2)),))
 
 def deciding(wanted: Wanted, *in_flight: RestartNode, step: RestartNode = RESTART) -> Decision:
     stopping = RestartState(Phase.STOPPING, "stopping")
-    flying = tuple(Restarting(one, InFlight(one, stamp(NOW), Via.API_SERVER), stopping) for one in in_flight)
+    flying = tuple(Restarting(one, RestartInFlight(one, stamp(NOW), Via.API_SERVER), stopping) for one in in_flight)
     roll = Roll("id", 2, {1: OLD, 2: OLD}, flying, Fleet.EMPTY, Act(step))
     return decide(wanted, TO_ROLL, roll=roll)
 

@@ -15,9 +15,9 @@ from kafkafeatures.core.engine.steps import (
     Outcome,
     OutcomeUnknown,
     Rejected,
-    UpdateFeature,
 )
 from kafkafeatures.core.facts.readings import Failure, FailureKind, NodeAnswer, Role
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected, ServerError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.probe.prober import probe_cluster, probe_node

@@ -21,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown
 from kafkafeatures.core.facts.readings import Host
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.base.errors import Disconnected, KafkaError, TimedOut, TooLarge
 from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Share
 from kafkafeatures.kafka.base.pool import Pool

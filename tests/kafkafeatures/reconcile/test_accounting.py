@@ -12,9 +12,10 @@ import pytest
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, Outcome, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, Outcome, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, FailureKind, Readings, Role
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkasim.readings import Access
 from kraftlog import FormerLevels, Image

@@ -17,7 +17,8 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.engine.memory import CONFLICT_WINDOW
-from kafkafeatures.core.engine.steps import BROKER_KEEPS, OutcomeUnknown
+from kafkafeatures.core.engine.settling import BROKER_KEEPS
+from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy

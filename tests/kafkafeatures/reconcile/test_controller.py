@@ -16,8 +16,9 @@ from kafkafeatures.api.names import EVENT_FACTS
 from kafkafeatures.api.status import Status
 from kafkafeatures.cli.kube.seen_events import seen_event
 from kafkafeatures.core.engine.event_records import EventFacts, EventRecord
-from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.facts.readings import Readings
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire import tls

@@ -13,14 +13,9 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Owner
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.steps import (
-    NotSent,
-    Outcome,
-    OutcomeUnknown,
-    Rejected,
-    UpdateFeature,
-)
+from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from tests.kafkafeatures.reconcile.simulated import (

@@ -9,7 +9,8 @@ import pytest
 
 from kafkafeatures.api.status import read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.steps import InFlight, in_flight
+from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.kinds import in_flight
 from tests.kafkafeatures.reconcile.stories import BROKERS, CONTROLLERS, STORIES, Json, Scene, recorded
 
 REMEMBERED = ("intents", "history", "changeCount", "spentConsents", "rollout", "soakStartedAt", "logPosition", "plan")

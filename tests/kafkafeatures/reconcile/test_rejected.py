@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafkafeatures.core.engine.steps import DryRun, DryRunUnavailable, OutcomeUnknown, Rejected, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRun, DryRunUnavailable, OutcomeUnknown, Rejected
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.reconcile.test_controller import Rig
 from tests.simulated.orders import Orders
 

@@ -11,9 +11,10 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled
-from kafkafeatures.core.engine.steps import DryRun, Outcome, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRun, Outcome, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Readings
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkasim.clusters import plan

@@ -32,8 +32,9 @@ from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_blocke
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.shell.output import natural_width
 from kafkafeatures.core.engine.plan import HASH_SHOWN, undo_of
-from kafkafeatures.core.engine.steps import UpdateFeature, in_flight
 from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.kinds import in_flight
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.events import facts_of
 
 NOBODY_LOOKED = "not reconciled yet; check that the operator is running and watches this namespace"

@@ -11,7 +11,7 @@ import argparse
 from kafkafeatures.api.names import PAUSE
 from kafkafeatures.cli.kube.api import add_resource_flags, connected
 from kafkafeatures.cli.shell.exit_codes import Exit
-from kafkafeatures.core.engine.steps import in_flight
+from kafkafeatures.core.kinds import in_flight
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import day_and_time, table, text, whole_page
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
-from kafkafeatures.core.engine.steps import in_flight
+from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.events import facts_of
 from kraftlog.rolls import RollHistory
 

@@ -23,17 +23,9 @@ from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
 from kafkafeatures.core.engine.plan import HASH_SHOWN, Plan, changes_between, plan_of, undo_of
-from kafkafeatures.core.engine.settling import Open
+from kafkafeatures.core.engine.settling import BROKER_KEEPS, Open
 from kafkafeatures.core.engine.stages import pods_in
-from kafkafeatures.core.engine.steps import (
-    BROKER_KEEPS,
-    DryRun,
-    DryRunRejected,
-    DryRunUnavailable,
-    Step,
-    UnknownStep,
-    UpdateFeature,
-)
+from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, Step, UnknownStep
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
@@ -41,6 +33,7 @@ from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.checks import Question, blockers, quorum_is_known, unknown_features_in
 from kafkafeatures.core.levels.soak import LOOK_AGAIN, Soak
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.words import counted
 

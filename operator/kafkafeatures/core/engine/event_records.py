@@ -49,3 +49,8 @@ class EventRecord(Struct, frozen=True):
     note: str
     warning: bool = False
     facts: EventFacts = NO_FACTS
+
+
+def note_of(action: str, message: str) -> str:
+    """What was done, and what there is to say about it."""
+    return f"{action}: {message}" if message else action

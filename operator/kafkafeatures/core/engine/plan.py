@@ -28,8 +28,8 @@ from kafkafeatures.core.engine.stages import (
     stages_of,
     still_rolls,
 )
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.facts.releases import Undo, undo_of_raise
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.excuses import as_planned, told
 
 SHORTEST_HASH = len("sha256:") + 8

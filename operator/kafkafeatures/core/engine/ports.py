@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kafkafeatures.api.status import Via
-    from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome, UpdateFeature
+    from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome
     from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Readings
     from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.roll.restart_node import RestartNode
 
 

@@ -1,12 +1,18 @@
-"""How a step left this process, and that its outcome is open: what a step needs to settle itself. Values only."""
+"""By what the outcome of a step that was sent is judged, and for how long it may still be on its way. Values only."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kafkafeatures.api.status import Via
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.core.facts.observation import Observation
+
+if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
+    from kafkafeatures.core.facts.replication import Replication
 
 SEND_WITHIN = timedelta(seconds=10)
 """After its intent began, a change is written within this time, or not at all."""
@@ -19,28 +25,11 @@ ON_ITS_WAY = 1.5 * (SEND_WITHIN + DELIVERED_WITHIN)
 intent, and all that is asked once more, are within the first time, and the connection is there before. The half more:
 clocks differ, and a kernel looks at its timers when it comes to it."""
 
+BROKER_KEEPS = timedelta(minutes=5)
+"""A broker that passed a request on may keep it while no controller is active, and deliver it minutes later (seen)."""
 
-class Sent(Struct, frozen=True):
-    """How a step left this process. `age`: of its intent. `accepted`: the active controller answered with yes.
-
-    `age` of a change of a level is what this process knows of it itself. `offset`: the end of the metadata log that the
-    decision rested on; -1 where it was not read. `stable`: for how long a restarted node has been back, None while it
-    is not; and for how long it must be. `unwanted`: for how long a restart has not been asked for any more, None while
-    it is. `on_its_way`: for how long after its intent another process, which may have sent it, may still run, and its
-    kernel deliver. `unjudged`: why the active controller answered no dry run between the two readings; empty
-    where it did. It carries out what it is given in one order, without a deadline: then nothing that it had before is
-    still to come.
-    """
-
-    via: Via
-    age: timedelta
-    offset: int = -1
-    accepted: bool = False
-    stable: timedelta | None = None
-    stable_for: timedelta = timedelta(0)
-    unwanted: timedelta | None = None
-    on_its_way: timedelta = timedelta(0)
-    unjudged: str = "it was not asked yet"
+AgeOf = Callable[[str], timedelta]
+"""How long ago a stamp of a status was."""
 
 
 class Open(Struct, frozen=True):
@@ -50,3 +39,25 @@ class Open(Struct, frozen=True):
 
     why: str = ""
     rights: bool = False
+
+
+class Looks(Struct, frozen=True):
+    """Two readings in a row, the same one twice where there is only one so far, and what else is known at that moment.
+
+    at: when they were judged. age_of: how long ago something was, by the clock; known_for: how much of that this
+    process has lived through itself, which no clock that was set makes longer. on_its_way: for how long after its
+    intent another process, which may have sent a step, may still run, and its kernel deliver. replication: all
+    partitions, as far as they are known. stable_for: how long a node has to stay as it is before that counts.
+    unjudged: why the active controller answered no dry run between the two readings; empty where it did. It carries out
+    what it is given in one order, without a deadline: then nothing that it had before is still to come.
+    """
+
+    before: Observation
+    after: Observation
+    at: Stamp
+    age_of: AgeOf
+    known_for: AgeOf
+    on_its_way: Callable[[str], timedelta] = lambda _: timedelta(0)
+    replication: Replication | None = None
+    stable_for: timedelta = timedelta(0)
+    unjudged: Open = Open("it was not asked yet")

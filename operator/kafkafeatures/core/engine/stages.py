@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from kafkafeatures.api.status import ExcusedTopics, Stage
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
     from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading

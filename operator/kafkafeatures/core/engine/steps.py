@@ -1,122 +1,100 @@
-"""What can be done to a cluster, how it is remembered while its outcome is open, and what came of it: closed unions.
+"""What a step says of itself, how it is remembered while its outcome is open, and what can come of sending it.
 
-Only `reconcile/act.py` carries a step out. A new kind of effect is a new class in `Step` here and a new case there;
-mypy's exhaustiveness shows the rest. Pure.
+Each kind of step stands in a room of its own, with its words and its rules (`core/levels/update_feature.py`,
+`core/roll/restart_node.py`), and is registered in `core/kinds.py`. Nothing here knows one of them. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
-from typing import Any, ClassVar, assert_never
+from typing import Any, ClassVar, Protocol, Self, assert_never
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text, stamp
-from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Result, Via
+from kafkafeatures.api.records import Stamp, read_stamp
+from kafkafeatures.api.status import HistoryEntry, Intent, Result, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.settling import Open, Sent
+from kafkafeatures.core.engine.event_records import EventFacts, EventRecord
+from kafkafeatures.core.engine.settling import AgeOf, Looks, Open
 from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.facts.quorum import nothing_was_moved_since, worked_between
-from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.words import format_span
-
-BROKER_KEEPS = timedelta(minutes=5)
-"""A broker that passed a request on may keep it while no controller is active, and deliver it minutes later (seen)."""
 
 
-class UpdateFeature(Struct, frozen=True):
-    """Finalize one feature at `after`; it was read at `before`. Absent and disabled are both level 0."""
+class Rejection(Struct, frozen=True):
+    """What it means that a step was rejected. `needs_action`: somebody has to do something before it is tried again.
 
-    kind: ClassVar[str] = "UpdateFeature"
+    `recorded`: the message of its entry in the history; empty where it leaves none, because it was only refused for
+    now: then it counts as not begun.
+    """
 
-    feature: str
-    before: int
-    after: int
+    reason: Reason
+    message: str
+    needs_action: bool = True
+    recorded: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.feature} {self.before} -> {self.after}"
+
+class Step(Protocol):
+    """One effect on a cluster, as a value: two steps that are equal have the same effect. `str` names it for people."""
+
+    kind: ClassVar[str]
+    """`intents[].kind`."""
+    recorded_as: ClassVar[str]
+    """`history[].kind`."""
+    counts: ClassVar[bool]
+    """Whether it adds to `status.changeCount`: the plan that it was a step of has made progress."""
+    is_followed: ClassVar[bool]
+    """Whether others may be sent beside it, while it is followed from look to look until it is over. Nothing else is
+    sent until the outcome of any other step is known, which takes two readings in a row."""
+    settled_by: ClassVar[str]
+    """Until what has happened its outcome is open, for people."""
+    consents_of_plan: ClassVar[frozenset[str]]
+    """Entries of `spec.consents` that its plan rests on, where that says so: used up before the first one is sent."""
 
     @property
     def target(self) -> str:
         """What is acted on."""
-        return self.feature
+
+    @property
+    def revision(self) -> str:
+        """`history[].after`: the revision that it leads to; empty where there is none."""
 
     @property
     def request(self) -> str:
         """What leaves the process."""
-        return f"UpdateFeatures {self}"
 
     @property
     def in_progress(self) -> tuple[Reason, str]:
         """What is said while it is carried out."""
-        return Reason.UPDATING_FEATURES, str(self)
-
-    @property
-    def is_downgrade(self) -> bool:
-        """Whether the level goes down."""
-        return self.after < self.before
-
-    def to_intent(self) -> dict[str, Any]:
-        """The fields of its intent that are its own."""
-        return {"target": self.feature, "before": str(self.before), "after": str(self.after)}
 
     @property
     def consent(self) -> str:
-        """The entry of `spec.consents` that it needs; empty where it needs none."""
-        if self.feature == KRAFT_VERSION:
-            return DYNAMIC_QUORUM
-        return f"{self.feature}:{self.before}->{self.after}" if self.is_downgrade else ""
+        """The entry of `spec.consents` that it needs, and uses up; empty where it needs none."""
 
-    def reverted_in(self, features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
-        """The features of a status, where it was applied and reverted outside KafkaFeatures."""
-        return tuple(
-            replace(one, desired=self.after, state=FeatureState.DRIFTED.value) if one.name == self.feature else one
-            for one in features
-        )
+    @property
+    def is_decided_again(self) -> bool:
+        """Whether it is decided once more, on a reading of that moment, right before it is sent."""
+
+    def is_asked_for_by(self, earlier: Step) -> bool:
+        """Whether to send it is to ask once more for what an intent says already: then it is the same intent."""
+
+    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> InFlight:
+        """What is remembered from the moment on at which it may be sent; `seen`: what that was decided on."""
+
+    def rejection(self, code: int, message: str) -> Rejection:
+        """What it means that it was rejected with this code and these words."""
+
+    def to_intent(self) -> Mapping[str, Any]:
+        """The fields of its intent that are its own."""
 
     @classmethod
-    def from_intent(cls, fields: Mapping[str, Any]) -> UpdateFeature:
-        """Raises ValueError for what is none."""
-        feature, before, after = (read_text(fields.get(name)) for name in ("target", "before", "after"))
-        return cls(feature, int(before), int(after))
+    def read(cls, intent: Intent) -> InFlight:
+        """What an intent of this kind stands for. Raises ValueError where that cannot be understood."""
 
-    def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:
-        """What became of it by two readings in a row; the same one twice where there is only one so far.
-
-        Nothing is believed without an active controller: a broker that is cut off goes on showing what it knew last.
-        Believed undone only after two readings under a quorum that works, and once the active controller answered a dry
-        run in between: a NOT_CONTROLLER, an EOF or a time-out were all seen to be applied later. A level that reads as
-        before may have been moved and moved back: only the metadata log shows that it was not.
+    @classmethod
+    def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
+        """The Event of the end of one of this kind; None where nothing is told. `facts`: of it, while it was in flight;
+        None where it was not seen then.
         """
-        level = after.level_of(self.feature)
-        if level is None or after.no_quorum is not None:
-            return Open(f"no active controller shows its level: {after.no_quorum or 'it cannot be read'}")
-        if level == self.after:
-            return Result.APPLIED
-        if before.level_of(self.feature) != level or not worked_between(before, after):
-            return Open()
-        # Also where the level was changed outside meanwhile.
-        if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:
-            return Open("the broker that it was sent to may still deliver it")
-        if sent.age < sent.on_its_way:
-            return Open(
-                f"another process may still deliver it, until {format_span(sent.on_its_way)} after this one began"
-            )
-        if sent.unjudged:
-            return Open(f"the active controller has to answer a dry run (validateOnly) before: {sent.unjudged}")
-        if level != self.before:
-            return Result.SUPERSEDED
-        if sent.accepted:  # two readings here as well: what a controller answers may lag what it has just written
-            return Result.SUPERSEDED
-        return Result.NOT_APPLIED if nothing_was_moved_since(sent.offset, after) else Result.UNVERIFIED
-
-
-Step = UpdateFeature | RestartNode
-
-_STEPS: Mapping[str, type[Step]] = {one.kind: one for one in (UpdateFeature, RestartNode)}
 
 
 # --- what is remembered of a step whose outcome is open ---
@@ -139,22 +117,15 @@ class UnknownStep(Struct, frozen=True):
 
 
 class InFlight(Struct, frozen=True):
-    """A step that may have been sent and is not settled.
+    """A step that may have been sent and is not settled. Each kind adds what it has to remember of its own.
 
-    `corrects_drift`: it undoes a change made outside. `stopping_since`: when a restarted node was first seen to have
-    been told to stop; `stable_since`: to be back. `unwanted_since`: from when on its restart was not asked for any
-    more. `written`: its intent as the status has it.
+    `accepted`: whoever carries it out said yes. `written`: its intent as the status has it.
     """
 
     step: Step
     at: Stamp
     via: Via
-    offset: int = -1
     accepted: bool = False
-    corrects_drift: bool = False
-    stable_since: Stamp | None = None
-    unwanted_since: Stamp | None = None
-    stopping_since: Stamp | None = None
     written: Intent | None = None
 
     def __str__(self) -> str:
@@ -164,97 +135,64 @@ class InFlight(Struct, frozen=True):
         """As in `status.intents`."""
         if self.written is not None:
             return self.written
-        fields: dict[str, Any] = {**self.step.to_intent(), "via": self.via.value}
-        if self.offset >= 0:
-            fields["offset"] = self.offset
-        if self.corrects_drift:
-            fields["correctsDrift"] = True
+        fields = {**self.step.to_intent(), "via": self.via.value, **self.follow_up()}
         if self.accepted:
             fields["outcome"] = Result.APPLIED.value
-        moments = _moments(self.at, self.stable_since, self.unwanted_since, self.stopping_since)
-        return Intent(kind=self.step.kind, unknown={**fields, **moments, "at": self.at})
+        return Intent(kind=self.step.kind, unknown={**fields, "at": self.at})
 
-    def followed(
-        self, *, stable_since: Stamp | None, unwanted_since: Stamp | None, stopping_since: Stamp | None
-    ) -> InFlight:
-        """The same, of which this is remembered as well; what another release wrote into it is kept."""
-        moments = stable_since, unwanted_since, stopping_since
-        if moments == (self.stable_since, self.unwanted_since, self.stopping_since):
+    def follow_up(self) -> Mapping[str, Any]:
+        """The fields of its intent that only this kind remembers."""
+        return {}
+
+    def remembering(self, now: Self) -> Self:
+        """The same with what is remembered of it `now`; what another release wrote into its intent is kept."""
+        before, after, written = self.follow_up(), now.follow_up(), self.written
+        if before == after:
             return self
-        written = self.written
         if written is not None:
-            others = {name: one for name, one in written.unknown.items() if name not in _MOMENTS}
-            written = Intent(kind=written.kind, unknown={**others, **_moments(self.at, *moments)})
-        return replace(
-            self,
-            stable_since=stable_since,
-            unwanted_since=unwanted_since,
-            stopping_since=stopping_since,
-            written=written,
-        )
+            others = {name: one for name, one in written.unknown.items() if name not in before}
+            written = Intent(kind=written.kind, unknown={**others, **after})
+        return replace(now, written=written)
 
-    def sent(
-        self,
-        age_of: Callable[[str], timedelta],
-        *,
-        stable_for: timedelta = timedelta(0),
-        on_its_way: timedelta = timedelta(0),
-        unjudged: str = "",
-    ) -> Sent:
-        """How it was sent, and how long ago; `on_its_way`: for how long it may be if no answer is known."""
-        stable = age_of(self.stable_since) if self.stable_since is not None else None
-        unwanted = age_of(self.unwanted_since) if self.unwanted_since is not None else None
-        if self.accepted:
-            on_its_way = timedelta(0)
-        return Sent(
-            self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for, unwanted, on_its_way, unjudged
-        )
+    def followed(self, looks: Looks) -> Self:
+        """With what these looks show of how far it has come."""
+        return self
 
+    def settle(self, looks: Looks) -> Result | Open:
+        """What became of it."""
+        raise NotImplementedError
 
-_MOMENTS = ("stableSince", "unwantedSince", "stoppedAfter")
-"""Of an intent: fields that come and go while a restart is followed."""
+    def named(self, result: Result) -> Result:
+        """The word for how it ended, where this kind has one of its own."""
+        return result
 
+    def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
+        """The status with what its end means for the part that this kind has in it."""
+        return status
 
-def _moments(at: Stamp, stable: Stamp | None, unwanted: Stamp | None, stopping: Stamp | None) -> dict[str, Any]:
-    """Those that there are, by name. When a node stopped is told in seconds: 64 of these have to fit into a status."""
-    found: dict[str, Any] = {"stableSince": stable} if stable is not None else {}
-    if unwanted is not None:
-        found["unwantedSince"] = unwanted
-    if stopping is not None:
-        took = datetime.fromisoformat(stopping) - datetime.fromisoformat(at)
-        found["stoppedAfter"] = max(0, int(took.total_seconds()))
-    return found
+    @property
+    def facts(self) -> EventFacts:
+        """What Events say of it as fields."""
+        return EventFacts(kind=self.step.kind, begun_at=self.at)
+
+    def announced(self) -> EventRecord | None:
+        """The Event of its beginning; None where only its end is told."""
+        return None
+
+    def progress(self, ago: Callable[[str], str]) -> str:
+        """How far it is known to have come, in one line. `ago`: how long ago a moment was, as people read it."""
+        return f"{self.step}, sent {ago(self.at)} ago; outcome not known yet"
 
 
-def _after(at: Stamp, seconds: int) -> Stamp:
-    try:
-        return stamp(datetime.fromisoformat(at) + timedelta(seconds=seconds))
-    except OverflowError:
-        raise ValueError("a moment that no clock ever shows") from None
-
-
-def in_flight(intent: Intent) -> InFlight | UnknownStep:
-    """What an intent stands for. One of a known kind that cannot be read may be of another release, or damaged."""
-    kind, fields = _STEPS.get(intent.kind), intent.unknown
-    if kind is None:
-        return UnknownStep(intent)
-    try:
-        return InFlight(
-            kind.from_intent(fields),
-            read_stamp(fields.get("at")),
-            Via(str(fields.get("via"))),
-            read_number(fields.get("offset", -1)),
-            fields.get("outcome") == Result.APPLIED,
-            fields.get("correctsDrift") is True,
-            read_stamp(fields["stableSince"]) if "stableSince" in fields else None,
-            read_stamp(fields["unwantedSince"]) if "unwantedSince" in fields else None,
-            _after(read_stamp(fields.get("at")), read_number(fields["stoppedAfter"]))
-            if "stoppedAfter" in fields
-            else None,
-            intent,
-        )
-    except ValueError:
-        return UnknownStep(intent)
+def sent_as(intent: Intent) -> dict[str, Any]:
+    """The fields of an `InFlight` that all kinds have, but for the step. Raises ValueError where one is damaged."""
+    fields = intent.unknown
+    return {
+        "at": read_stamp(fields.get("at")),
+        "via": Via(str(fields.get("via"))),
+        "accepted": fields.get("outcome") == Result.APPLIED,
+        "written": intent,
+    }
 
 
 # --- what came of sending it ---

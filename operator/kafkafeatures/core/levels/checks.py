@@ -20,7 +20,7 @@ from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
-from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, UpdateFeature
+from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import (
     NOT_SUPPORTED,
@@ -40,6 +40,7 @@ from kafkafeatures.core.facts.releases import (
     format_level,
 )
 from kafkafeatures.core.levels.remedies import ANY_CLUSTER, ghost_remedy
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 CONTROLLER_REGISTRATION = 15
 """metadata.version 3.7-IV0: from here on the controller checks the registrations of controllers (KIP-919)."""

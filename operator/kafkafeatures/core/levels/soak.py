@@ -18,10 +18,10 @@ from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Status, WayBack
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.plan import undo_of
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
 
 LOOK_AGAIN = 10.0

@@ -17,9 +17,9 @@ from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import has_unknown, without_unknown
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.steps import InFlight, in_flight
+from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.conditions import MAX_MESSAGE
-from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.words import cut
 
 MAX_STATUS = 28 * 1024
@@ -67,8 +67,8 @@ def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, 
 
 def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
     """Of their fields that this release knows; 0 where there are none."""
-    found = [one for intent in intents if isinstance(one := in_flight(intent), InFlight)]
-    ours = tuple(replace(one, written=None).to_intent() for one in found if isinstance(one.step, RestartNode))
+    found = (one for intent in intents if isinstance(one := in_flight(intent), InFlight) and one.step.is_followed)
+    ours = tuple(replace(one, written=None).to_intent() for one in found)
     return _size(Status(intents=ours)) if ours else 0
 
 

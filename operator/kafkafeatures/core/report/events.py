@@ -5,15 +5,15 @@ Pure. Called by `reconcile/controller.py` with the status of before and the one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import HistoryEntry, Intent, Result, Status
+from kafkafeatures.api.status import Intent, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.event_records import MAX_NOTE, NO_FACTS, EventFacts, EventRecord
 from kafkafeatures.core.engine.plan import HASH_SHOWN
-from kafkafeatures.core.engine.steps import UnknownStep, UpdateFeature, in_flight
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.engine.steps import UnknownStep
+from kafkafeatures.core.kinds import in_flight, kind_of, sent_in
 
 
 def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
@@ -21,8 +21,8 @@ def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
     return (
         *_plan(before, after),
         *_rollout(before, after),
-        *_restarts(before, after),
-        *_results(before, after),
+        *_begun(before, after),
+        *_ended(before, after),
         *_suspended(before, after),
         *_drift(before, after),
         *_stalled(before, after),
@@ -36,11 +36,9 @@ def _plan(before: Status, after: Status) -> Iterator[EventRecord]:
     old_hash, was_approved = (before.plan.hash, bool(before.plan.approved_by)) if before.plan else ("", False)
     shown = f"plan {new.hash[:HASH_SHOWN]}"
     if new.hash != old_hash:
-        yield EventRecord("PlanComputed", "Plan", f"{shown}: {new.summary}", facts=EventFacts(plan=new.hash))
+        yield EventRecord("PlanComputed", "Plan", f"{shown}: {new.summary}")
     if new.approved_by and (new.hash != old_hash or not was_approved):
-        yield EventRecord(
-            "PlanApproved", "Plan", f"{shown} is approved: {new.approved_by}", facts=EventFacts(plan=new.hash)
-        )
+        yield EventRecord("PlanApproved", "Plan", f"{shown} is approved: {new.approved_by}")
 
 
 def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:
@@ -54,85 +52,34 @@ def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:
         yield EventRecord("RolloutCompleted", "Roll", f"all {new.total} nodes are current")
 
 
-def _restarts(before: Status, after: Status) -> Iterator[EventRecord]:
-    """Each is announced once: its intent stays the same until it is over, but for when the node was seen to be back."""
-    known = {_restart_of(intent) for intent in before.intents}
-    for intent in after.intents:
-        facts = facts_of(intent)
-        if facts.kind != RestartNode.kind or _restart_of(intent) in known:
-            continue
-        if facts.pod:
-            note = f"restarting {facts.node}: pod {facts.pod} is evicted"
-            yield EventRecord("RestartingNode", "Evict", note, facts=facts)
-        else:
-            yield EventRecord("RestartRequested", "Restart", f"restart {facts.node}", facts=facts)
-
-
-def _restart_of(intent: Intent) -> tuple[str, ...]:
-    return tuple(str(intent.unknown.get(name)) for name in ("nodeId", "podUid", "at"))
-
-
 def facts_of(intent: Intent) -> EventFacts:
-    """What is known of an act that is in flight; nothing of one that this release cannot read."""
+    """What is known of a step that is in flight; nothing of one that this release cannot read."""
     sent = in_flight(intent)
-    if isinstance(sent, UnknownStep):
-        return NO_FACTS
-    step = sent.step
-    if isinstance(step, UpdateFeature):
-        levels = str(step.before), str(step.after)
-        return EventFacts(kind=step.kind, feature=step.feature, before=levels[0], after=levels[1], begun_at=sent.at)
-    return EventFacts(
-        kind=step.kind, node=step.title, node_id=step.node_id, pod=step.pod, after=step.after,
-        begun_at=sent.at, in_sync_at=sent.stable_since,
-    )  # fmt: skip
+    return NO_FACTS if isinstance(sent, UnknownStep) else sent.facts
 
 
-def _facts_of_entry(entry: HistoryEntry, kind: str) -> EventFacts:
-    """Less is known of an act that was not seen in flight."""
-    if kind != RestartNode.kind:
-        return EventFacts(kind=kind, feature=entry.target)
-    if _is_by_hand(entry):
-        return EventFacts(kind=kind, node=entry.target)
-    return EventFacts(kind=kind, pod=entry.target)
+def _begun(before: Status, after: Status) -> Iterator[EventRecord]:
+    """Each step once: its intent stays the same until it is over, but for what its kind remembers of how far it is."""
+    known = {(one.step, one.at) for one in sent_in(before)}
+    for one in sent_in(after):
+        event = one.announced() if (one.step, one.at) not in known else None
+        if event is not None:
+            yield event
 
 
-def _is_by_hand(entry: HistoryEntry) -> bool:
-    """Of a restart: a person was asked for it, so that there is no pod beside the node."""
-    return entry.action == entry.target
-
-
-def _results(before: Status, after: Status) -> Iterator[EventRecord]:
+def _ended(before: Status, after: Status) -> Iterator[EventRecord]:
     known = list(before.history)
-    flew = {(one.kind, one.feature or one.pod or one.node): one for one in map(facts_of, before.intents)}
+    flew = {(one.step.kind, one.step.target): one.facts for one in sent_in(before)}
     for entry in after.history:
         if entry in known:
             known.remove(entry)
             continue
         if entry.result == Result.REJECTED and any(replace(one, at=entry.at) == entry for one in known):
             continue  # once more
-        restart = entry.kind == RestartNode.kind
-        reason, warning = (_OF_RESTARTS if restart else _RESULTS).get(entry.result, ("", False))
-        if not reason:
-            continue
-        note = f"{entry.action}: {entry.message}" if entry.message else entry.action
-        if entry.result == Result.NOT_APPLIED:
-            if not _is_by_hand(entry):
-                continue
-            note = f"do not restart {note}"
-        kind = entry.kind or UpdateFeature.kind  # which history leaves out
-        facts = flew.get((kind, entry.target)) or _facts_of_entry(entry, kind)
-        yield EventRecord(reason, "Restart" if restart else "UpdateFeatures", note[:MAX_NOTE], warning, facts)
-
-
-_RESULTS: Mapping[str, tuple[str, bool]] = {
-    Result.APPLIED: ("FeatureUpdated", False),
-    Result.CORRECTED: ("DriftCorrected", False),
-    Result.REJECTED: ("FeatureUpdateRejected", True),
-}
-_OF_RESTARTS: Mapping[str, tuple[str, bool]] = {
-    Result.APPLIED: ("NodeRestarted", False),
-    Result.NOT_APPLIED: ("RestartWithdrawn", True),  # of a person who was asked for it
-}
+        kind = kind_of(entry)
+        event = kind.event_of(entry, flew.get((kind.kind, entry.target))) if kind is not None else None
+        if event is not None:
+            yield replace(event, note=event.note[:MAX_NOTE])
 
 
 def _suspended(before: Status, after: Status) -> Iterator[EventRecord]:

@@ -30,12 +30,12 @@ from kafkafeatures.core.engine.decide import Proposal
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.plan import Plan, may_lose_metadata, undo_of
 from kafkafeatures.core.engine.stages import LEVELS, ROLL
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import Undo, format_level, level_name
 from kafkafeatures.core.levels.checks import unknown_features_in
 from kafkafeatures.core.levels.soak import with_soak
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.bounds import bounded
 from kafkafeatures.core.report.cluster_document import or_none, supported_by_all
 from kafkafeatures.core.report.conditions import Said, conditions_of, ready_reason_of, still_said

@@ -17,7 +17,6 @@ from kafkafeatures.api.status import Result
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
 from kafkafeatures.core.engine.plan import undo_of
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.node_sets import holds
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, Node, Unknown
@@ -25,6 +24,7 @@ from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.crashes import STEADY_AFTER, Crash
 from kafkafeatures.core.roll.drivers import Reach
 from kafkafeatures.core.roll.excuses import MOST_MARKS, told

@@ -19,10 +19,10 @@ from msgspec import Struct
 from kafkafeatures.core.roll.conditions import Conditions, NoConditions
 
 if TYPE_CHECKING:
-    from kafkafeatures.core.engine.steps import UpdateFeature
     from kafkafeatures.core.engine.wanted import Rollout
     from kafkafeatures.core.facts.observation import Observation
     from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.roll.pods import Fleet
 
 

@@ -17,9 +17,9 @@ from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.stages import pods_in, roll_id
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.words import counted
 

@@ -16,9 +16,9 @@ from msgspec import Struct
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.memory import AgeOf
+from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.engine.stages import roll_id
-from kafkafeatures.core.engine.steps import InFlight, UpdateFeature
+from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Availability, Wanted
 from kafkafeatures.core.facts.binaries import supported_by
 from kafkafeatures.core.facts.levels import VersionRange
@@ -26,12 +26,13 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observa
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Replication
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll import planner
 from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
 from kafkafeatures.core.roll.pods import Fleet, cannot_run
-from kafkafeatures.core.roll.restart_node import Phase, RestartNode, RestartState
+from kafkafeatures.core.roll.restart_node import Phase, RestartInFlight, RestartNode, RestartState
 
 Refusal = Wait | Stalled
 
@@ -40,7 +41,7 @@ class Restarting(Struct, frozen=True):
     """A restart whose end was not seen yet, and how far it has come."""
 
     step: RestartNode
-    sent: InFlight
+    sent: RestartInFlight
     state: RestartState
 
     @property

@@ -2,24 +2,28 @@
 
 Pure. Readiness of a pod is never a sign: a broker is back when a new process of it is registered, not fenced, and in
 the ISR of every partition it hosts that it was in sync with before; a controller when the leader says that it has
-caught up. Called by `core/engine/steps.py` and `core/roll/stage.py`.
+caught up. Sent by `reconcile/act.py`, decided by `core/roll/stage.py`, registered in `core/kinds.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Set
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Set
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import read_number, read_text
-from kafkafeatures.api.status import FeatureStatus, Result
-from kafkafeatures.core.engine.settling import Open, Sent
+from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text, stamp
+from kafkafeatures.api.status import HistoryEntry, Intent, Result, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.event_records import EventFacts, EventRecord, note_of
+from kafkafeatures.core.engine.settling import AgeOf, Looks, Open
+from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
+from kafkafeatures.core.facts.node_sets import with_node
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.quorum import is_caught_up
 from kafkafeatures.core.facts.readings import FailureKind, Role
@@ -72,6 +76,11 @@ class RestartNode(Struct, frozen=True):
     """
 
     kind: ClassVar[str] = "RestartNode"
+    recorded_as: ClassVar[str] = "RestartNode"
+    counts: ClassVar[bool] = False  # a plan that stands outlives the restarts that it waits for
+    is_followed: ClassVar[bool] = True
+    settled_by: ClassVar[str] = "the node is back"
+    consents_of_plan: ClassVar[frozenset[str]] = frozenset({SINGLE_REPLICA_TOPICS})
 
     node_id: int
     title: str
@@ -103,7 +112,31 @@ class RestartNode(Struct, frozen=True):
         """What is said while it is carried out."""
         return Reason.ROLLING_NODES, f"restarting {self}" if self.pod else f"restart {self.title}"
 
-    def to_intent(self) -> dict[str, Any]:
+    @property
+    def revision(self) -> str:
+        """Of its next pod."""
+        return self.after
+
+    @property
+    def is_decided_again(self) -> bool:
+        """Whether a pod is evicted: a person who is asked decides himself when."""
+        return bool(self.pod)
+
+    def is_asked_for_by(self, earlier: Step) -> bool:
+        """One restart is one life of a pod: it is the same one, however often it is asked for."""
+        return earlier == self
+
+    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> RestartInFlight:
+        """What is remembered of it."""
+        return RestartInFlight(self, at, via)
+
+    def rejection(self, code: int, message: str) -> Rejection:
+        """By HTTP status; any other one is a PodDisruptionBudget that does not allow it now."""
+        reason = _REJECTED.get(code)
+        said = f"the eviction of pod {self.pod} was rejected: {message}"
+        return Rejection(reason or Reason.WAITING_FOR_BUDGET, said, needs_action=reason is not None)
+
+    def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""
         texts = {"before": self.before, "after": self.after, "podUid": self.pod_uid, "incarnation": self.incarnation}
         texts["consent"] = self.consent
@@ -117,15 +150,12 @@ class RestartNode(Struct, frozen=True):
             **({"lagging": " ".join(sorted(self.lagging))} if self.lagging else {}),
         }
 
-    def reverted_in(self, features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
-        """A restart reverts no level."""
-        return features
-
     @classmethod
-    def from_intent(cls, fields: Mapping[str, Any]) -> RestartNode:
-        """Raises ValueError for what is none."""
+    def read(cls, intent: Intent) -> RestartInFlight:
+        """Raises ValueError where the intent is damaged."""
+        fields = intent.unknown
         target, title = read_text(fields.get("target")), read_text(fields.get("title"))
-        return cls(
+        step = cls(
             node_id=read_number(fields.get("nodeId")),
             title=title,
             pod="" if target == title else target,
@@ -138,14 +168,27 @@ class RestartNode(Struct, frozen=True):
             lagging=frozenset(read_text(fields.get("lagging", "")).split()),
             consent=read_text(fields.get("consent", "")),
         )
+        return RestartInFlight(
+            step,
+            **sent_as(intent),
+            stable_since=read_stamp(fields["stableSince"]) if "stableSince" in fields else None,
+            unwanted_since=read_stamp(fields["unwantedSince"]) if "unwantedSince" in fields else None,
+            stopping_since=_after(fields["at"], fields["stoppedAfter"]) if "stoppedAfter" in fields else None,
+        )
 
-    def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:
-        """What became of it by what was seen last: over once the node has been back for as long as it must be."""
-        if sent.stable is not None and sent.stable >= sent.stable_for:
-            return Result.SUPERSEDED if self._is_for_another_image(after) else Result.APPLIED
-        if self._is_overtaken(after):
-            return Result.SUPERSEDED
-        return Result.NOT_APPLIED if sent.unwanted is not None and sent.unwanted > WITHDRAWN_AFTER else Open()
+    @classmethod
+    def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
+        """A node that is back; and what a person must not restart any more, who was asked to."""
+        is_by_hand = ended.action == ended.target  # else it names the pod beside its node
+        note = note_of(ended.action, ended.message)
+        if facts is None:
+            node, pod = (ended.target, "") if is_by_hand else ("", ended.target)
+            facts = EventFacts(kind=cls.kind, node=node, pod=pod)
+        if ended.result == Result.APPLIED:
+            return EventRecord("NodeRestarted", "Restart", note, facts=facts)
+        if ended.result == Result.NOT_APPLIED and is_by_hand:
+            return EventRecord("RestartWithdrawn", "Restart", f"do not restart {note}", warning=True, facts=facts)
+        return None
 
     def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
         """Its pod by now, and the revision that its StatefulSet asks for; empty where that is not known."""
@@ -156,7 +199,7 @@ class RestartNode(Struct, frozen=True):
                         return pod, one.update_revision if one.observed else ""
         return None, ""
 
-    def _is_for_another_image(self, seen: Observation) -> bool:
+    def is_for_another_image(self, seen: Observation) -> bool:
         """The image was changed meanwhile: that the node needs a restart again does not mean that this one was vain."""
         pod, wanted = self._pod_in(seen)
         return pod is not None and wanted not in ("", self.after, pod.revision)
@@ -190,7 +233,7 @@ class RestartNode(Struct, frozen=True):
             for pod in one.pods
         )
 
-    def _is_overtaken(self, seen: Observation) -> bool:
+    def is_overtaken(self, seen: Observation) -> bool:
         """The new pod does not run, and is not wanted any more as it is; or the node was unregistered meanwhile."""
         if seen.node(self.node_id) is None:
             return isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
@@ -274,6 +317,96 @@ class RestartNode(Struct, frozen=True):
             return count, names
         names = tuple(one for one in names if mark_of(one) not in self.lagging)
         return len(names), names
+
+
+_REJECTED: Mapping[int, Reason] = {403: Reason.NOT_AUTHORIZED, 400: Reason.ROLLOUT_HALTED}
+
+
+class RestartInFlight(InFlight, frozen=True):
+    """A restart that is not over. `stopping_since`: when its node was first seen to have been asked to stop;
+    `stable_since`: to be back. `unwanted_since`: from when on the restart was not asked for any more.
+    """
+
+    step: RestartNode
+    stable_since: Stamp | None = None
+    unwanted_since: Stamp | None = None
+    stopping_since: Stamp | None = None
+
+    def follow_up(self) -> Mapping[str, Any]:
+        """The moments that there are. When a node stopped is said in seconds: 64 of these have to fit into a status."""
+        found: dict[str, Any] = {"stableSince": self.stable_since} if self.stable_since is not None else {}
+        if self.unwanted_since is not None:
+            found["unwantedSince"] = self.unwanted_since
+        if self.stopping_since is not None:
+            took = datetime.fromisoformat(self.stopping_since) - datetime.fromisoformat(self.at)
+            found["stoppedAfter"] = max(0, int(took.total_seconds()))
+        return found
+
+    def followed(self, looks: Looks) -> RestartInFlight:
+        """Since when its node is back, or the restart not asked for any more: as long as that is so."""
+        phase = self.step.state_in(looks.after, looks.replication).phase
+        stands = phase is Phase.REQUESTED or self.step.is_not_wanted(looks.after)
+        stopping = self.stopping_since if phase is Phase.UNKNOWN else self.stopping_since or looks.at
+        now = replace(
+            self,
+            stable_since=(self.stable_since or looks.at) if phase is Phase.BACK else None,
+            unwanted_since=self.unwanted_since if stands else None,
+            stopping_since=None if phase is Phase.REQUESTED else stopping,
+        )
+        return self.remembering(now)
+
+    def asked(self, at: Stamp, *, again: bool) -> RestartInFlight:
+        """Whether its eviction is asked for `again`, or since when it has not been."""
+        return self.remembering(replace(self, unwanted_since=None if again else self.unwanted_since or at))
+
+    def settle(self, looks: Looks) -> Result | Open:
+        """What became of it by what was seen last: over once the node has been back for as long as it must be."""
+        seen = looks.after
+        if self.stable_since is not None and looks.age_of(self.stable_since) >= looks.stable_for:
+            return Result.SUPERSEDED if self.step.is_for_another_image(seen) else Result.APPLIED
+        if self.step.is_overtaken(seen):
+            return Result.SUPERSEDED
+        unwanted = self.unwanted_since is not None and looks.age_of(self.unwanted_since) > WITHDRAWN_AFTER
+        return Result.NOT_APPLIED if unwanted else Open()
+
+    def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
+        """The roll that it belongs to has one node more that was restarted, and another average."""
+        rollout = status.rollout
+        if result is not Result.APPLIED or rollout is None:
+            return status
+        seconds, others = int(age_of(self.stopping_since or self.at).total_seconds()), rollout.restarted
+        average = (rollout.node_seconds * others + seconds) // (others + 1)
+        nodes = with_node(rollout.nodes, self.step.node_id)
+        return replace(status, rollout=replace(rollout, restarted=others + 1, node_seconds=average, nodes=nodes))
+
+    @property
+    def facts(self) -> EventFacts:
+        """Which node, in which pod, and since when it is back."""
+        step = self.step
+        return EventFacts(
+            kind=step.kind, node=step.title, node_id=step.node_id, pod=step.pod, after=step.after,
+            begun_at=self.at, in_sync_at=self.stable_since,
+        )  # fmt: skip
+
+    def announced(self) -> EventRecord | None:
+        """Its node will be away for a while, or a person has to act."""
+        title, pod = self.step.title, self.step.pod
+        if not pod:
+            return EventRecord("RestartRequested", "Restart", f"restart {title}", facts=self.facts)
+        return EventRecord("RestartingNode", "Evict", f"restarting {title}: pod {pod} is evicted", facts=self.facts)
+
+    def progress(self, ago: Callable[[str], str]) -> str:
+        """Whether its node is back, and for how long."""
+        stable = self.stable_since
+        outcome = f"back and in sync for {ago(stable)}" if stable is not None else "not back yet"
+        return f"restart of {self.step}, begun {ago(self.at)} ago; {outcome}"
+
+
+def _after(at: Stamp, seconds: Any) -> Stamp:
+    try:
+        return stamp(datetime.fromisoformat(at) + timedelta(seconds=read_number(seconds)))
+    except OverflowError:
+        raise ValueError("a moment that no clock ever shows") from None
 
 
 def mark_of(partition: str) -> str:

@@ -21,12 +21,12 @@ from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
-from kafkafeatures.core.engine.steps import UpdateFeature
 from kafkafeatures.core.engine.wanted import Availability, Wanted
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.quorum import may_restart, next_controller
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.replication import Admission, Forbidding, Replication, Why, format_partitions
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll import planner
 from kafkafeatures.core.roll.checks import (
     FOR_ANY_NODE,
@@ -47,7 +47,14 @@ from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQuestion
-from kafkafeatures.core.roll.restart_node import MOST_LAGGING, Phase, RestartNode, mark_of, supported_now
+from kafkafeatures.core.roll.restart_node import (
+    MOST_LAGGING,
+    Phase,
+    RestartInFlight,
+    RestartNode,
+    mark_of,
+    supported_now,
+)
 from kafkafeatures.core.roll.small_quorums import is_only_voter, refused_by_small_quorum
 from kafkafeatures.core.roll.voters import voters_allow
 from kafkafeatures.core.words import cut
@@ -86,7 +93,7 @@ class Roll(Struct, frozen=True):
     levels_first: bool = False
     limits: Limits = Limits()
     is_read: bool = True
-    withdrawn: Mapping[int, str] = field(default_factory=dict)
+    withdrawn: tuple[tuple[RestartInFlight, str], ...] = ()
     unconfirmed: Mapping[int, Stamp] = field(default_factory=dict)
 
     @property
@@ -123,14 +130,15 @@ def roll_of(
     in_flight = tuple(
         Restarting(one.step, one, one.step.state_in(seen, replication))
         for one in remembered.sent
-        if isinstance(one.step, RestartNode)
+        if isinstance(one, RestartInFlight)
     )
     driver = driver_of(wanted.rollout)
     flying = {one.step.node_id: one.step.pod for one in in_flight}
     fleet = driver.fleet(seen, wanted.rollout, changes, flying)
     question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused)
-    withdrawn = {one.step.node_id: why for one in in_flight if (why := _why_withdrawn(question, one))}
-    in_flight = tuple(one for one in in_flight if one.step.node_id not in withdrawn)
+    withdrawn = tuple((one.sent, why) for one in in_flight if (why := _why_withdrawn(question, one)))
+    gone = [one for one, _ in withdrawn]
+    in_flight = tuple(one for one in in_flight if one.sent not in gone)
     question = replace(question, in_flight=in_flight)
     needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
     first = bool(needing) and not in_flight and levels_go_first(question)

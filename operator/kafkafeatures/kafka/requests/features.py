@@ -41,9 +41,9 @@ from kafkafeatures.core.engine.steps import (
     Outcome,
     OutcomeUnknown,
     Rejected,
-    UpdateFeature,
 )
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, Role
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool

@@ -14,9 +14,10 @@ from kafkafeatures.api.names import ACCEPT_RESTORED_LOG
 from kafkafeatures.api.status import LogPosition, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.stages import LEVELS
-from kafkafeatures.core.engine.steps import InFlight, UpdateFeature, in_flight
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
 from kafkafeatures.core.facts.readings import Moves
+from kafkafeatures.core.kinds import sent_in
+from kafkafeatures.core.levels.update_feature import ChangeInFlight
 
 
 def position_of(seen: Observation) -> LogPosition | None:
@@ -25,10 +26,9 @@ def position_of(seen: Observation) -> LogPosition | None:
     return None if source.kind is not SourceKind.METADATA_LOG else LogPosition(offset=source.offset, epoch=source.epoch)
 
 
-def sent_by(status: Status) -> tuple[InFlight, ...]:
+def sent_by(status: Status) -> tuple[ChangeInFlight, ...]:
     """Changes of levels whose end is open."""
-    found = (one for intent in status.intents if isinstance(one := in_flight(intent), InFlight))
-    return tuple(one for one in found if isinstance(one.step, UpdateFeature))
+    return tuple(one for one in sent_in(status) if isinstance(one, ChangeInFlight))
 
 
 # --- a log that ends too soon ---
@@ -83,7 +83,7 @@ def moved_unremembered(
     for feature in {*past.moves, *earlier} - still_open:
         moves = sorted({*past.moves.get(feature, ()), *earlier.get(feature, ())})
         since = tuple(one for one in moves if one[0] > position.offset)
-        own = [one.step.after for one in sent if isinstance(one.step, UpdateFeature) and one.step.feature == feature]
+        own = [one.step.after for one in sent if one.step.feature == feature]
         if since and [level for _, level in since] != own:
             found[feature] = since
     return found

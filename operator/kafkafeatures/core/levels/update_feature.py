@@ -1,0 +1,196 @@
+"""The step that changes the level of a feature: what it says of itself, and what became of one that was sent.
+
+Pure. Made by `core/engine/plan.py`; sent by `reconcile/act.py`; registered in `core/kinds.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp, read_number, read_text
+from kafkafeatures.api.status import FeatureState, HistoryEntry, Intent, Result, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.event_records import EventFacts, EventRecord, note_of
+from kafkafeatures.core.engine.settling import BROKER_KEEPS, AgeOf, Looks, Open
+from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.quorum import nothing_was_moved_since, worked_between
+from kafkafeatures.core.words import format_span
+
+
+class UpdateFeature(Struct, frozen=True):
+    """Finalize one feature at `after`; it was read at `before`. Absent and disabled are both level 0."""
+
+    kind: ClassVar[str] = "UpdateFeature"
+    recorded_as: ClassVar[str] = ""
+    counts: ClassVar[bool] = True
+    is_followed: ClassVar[bool] = False
+    settled_by: ClassVar[str] = "the level was read twice; a request that a broker forwarded is waited for 5 minutes"
+    consents_of_plan: ClassVar[frozenset[str]] = frozenset()
+    revision: ClassVar[str] = ""
+    is_decided_again: ClassVar[bool] = False
+
+    feature: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        return f"{self.feature} {self.before} -> {self.after}"
+
+    @property
+    def target(self) -> str:
+        """What is acted on."""
+        return self.feature
+
+    @property
+    def request(self) -> str:
+        """What leaves the process."""
+        return f"UpdateFeatures {self}"
+
+    @property
+    def in_progress(self) -> tuple[Reason, str]:
+        """What is said while it is carried out."""
+        return Reason.UPDATING_FEATURES, str(self)
+
+    @property
+    def is_downgrade(self) -> bool:
+        """Whether the level goes down."""
+        return self.after < self.before
+
+    @property
+    def consent(self) -> str:
+        """The entry of `spec.consents` that it needs; empty where it needs none."""
+        if self.feature == KRAFT_VERSION:
+            return DYNAMIC_QUORUM
+        return f"{self.feature}:{self.before}->{self.after}" if self.is_downgrade else ""
+
+    def is_asked_for_by(self, earlier: Step) -> bool:
+        """Never: one whose outcome is open is not sent again."""
+        return False
+
+    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> ChangeInFlight:
+        """What is remembered of it: with the end of the metadata log that it was decided on."""
+        return ChangeInFlight(self, at, via, offset=seen.source.offset, corrects_drift=corrects_drift)
+
+    def rejection(self, code: int, message: str) -> Rejection:
+        """Only what was not validated before comes to this: kraft.version, or a cluster that changed in between."""
+        said = f"the active controller rejected {self}: {message}"
+        return Rejection(Reason.CONTROLLER_REJECTED, said, recorded=f"error {code}: {message}")
+
+    def to_intent(self) -> Mapping[str, Any]:
+        """The fields of its intent that are its own."""
+        return {"target": self.feature, "before": str(self.before), "after": str(self.after)}
+
+    @classmethod
+    def read(cls, intent: Intent) -> ChangeInFlight:
+        """Raises ValueError where the intent is damaged."""
+        fields = intent.unknown
+        feature, before, after = (read_text(fields.get(name)) for name in ("target", "before", "after"))
+        return ChangeInFlight(
+            cls(feature, int(before), int(after)),
+            **sent_as(intent),
+            offset=read_number(fields.get("offset", -1)),
+            corrects_drift=fields.get("correctsDrift") is True,
+        )
+
+    @classmethod
+    def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
+        """Successes, and what the active controller rejected."""
+        reason, warning = _EVENTS.get(ended.result, ("", False))
+        facts = facts or EventFacts(kind=cls.kind, feature=ended.target)
+        note = note_of(ended.action, ended.message)
+        return EventRecord(reason, "UpdateFeatures", note, warning, facts) if reason else None
+
+
+_EVENTS: Mapping[str, tuple[str, bool]] = {
+    Result.APPLIED: ("FeatureUpdated", False),
+    Result.CORRECTED: ("DriftCorrected", False),
+    Result.REJECTED: ("FeatureUpdateRejected", True),
+}
+
+
+class ChangeInFlight(InFlight, frozen=True):
+    """A change of a level that is not settled. `offset`: the end of the metadata log that the decision rested on; -1
+    where it was not read. `corrects_drift`: it undoes a change made outside.
+    """
+
+    step: UpdateFeature
+    offset: int = -1
+    corrects_drift: bool = False
+
+    def follow_up(self) -> Mapping[str, Any]:
+        """Written once: nothing of it changes on the way."""
+        found: dict[str, Any] = {"offset": self.offset} if self.offset >= 0 else {}
+        return {**found, "correctsDrift": True} if self.corrects_drift else found
+
+    def settle(self, looks: Looks) -> Result | Open:
+        """What became of it by two readings in a row.
+
+        Nothing is believed without an active controller: a broker that is cut off goes on showing what it knew last.
+        Believed undone only after two readings under a quorum that works, and once the active controller answered a dry
+        run in between: a NOT_CONTROLLER, an EOF or a time-out were all seen to be applied later. A level that reads as
+        before may have been moved and moved back: only the metadata log shows that it was not.
+        """
+        before, after, age = looks.before, looks.after, looks.known_for(self.at)
+        level = after.level_of(self.step.feature)
+        if level is None or after.no_quorum is not None:
+            return Open(f"no active controller shows its level: {after.no_quorum or 'it cannot be read'}")
+        if level == self.step.after:
+            return Result.APPLIED
+        if before.level_of(self.step.feature) != level or not worked_between(before, after):
+            return Open()
+        # Also where the level was changed outside meanwhile.
+        if self.via is Via.BROKER and age < BROKER_KEEPS:
+            return Open("the broker that it was sent to may still deliver it")
+        if not self.accepted and age < (another := looks.on_its_way(self.at)):
+            return Open(f"another process may still deliver it, until {format_span(another)} after this one began")
+        if looks.unjudged.why:
+            why = f"the active controller has to answer a dry run (validateOnly) before: {looks.unjudged.why}"
+            return Open(why, looks.unjudged.rights)
+        if level != self.step.before:
+            return Result.SUPERSEDED
+        if self.accepted:  # two readings here as well: what a controller answers may lag what it has just written
+            return Result.SUPERSEDED
+        return Result.NOT_APPLIED if nothing_was_moved_since(self.offset, after) else Result.UNVERIFIED
+
+    def named(self, result: Result) -> Result:
+        """What undoes drift corrects it, as far as that is known."""
+        corrected = self.corrects_drift and result in (Result.APPLIED, Result.SUPERSEDED)
+        return Result.CORRECTED if corrected else result
+
+    def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
+        """Accepted, and reverted before it was read: that is drift, and not a step to send again."""
+        if result is not Result.SUPERSEDED or not self.accepted:
+            return status
+        step, drifted = self.step, FeatureState.DRIFTED.value
+        features = (
+            replace(one, desired=step.after, state=drifted) if one.name == step.feature else one
+            for one in status.features
+        )
+        return replace(status, features=tuple(features))
+
+    @property
+    def facts(self) -> EventFacts:
+        """Which feature, and from which level to which."""
+        step = self.step
+        return EventFacts(
+            kind=step.kind, feature=step.feature, before=str(step.before), after=str(step.after), begun_at=self.at
+        )
+
+    def progress(self, ago: Callable[[str], str]) -> str:
+        """Whether the active controller has accepted it."""
+        accepted = "accepted by the active controller; the level is being verified"
+        return f"{self.step}, sent {ago(self.at)} ago; {accepted if self.accepted else 'outcome not known yet'}"
+
+
+def what_is_there(seen: Observation) -> tuple[UpdateFeature, ...]:
+    """A change that changes nothing, for a dry run: by its answer the active controller has done what it was given
+    before. None where nothing is there that could be asked about.
+    """
+    level = seen.level_of(METADATA_VERSION)
+    return () if level is None else (UpdateFeature(METADATA_VERSION, level, level),)

@@ -1,0 +1,88 @@
+"""How the end of a step is written into the status: its intent goes, its entry in the history comes.
+
+Pure. Called by `reconcile/evaluate.py` for what was settled, and by `reconcile/act.py` where a step ends at once.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import HistoryEntry, Result, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.memory import counts_as_correction
+from kafkafeatures.core.engine.settling import BROKER_KEEPS, AgeOf
+from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.kinds import kind_of
+from kafkafeatures.core.words import cut
+
+MAX_HISTORY = 10
+MAX_MESSAGE = 512
+"""Bytes of a history message: with a rejection come the server's own words, up to 32 KB of them."""
+
+_MAY_HAVE_CHANGED = (Result.APPLIED, Result.SUPERSEDED, Result.UNVERIFIED)
+_ANSWERED = (Result.APPLIED, Result.CORRECTED, Result.REJECTED)
+"""What is known at once. Before anything else is believed, a broker had its time."""
+
+
+def with_result(
+    status: Status, ended: InFlight, result: Result, *, at: Stamp, age_of: AgeOf, message: str = ""
+) -> Status:
+    """The status once a step has ended, with what that means for consents and for plans approved before."""
+    step, status = ended.step, ended.closing(status, result, age_of)
+    count, spent = status.change_count, status.spent_consents
+    if result in _MAY_HAVE_CHANGED:
+        count += step.counts
+    elif step.consent:  # nothing was changed, so nothing was used up
+        spent = tuple(one for one in spent if one != step.consent)
+    named = ended.named(result)
+    entry = HistoryEntry(
+        at=at,
+        action=str(step),
+        target=step.target,
+        kind=step.recorded_as,
+        after=step.revision,
+        result=named.value,
+        message=cut(message, MAX_MESSAGE),
+        plan_hash=status.plan.hash if status.plan is not None else "",
+        via=ended.via.value if ended.via is Via.BROKER and named in _ANSWERED else "",
+    )
+    history = status.history
+    repeats = history and replace(history[-1], at=at) == entry  # what fails again and again is told once
+    if named in (Result.APPLIED, Result.CORRECTED) or ended.via is Via.PERSON or not repeats:
+        history = (*history, entry)  # each person hears of what he was asked for
+    elif entry.via:  # from now on a broker may pass it on once more
+        history = (*history[:-1], entry)
+    return replace(
+        status,
+        intents=tuple(one for one in status.intents if one != ended.to_intent()),
+        change_count=count,
+        spent_consents=spent,
+        history=_newest(history, age_of),
+    )
+
+
+def without(status: Status, begun: InFlight) -> Status:
+    """The status as if the step had not been begun: its intent is not there, and its consent is not used up."""
+    intents = tuple(one for one in status.intents if one != begun.to_intent())
+    spent = tuple(one for one in status.spent_consents if one != begun.step.consent)
+    return replace(status, intents=intents, spent_consents=spent)
+
+
+def _newest(history: tuple[HistoryEntry, ...], age_of: AgeOf) -> tuple[HistoryEntry, ...]:
+    """As many as are kept. Steps of which many run beside each other go first. Corrections that still count go last,
+    and what a broker may pass on again: neither a fight nor a request is forgotten over failures.
+    """
+
+    def dispensable_too(entry: HistoryEntry) -> bool:
+        passed_on = entry.via == Via.BROKER and age_of(entry.at) < BROKER_KEEPS
+        return not passed_on and not counts_as_correction(entry, age_of)
+
+    kept = list(history)
+    for dispensable in (_is_one_of_many, dispensable_too):
+        for entry in [one for one in kept[:-1] if dispensable(one)][: max(0, len(kept) - MAX_HISTORY)]:
+            kept.remove(entry)
+    return tuple(kept[-MAX_HISTORY:])
+
+
+def _is_one_of_many(entry: HistoryEntry) -> bool:
+    kind = kind_of(entry)
+    return kind is not None and kind.is_followed

@@ -58,6 +58,7 @@ class ApiServer:
     `schema` is that of the CRD in force; `forbidden`: plurals, also with a subresource, that no client may read or
     write. `status_writes`: by field manager. `listener` hears of every version of a KafkaFeatures, and who made it.
     `evictor`: what becomes of an eviction (`tests/simulated/workloads.py`); without, pods are deleted at once.
+    `patched` hears of what was patched.
 
     `cache_lag`: so many writes is the watch cache behind, from which `resourceVersion=0` is answered.
     """
@@ -70,6 +71,7 @@ class ApiServer:
         self.status_writes: Counter[str] = Counter()
         self.listener: Callable[[Json, str], None] = lambda event, manager: None
         self.evictor: Callable[[Json], Reply | None] = lambda pod: None
+        self.patched: Callable[[Json], None] = lambda pod: None
         self._written_out: dict[int, tuple[Json, bytes]] = {}
         self._kept: dict[str, tuple[Mapping[str, Any], Json]] = {}  # by path, the last spec that a schema kept
         self._objects: dict[str, Json] = {}
@@ -206,6 +208,8 @@ class ApiServer:
                 return self._created(request, parts)
             case "PUT", name if name is not None:
                 return self._replaced(request, parts)
+            case "PATCH", name if name is not None and parts["plural"] != PLURAL:
+                return self._patched(request, parts)
             case "DELETE", name if name is not None:
                 return self._deleted(request, parts)
         return refusal(405, "the server does not allow this method on the requested resource")
@@ -316,6 +320,18 @@ class ApiServer:
             gone["metadata"]["generation"] += 1
             self._store(request.path, gone, "MODIFIED")
         return Reply(200, gone)
+
+    def _patched(self, request: Request, parts: re.Match[str]) -> Reply:
+        """A merge patch of an object that no schema of ours describes, such as a pod."""
+        there = self._objects.get(request.path)
+        if there is None:
+            return _missing(parts)
+        if request.body.get("metadata", {}).get("uid", there["metadata"]["uid"]) != there["metadata"]["uid"]:
+            return refusal(422, f'Pod "{parts["name"]}" is invalid: metadata.uid: Invalid value: field is immutable')
+        patched = _merged(_copy(there), request.body)
+        self._store(request.path, patched, "MODIFIED", request)
+        self.patched(patched)
+        return Reply(200, self._objects[request.path])
 
     def _evicted(self, request: Request, parts: re.Match[str]) -> Reply:
         path = request.path.removesuffix("/eviction")
@@ -466,6 +482,13 @@ def _is_selected(found: Json, selector: str) -> bool:
 
 def _missing(parts: re.Match[str]) -> Reply:
     return refusal(404, f'{parts["plural"]} "{parts["name"]}" not found')
+
+
+def _merged(there: Json, patch: Mapping[str, Any]) -> Json:
+    """RFC 7386, without the deletion of fields."""
+    for name, value in patch.items():
+        there[name] = _merged(there.get(name) or {}, value) if isinstance(value, Mapping) else value
+    return there
 
 
 def _copy(value: Any) -> Any:

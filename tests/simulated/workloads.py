@@ -37,16 +37,17 @@ class Delays:
 
 class Workloads:
     """The StatefulSets and pods of one namespace. `images`: what becomes of a container of an image; those that are not
-    in it run.
+    in it run. `restarts_on`: the annotation of a pod on which another operator restarts it; without one nothing does.
     """
 
     def __init__(self, server: ApiServer, namespace: str = "kafka", delays: Delays | None = None) -> None:
         self.server, self.namespace, self.delays = server, namespace, delays or Delays()
         self.images: Mapping[str, str] = {}
         self.evictions: list[str] = []
+        self.restarts_on = ""
         self._due: list[tuple[datetime, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        server.evictor = self._evicted
+        server.evictor, server.patched = self._evicted, self._annotated
 
     # --- what people do ---
 
@@ -215,6 +216,11 @@ class Workloads:
         self.evictions.append(name)
         self._stop(name, pod["metadata"]["uid"])
         return None
+
+    def _annotated(self, pod: Json) -> None:
+        """What another operator does: it restarts the pods that have its annotation."""
+        if self.restarts_on in pod["metadata"].get("annotations", {}):
+            self._stop(pod["metadata"]["name"], pod["metadata"]["uid"])
 
     def _stop(self, name: str, uid: str) -> None:
         pod = self._read(self._pod(name))

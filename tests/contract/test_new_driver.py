@@ -1,0 +1,149 @@
+"""A new way to restart nodes is one module, one line of registration, its rights in the chart, its name in the CRD.
+
+A toy is added to a copy of this tree: it has a pod restarted by an annotation, as Strimzi's manual rolling update does.
+There it rolls a cluster, from the document to the status that says so. (The chart's copy of the CRD is made of it by
+`make docs`.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import filecmp
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.driver_story import ANNOTATION, rolled_by
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("operator", "tests", "charts", "crds", "docs", "pyproject.toml", "README.md", "requirements", ".mypy_cache")
+DRIVER = "operator/kafkafeatures/kube/workloads/annotations.py"
+MODULE = f'''"""Restarts a pod by an annotation that another operator acts upon. It evicts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.kube.workloads import stateful_sets
+from kafkafeatures.kube.workloads.rights import Right
+
+RIGHTS = (*(one for one in stateful_sets.RIGHTS if one.verb != "create"), Right("", "pods", "patch"))
+
+
+class Annotations(stateful_sets.StatefulSets):
+    """Reads what the driver StatefulSet reads."""
+
+    def request(self, step: RestartNode) -> Awaitable[None]:
+        body = {{"metadata": {{"uid": step.pod_uid, "annotations": {{"{ANNOTATION}": "true"}}}}}}
+        return self._api.send("PATCH", f"/api/v1/namespaces/{{self._namespace}}/pods/{{step.pod}}", body)
+
+
+open_port = Annotations
+'''
+STATEFUL_SET_RULES = """{{- define "kafka-features-operator.statefulSetRules" -}}"""
+RULES = """{{- define "kafka-features-operator.annotationsRules" -}}
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, patch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [list]
+{{- end -}}
+"""
+ROLE = 'rules: {{- include "kafka-features-operator.statefulSetRules" $ | nindent 0 }}\n'
+ROLE_OF_BOTH = f'{ROLE}{{{{- include "kafka-features-operator.annotationsRules" $ | nindent 0 }}}}\n'
+EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "operator/kafkafeatures/core/roll/drivers.py": (
+        ("(NOBODY, MANUAL, STATEFUL_SET)", '(NOBODY, MANUAL, STATEFUL_SET, ThroughPods("Annotations", "annotations"))'),
+    ),
+    "charts/kafka-features-operator/templates/rbac.yaml": (
+        (STATEFUL_SET_RULES, RULES + STATEFUL_SET_RULES),
+        (ROLE, ROLE_OF_BOTH),
+    ),
+    "crds/kafkafeatures.yaml": (("[None, Manual, StatefulSet]", "[None, Manual, StatefulSet, Annotations]"),),
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copy, with the toy in it."""
+    root = tmp_path_factory.mktemp("tree")
+    for name in PARTS:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__", "golden"))
+        elif source.exists():
+            shutil.copy(source, root)
+    (root / DRIVER).write_text(MODULE)
+    for file, edits in EDITS.items():
+        text = (root / file).read_text()
+        for old, new in edits:
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        (root / file).write_text(text)
+    return root
+
+
+def run(tree: Path, *command: str) -> str:
+    """In the copy, with its own modules."""
+    paths = {"PYTHONPATH": f"{tree / 'operator'}:{tree}", "PATH": str(Path(sys.executable).parent)}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tree, env=paths, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def touched(tree: Path) -> Iterator[str]:
+    """Files of the product that are not as they are here."""
+    for path in sorted(one for part in ("operator", "charts", "crds") for one in (tree / part).rglob("*.*")):
+        name = path.relative_to(tree)
+        if path.is_dir() or "__pycache__" in name.parts:
+            continue
+        if not (ROOT / name).exists() or not filecmp.cmp(path, ROOT / name, shallow=False):
+            yield str(name)
+
+
+def check(told: Mapping[str, Any], requests: list[str]) -> None:
+    assert told["requests"] == requests
+    assert [tuple(one) for one in told["history"]] == [
+        ("RestartNode", f"broker-{ordinal}", "Applied") for ordinal in range(3)
+    ]
+    assert set(told["pods"].values()) == {"kafka:4.4.0"}
+    assert (told["rolled"]["status"], told["rolled"]["reason"]) == ("True", "AllCurrent")
+
+
+def test_the_toy_restarts_every_node_by_its_annotation_and_besides_its_module_three_files_were_touched(
+    tree: Path,
+) -> None:
+    told = json.loads(run(tree, "-m", "tests.contract.driver_story", "Annotations"))
+    check(told, [f"PATCH pods/broker-{ordinal}" for ordinal in range(3)])
+    assert told["evictions"] == []
+    besides = [one for one in touched(tree) if one != DRIVER]
+    print(f"A new driver is {DRIVER}, and besides:", *besides, sep="\n- ")
+    assert besides == sorted(EDITS)
+    assert len(besides) <= 3
+
+
+def test_the_driver_that_is_there_tells_the_same_story_by_evictions() -> None:
+    told = asyncio.run(rolled_by("StatefulSet"))
+    check(told, [f"POST pods/broker-{ordinal}/eviction" for ordinal in range(3)])
+    assert told["evictions"] == ["broker-0", "broker-1", "broker-2"]
+
+
+def test_the_copy_keeps_the_promises_that_hold_for_every_driver(tree: Path) -> None:
+    """Types, the chart's rights, the CRD's names."""
+    tests = ("tests/contract/test_chart.py", "tests/contract/test_crd.py", "tests/kafkafeatures/core/test_drivers.py")
+    told = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", "driver or allow_the_same")
+    assert "failed" not in told
+    run(tree, "-m", "mypy")

@@ -1,0 +1,172 @@
+"""Who may import whom: what is allowed, room by room. An import that does not stand here is refused.
+
+Imports inside of functions, and for types only, count as well. The order of the large rooms, without exceptions, is in
+`pyproject.toml` too, for import-linter; here is what each of them needs of those below it.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+import grimp
+import pytest
+
+PRODUCT = "kafkafeatures"
+PACKAGES = (PRODUCT, "kraftlog", "kafkasim", "featurelog")
+
+ROOMS = {
+    # What the operator knows. Pure; each room knows those above it only.
+    "api": "",
+    "core.words": "",
+    "core.facts": "api core.words kraftlog.image kraftlog.partitions",
+    "core.engine": "api core.words core.facts",
+    "core.levels": "api core.facts core.engine",
+    "core.roll": "api core.words core.facts core.engine",
+    "core.report": "api core.words core.facts core.engine core.levels core.roll",
+    # Kafka and Kubernetes, behind their ports.
+    "environment": "",
+    "kafka.base": "api core.words core.facts environment kafka.wire",
+    "kafka.wire": "api core.facts environment kafka.base version",
+    "kafka.probe": "api core kraftlog kafka.base kafka.wire",
+    "kafka.log": "api core.facts kraftlog environment kafka.base kafka.wire kafka.probe",
+    "kafka.partitions": "api core.words core.facts kraftlog environment kafka.base kafka.wire kafka.probe",
+    "kafka.recorder": "api core.words core.facts kraftlog environment kafka.base kafka.wire kafka.log",
+    "kafka.requests": "api core kafka.base kafka.wire kafka.probe",
+    "kafka.cluster": "api core kraftlog environment kafka",
+    "kube": "api core environment",
+    # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
+    "reconcile": (
+        "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.aside kafka.wire.addresses "
+        "kafka.wire.pem"
+    ),
+    "resources": "environment kube reconcile",
+    "handlers": "api environment kube version",
+    "health": "",
+    "metrics": "api environment kube kafka.base kafka.recorder version",
+    "settings": "api kafka",
+    "logs": "",
+    "interrupts": "",
+    "app": "environment handlers health kafka kube metrics reconcile resources settings version",
+    # The command line.
+    "__main__": "cli.shell interrupts",
+    "cli.shell": "api core interrupts version",
+    "cli.log": "api core kraftlog cli.shell",
+    "cli.cluster": "api core kafka interrupts cli.shell cli.log",
+    "cli.document": "api core environment kafka reconcile cli.shell cli.cluster cli.kube",
+    "cli.pages": "api core kraftlog cli.shell cli.kube cli.document",
+    "cli.kube": "api core kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document cli.pages",
+    "cli.pipeline": "api core featurelog cli.shell cli.pages",
+    "cli.demo": "api core reconcile cli.shell cli.cluster cli.kube kafkasim",
+    # Beside the operator: metadata logs, the pipeline that makes tables of them, the simulator.
+    "kraftlog": "",
+    "featurelog": "api core kraftlog version",
+    "kafkasim": "api core kraftlog kafka.wire.lengths",
+}
+"""Room -> what it may import, each with all that is below it. A name without a package is of `kafkafeatures`."""
+
+LIBRARIES = {
+    "aiohttp": "handlers health kube.errors",
+    "cronsim": "core.engine.windows",
+    "deltalake": "featurelog.export",
+    "google_crc32c": "kraftlog kafkasim.fleet",
+    "kio": "kafka.wire.unregister_controller kafkasim.wire",
+    "kopf": "handlers",
+    "kubernetes": "kube.client kube.errors",
+    "msgspec": "api core environment health kafka kube reconcile settings cli kafkasim",
+    "numpy": "core.facts.replication core.roll.planner kafka.partitions kraftlog featurelog kafkasim",
+    "prometheus_client": "health metrics",
+    "py4j": "featurelog.spark",
+    "pyarrow": "kraftlog featurelog",
+    "pykube": "cli.kube",
+    "pyspark": "featurelog.spark",
+    "pythonjsonlogger": "logs",
+    "requests": "cli.kube.api",
+    "rich": "cli",
+    "scramp": "kafka.wire.sasl",
+    "urllib3": "cli.kube.api",
+    "yaml": "cli reconcile.file_store featurelog.config kafkasim.fleet",
+}
+"""Library -> what may import it."""
+
+PURE = ("api", "core")
+HARMLESS = frozenset(
+    "__future__ base64 collections contextlib dataclasses datetime difflib enum functools hashlib heapq itertools json "
+    "math operator re shlex types typing zoneinfo".split()
+)
+"""What a pure room may import of the standard library: no I/O, no clock, no chance."""
+
+MOVING = frozenset(
+    (
+        "core.engine.decide -> core.levels.checks", "core.engine.decide -> core.levels.soak",
+        "core.engine.decide -> core.roll.excuses", "core.engine.decide -> core.roll.stage",
+        "core.engine.memory -> core.roll.restart_node", "core.engine.plan -> core.roll.excuses",
+        "core.engine.ports -> core.roll.restart_node", "core.engine.resolve -> core.levels.remedies",
+        "core.engine.resolve -> core.roll.drivers", "core.engine.steps -> core.roll.restart_node",
+        "core.engine.wanted -> core.levels.remedies", "core.facts.replication -> core.engine.wanted",
+        "core.levels.soak -> core.roll.restart_node", "core.roll.matching -> core.levels.remedies",
+        "core.roll.report -> core.report.conditions",
+    )
+)  # fmt: skip
+"""Imports that go against the order as long as modules of core still move."""
+
+
+def _name(module: str) -> str:
+    return "version" if module == PRODUCT else module.removeprefix(f"{PRODUCT}.")
+
+
+def _is_in(module: str, rooms: str) -> bool:
+    return any(f"{module}.".startswith(f"{one}.") for one in rooms.split())
+
+
+def room(module: str) -> str:
+    return max((one for one in ROOMS if _is_in(module, one)), key=len, default="")
+
+
+@cache
+def imports() -> tuple[tuple[str, str], ...]:
+    """Every import of the product that leaves its room: importer, imported."""
+    graph = grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
+    pairs = (
+        (_name(one), _name(other)) for one in graph.modules for other in graph.find_modules_directly_imported_by(one)
+    )
+    return tuple(sorted((one, other) for one, other in pairs if not room(one) or room(one) != room(other)))
+
+
+def is_allowed(one: str, other: str) -> bool:
+    if other in LIBRARIES:
+        return _is_in(one, LIBRARIES[other])
+    if other in sys.stdlib_module_names:
+        return other in HARMLESS or not _is_in(one, " ".join(PURE))
+    return _is_in(other, ROOMS[room(one)])
+
+
+def test_every_module_has_a_room() -> None:
+    assert {one for one, _ in imports() if not room(one)} <= {"version"}
+
+
+def test_every_import_is_allowed() -> None:
+    assert not [
+        f"{one} -> {other}"
+        for one, other in imports()
+        if not is_allowed(one, other) and f"{one} -> {other}" not in MOVING
+    ]
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_room_may_import_no_more_than_it_does(name: str) -> None:
+    needed = [other for one, other in imports() if room(one) == name]
+    assert not [one for one in ROOMS[name].split() if not any(_is_in(other, one) for other in needed)]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_library_is_imported_wherever_it_may_be(library: str) -> None:
+    needed = [one for one, other in imports() if other == library]
+    assert not [one for one in LIBRARIES[library].split() if not any(_is_in(each, one) for each in needed)]
+
+
+def test_the_rooms_of_core_stand_in_their_order() -> None:
+    """A room knows those above it in the list, so that no two know each other."""
+    order = [one for one in ROOMS if one == "api" or one.startswith("core.")]
+    for place, one in enumerate(order):
+        assert {each for each in ROOMS[one].split() if each in order} <= set(order[:place])

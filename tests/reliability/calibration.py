@@ -171,7 +171,7 @@ DEFECTS = (
     Defect(
         "readiness-is-back",
         "a pod that is ready counts as a node that is back",
-        "kafkafeatures.core.roll.restart_node",
+        "kafkafeatures.core.roll.coming_back",
         (
             ("        if count:\n            some", "        if False:\n            some"),
             ("        if node.state is NodeState.FENCED:\n", "        if False:\n"),

@@ -216,12 +216,16 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "rolls",
         "kafkafeatures/core/roll/restart_node.py",
+        ("stable at once", "looks.age_of(self.stable_since) >= looks.stable_for", "True"),
+    ),
+    *_of(
+        "rolls",
+        "kafkafeatures/core/roll/coming_back.py",
         ("back before it is in sync", "        if count:\n            some", "        if False:\n            some"),
         ("a fenced broker is back", "        if node.state is NodeState.FENCED:\n", "        if False:\n"),
         ("a controller that is behind is back", "if node.is_voter and not is_caught_up(",
          "if False and not is_caught_up("),
         ("the old process is a new one", "return node.broker_epoch == self.broker_epoch", "return False"),
-        ("stable at once", "looks.age_of(self.stable_since) >= looks.stable_for", "True"),
         ("the same life is overtaken",
          "if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:",
          "if pod is None or pod.terminating or not pod.waiting:"),

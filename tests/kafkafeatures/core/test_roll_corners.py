@@ -14,7 +14,8 @@ from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Availability, MaxParallel
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.restart_node import Phase, RestartNode
+from kafkafeatures.core.roll.coming_back import Phase
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.stage import replication_of
 from tests.kafkafeatures.core.rolls import (
     BROKERS,

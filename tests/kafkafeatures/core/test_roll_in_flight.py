@@ -26,8 +26,9 @@ from kafkafeatures.core.facts.readings import (
 )
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.history import with_result
+from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
-from kafkafeatures.core.roll.restart_node import Phase, RestartInFlight, RestartNode
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.stage import replication_of
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import row

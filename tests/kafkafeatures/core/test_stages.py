@@ -23,10 +23,11 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.status import steps_of
+from kafkafeatures.core.roll.coming_back import Phase, RestartState
 from kafkafeatures.core.roll.excuses import excused_by
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Restarting
-from kafkafeatures.core.roll.restart_node import Phase, RestartInFlight, RestartNode, RestartState
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.stage import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.plans import change, standing

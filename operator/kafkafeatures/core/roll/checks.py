@@ -25,13 +25,14 @@ from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.crashes import STEADY_AFTER, Crash
 from kafkafeatures.core.roll.drivers import Reach
 from kafkafeatures.core.roll.excuses import MOST_MARKS, told
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods import Awaited, PodWithoutNode
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
-from kafkafeatures.core.roll.restart_node import Phase, RestartNode
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.snapshots import snapshots_are_newer
 from kafkafeatures.core.words import counted, format_span
 

@@ -28,11 +28,12 @@ from kafkafeatures.core.facts.replication import Admission, Replication
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll import planner
+from kafkafeatures.core.roll.coming_back import Phase, RestartState
 from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
 from kafkafeatures.core.roll.pods import Fleet, cannot_run
-from kafkafeatures.core.roll.restart_node import Phase, RestartInFlight, RestartNode, RestartState
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 
 Refusal = Wait | Stalled
 

@@ -43,18 +43,12 @@ from kafkafeatures.core.roll.checks import (
     waiting,
     window_is_open,
 )
+from kafkafeatures.core.roll.coming_back import MOST_LAGGING, Phase, mark_of, supported_now
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQuestion
-from kafkafeatures.core.roll.restart_node import (
-    MOST_LAGGING,
-    Phase,
-    RestartInFlight,
-    RestartNode,
-    mark_of,
-    supported_now,
-)
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.small_quorums import is_only_voter, refused_by_small_quorum
 from kafkafeatures.core.roll.voters import voters_allow
 from kafkafeatures.core.words import cut

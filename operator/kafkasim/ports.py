@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.status import Via
-from kafkafeatures.core.engine.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.engine.route import Route, route_to_controller
 from kafkafeatures.core.engine.steps import (
     Applied,
@@ -29,6 +28,7 @@ from kafkafeatures.core.engine.steps import (
 from kafkafeatures.core.facts.readings import ClusterProbe, EarlierMoves, Failure, ProbedNode, Readings, Role
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkasim.node import Node
 from kafkasim.pods import Pods

@@ -101,7 +101,7 @@ MOVING = frozenset(
         "core.engine.decide -> core.levels.checks", "core.engine.decide -> core.levels.soak",
         "core.engine.decide -> core.roll.excuses", "core.engine.decide -> core.roll.stage",
         "core.engine.memory -> core.roll.restart_node", "core.engine.plan -> core.roll.excuses",
-        "core.engine.ports -> core.roll.restart_node", "core.engine.resolve -> core.levels.remedies",
+        "core.ports -> core.roll.restart_node", "core.engine.resolve -> core.levels.remedies",
         "core.engine.resolve -> core.roll.drivers", "core.engine.steps -> core.roll.restart_node",
         "core.engine.wanted -> core.levels.remedies", "core.facts.replication -> core.engine.wanted",
         "core.levels.soak -> core.roll.restart_node", "core.roll.matching -> core.levels.remedies",

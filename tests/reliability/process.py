@@ -17,7 +17,6 @@ from typing import Any
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.engine.steps import (
     Applied,
     DryRun,
@@ -40,6 +39,7 @@ from kafkafeatures.core.facts.readings import (
 )
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings

@@ -42,9 +42,9 @@ from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 from kraftlog import Image
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
-    from kafkafeatures.core.engine.ports import PreparedUpdate
     from kafkafeatures.core.engine.steps import DryRun, NotSent
     from kafkafeatures.core.levels.update_feature import UpdateFeature
+    from kafkafeatures.core.ports import PreparedUpdate
     from kafkafeatures.kafka.log.history import LogReader
     from kafkafeatures.kafka.partitions.partitions import PartitionReader
     from kafkafeatures.kafka.probe.identities import Identities

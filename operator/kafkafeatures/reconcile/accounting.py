@@ -13,7 +13,6 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.ports import KafkaPort
 from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Moves
@@ -28,6 +27,7 @@ from kafkafeatures.core.levels.accounted import (
     void_all,
     why_restored,
 )
+from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource

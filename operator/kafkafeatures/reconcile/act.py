@@ -16,7 +16,6 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.ports import Withheld
 from kafkafeatures.core.engine.settling import SEND_WITHIN
 from kafkafeatures.core.engine.steps import (
     Applied,
@@ -32,6 +31,7 @@ from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.kinds import known, sent_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.report.history import with_result, without
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.evaluate import (

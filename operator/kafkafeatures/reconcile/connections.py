@@ -13,7 +13,7 @@ from msgspec import Struct
 from kafkafeatures.api.spec import ClusterSpec
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.ports import KafkaPort
+from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy

@@ -23,7 +23,6 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import Owner, Proposal, approved_by, decide, propose, to_validate
 from kafkafeatures.core.engine.decisions import Act, Decision, Stalled
 from kafkafeatures.core.engine.memory import Memory, lost_cluster, memory_of
-from kafkafeatures.core.engine.ports import KafkaPort, WorkloadPort
 from kafkafeatures.core.engine.settling import Looks, Open
 from kafkafeatures.core.engine.stages import nodes_to_restart
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, why_unjudged
@@ -36,6 +35,7 @@ from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.levels.accounted import missing_in, position_of, sent_by
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.levels.update_feature import what_is_there
+from kafkafeatures.core.ports import KafkaPort, WorkloadPort
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.roll.drivers import driver_of

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.ports import WorkloadPort
 from kafkafeatures.core.engine.steps import Outcome
 from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.ports import WorkloadPort
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi

@@ -1,4 +1,4 @@
-"""Where a resource lives: a file, or the API server. The cluster is the other port (`core/engine/ports.py`).
+"""Where a resource lives: a file, or the API server. The cluster is the other port (`core/ports.py`).
 
 A reconciliation knows nothing else of the world; clock and sleep are injected beside them.
 """

@@ -12,11 +12,11 @@ from typing import Any
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.ports import PreparedUpdate
 from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Failure, ProbedNode, Readings
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.ports import PreparedUpdate
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext

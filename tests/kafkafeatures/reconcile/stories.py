@@ -20,11 +20,11 @@ from typing import Any
 
 from kafkafeatures.api.status import Status, Via, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Rollout, Wanted
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.roll.drivers import MANUAL, STATEFUL_SET, driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.act import Reconciliation, reconcile

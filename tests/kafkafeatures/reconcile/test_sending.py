@@ -14,11 +14,11 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
-from kafkafeatures.core.engine.ports import PreparedUpdate
 from kafkafeatures.core.engine.settling import BROKER_KEEPS, DELIVERED_WITHIN, ON_ITS_WAY, SEND_WITHIN
 from kafkafeatures.core.engine.steps import Applied, DryRun, DryRunRejected, DryRunUnavailable, NotSent, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.ports import PreparedUpdate
 from kafkafeatures.kube.client import REQUEST_TIMEOUT
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import Ages

@@ -1,6 +1,6 @@
 """From what was read to one `Observation`.
 
-Called with the readings of a port (`core/engine/ports.py`), real or simulated, by reconciliations and by `describe`.
+Called with the readings of a port (`core/ports.py`), real or simulated, by reconciliations and by `describe`.
 Pure: it never asks anybody.
 
 The metadata log, where it could be read, is the source of registrations, finalized levels and the migration state;

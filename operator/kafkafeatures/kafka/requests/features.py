@@ -28,7 +28,6 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.status import Via
-from kafkafeatures.core.engine.ports import Withheld
 from kafkafeatures.core.engine.route import BROKERS_TRIED, route_to_controller
 from kafkafeatures.core.engine.settling import DELIVERED_WITHIN
 from kafkafeatures.core.engine.steps import (
@@ -44,6 +43,7 @@ from kafkafeatures.core.engine.steps import (
 )
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool

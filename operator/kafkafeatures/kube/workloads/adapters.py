@@ -10,8 +10,8 @@ from datetime import datetime
 from importlib import import_module
 from typing import Protocol, cast
 
-from kafkafeatures.core.engine.ports import WorkloadPort
 from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.ports import WorkloadPort
 from kafkafeatures.core.roll.drivers import Driver
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.rights import Right

@@ -188,6 +188,17 @@ MIGRATION_UNDER_WAY = frozenset({ZkMigrationState.PRE_MIGRATION, ZkMigrationStat
 """Before and while metadata is copied; the same two codes by every release."""
 
 
+def is_under_way(code: int | None) -> bool | None:
+    """Whether a migration from ZooKeeper has begun and is not over by the last record of its state, if there is one.
+
+    None for a code that no release knows.
+    """
+    if code is None:
+        return False
+    state = ZkMigrationState.of(code)
+    return None if state is None else state in MIGRATION_UNDER_WAY
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
     """How far the cluster is from ZooKeeper. zk_state: the raw code, None when no record says."""
@@ -276,9 +287,9 @@ class Image:
         return _read(self.migration, Section.MIGRATION).zk_state
 
     @property
-    def is_migrating(self) -> bool:
-        """Whether a migration from ZooKeeper has begun and is not over."""
-        return self.zk_migration_state in MIGRATION_UNDER_WAY
+    def is_migrating(self) -> bool | None:
+        """Whether a migration from ZooKeeper has begun and is not over; None where its state is none that is known."""
+        return is_under_way(self.zk_migration_state)
 
     @property
     def partitions(self) -> Partitions:

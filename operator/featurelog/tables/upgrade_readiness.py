@@ -1,11 +1,12 @@
 """`upgrade_readiness`: can a cluster be taken to a release, or a feature to a level, by what its log says?
 
-It reproduces what the controller checks (`FeatureControlManager.java`): every registered broker and every registered
-controller, running or not, must support the level, and from metadata.version 15 (3.7-IV0) on every voter must be
-registered; a ghost is named so. `ready` needs all of it to be certain: any doubt about the state is `unknown`, and so
-is what only a record that may not be committed would allow. Removing, cutting or repeating inputs never makes a verdict
-`ready`: what is missing is a doubt, or moves the end back, and what was read is too old after `valid_for_ms`. What only
-one copy had, at its end and within that time, is lost without a trace. It never overrules a live check.
+It asks the rules of the operator's preflight (`core/levels/readiness.py`) about the records of a log: every registered
+broker and every registered controller, running or not, must support the level, and from metadata.version 15 (3.7-IV0)
+on every voter must be registered; a ghost is named so. `ready` needs all of it to be certain: any doubt about the state
+is `unknown`, and so is what only a record that may not be committed would allow. Removing, cutting or repeating inputs
+never makes a verdict `ready`: what is missing is a doubt, or moves the end back, and what was read is too old after
+`valid_for_ms`. What only one copy had, at its end and within that time, is lost without a trace. It never overrules a
+live check.
 """
 
 from __future__ import annotations
@@ -29,14 +30,20 @@ from kafkafeatures.core.facts.releases import (
     METADATA_VERSIONS,
     Undo,
     bundle,
-    dependencies,
     format_level,
     releases,
-    undo_of_raise,
 )
-from kafkafeatures.core.levels.checks import CONTROLLER_REGISTRATION
+from kafkafeatures.core.levels.readiness import (
+    CONTROLLER_REGISTRATION,
+    can_make_the_quorum_dynamic,
+    controllers_are_registered,
+    makes_the_quorum_dynamic,
+    undo_of_downgrade,
+    unmet_dependencies,
+    unregistered_voters,
+)
 from kraftlog.ghosts import FENCED_FOR_MS
-from kraftlog.image import ZkMigrationState
+from kraftlog.image import is_under_way
 
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
 VALID_FOR_MS = 24 * 60 * 60 * 1000
@@ -236,11 +243,10 @@ class _Judge:
 
     def _migration(self, found: _Findings) -> None:
         for one in self._history.migration.versions:
-            state = ZkMigrationState.of(one.value.code)
-            over = (ZkMigrationState.NONE, ZkMigrationState.POST_MIGRATION)
-            if not one.may_hold(self._below) or state in over:
+            migrates = is_under_way(one.value.code)
+            if not one.may_hold(self._below) or migrates is False:
                 continue
-            if state is None:
+            if migrates is None:
                 found.unknown.append(("migration", f"the state {one.value.code} of the migration is unknown"))
             elif one.end is None:
                 found.others.append(("Migration", "a migration from ZooKeeper is in progress"))
@@ -249,7 +255,7 @@ class _Judge:
 
     def _losses(self, feature: str, level: int, found: _Findings) -> None:
         before = self._levels.get(feature, 0)
-        undo = undo_of_raise(feature, level, before) if level < before else Undo.SAFE
+        undo = undo_of_downgrade(feature, before, level)
         if undo is not Undo.SAFE:
             what = "metadata may be lost" if undo is Undo.LOSSY else "Kafka refuses it"
             text = f"{feature} {format_level(feature, before)} to {format_level(feature, level)}: {what}"
@@ -259,25 +265,21 @@ class _Judge:
 
     def _ranges(self, feature: str, level: int, found: _Findings) -> None:
         for one in self._nodes:
-            low, high = one.value.registration.features.get(feature, (NOT_SUPPORTED.min, NOT_SUPPORTED.max))
-            if level not in VersionRange(low, high):
+            held = _range(one.value, feature)
+            if level not in held:
                 reason = "BrokerRange" if one.key[0] == BROKER else "ControllerRange"
-                self._blocks(found, one, reason, feature=feature, needed=level, held=(low, high))
+                self._blocks(found, one, reason, feature=feature, needed=level, held=held)
 
     def _dynamic_quorum(self, level: int, found: _Findings) -> None:
-        if level <= self._levels.get(KRAFT_VERSION, 0):
+        if not makes_the_quorum_dynamic(KRAFT_VERSION, self._levels.get(KRAFT_VERSION, 0), level):
             return
-        for one in self._nodes:
-            low, high = one.value.registration.features.get(METADATA_VERSION, (0, 0))
-            if one.key[0] == CONTROLLER and high < KRAFT_VERSION_RAISABLE:
-                self._blocks(
-                    found,
-                    one,
-                    "ControllerTooOld",
-                    feature=METADATA_VERSION,
-                    needed=KRAFT_VERSION_RAISABLE,
-                    held=(low, high),
-                )
+        left = {one.key[1] for one in self._nodes if one.key[0] == CONTROLLER}
+        for one in self._nodes:  # a combined node registers twice, and each registration may be the older one
+            held = _range(one.value, METADATA_VERSION)
+            if one.key[1] in left and not can_make_the_quorum_dynamic(held):
+                needed = KRAFT_VERSION_RAISABLE
+                self._blocks(found, one, "ControllerTooOld", feature=METADATA_VERSION, needed=needed, held=held)
+                left -= {one.key[1]} if one.end is None else set()
 
     def _blocks(
         self,
@@ -287,7 +289,7 @@ class _Judge:
         *,
         feature: str,
         needed: int,
-        held: tuple[int, int],
+        held: VersionRange,
     ) -> None:
         role, id_ = one.key
         if one.end is not None:
@@ -299,15 +301,14 @@ class _Judge:
         found.nodes.append(
             {
                 "role": role, "node_id": id_, "reason": reason, "feature": feature, "needed": needed,
-                "supported_min": held[0], "supported_max": held[1], "ghost_suspect": suspect,
+                "supported_min": held.min, "supported_max": held.max, "ghost_suspect": suspect,
                 "node": by.node, "file": by.file, "offset": by.offset, "ts": by.at_ms,
             }
         )  # fmt: skip
 
     def _voters(self, found: _Findings) -> None:
         """Below the level at which controllers register, a log does not say what they support."""
-        version = self._levels.get(METADATA_VERSION, 0)
-        if version < CONTROLLER_REGISTRATION:
+        if not controllers_are_registered(self._levels):
             text = f"controllers do not register below metadata.version {CONTROLLER_REGISTRATION}; ask them"
             found.unknown.append(("controllers", text))
             return
@@ -318,7 +319,7 @@ class _Judge:
             return
         registered = {one.key[1] for one in self._nodes if one.key[0] == CONTROLLER}
         surely = {one.key[1] for one in self._nodes if one.key[0] == CONTROLLER and one.is_committed(self._below)}
-        for id_ in sorted(voters - registered):
+        for id_ in unregistered_voters(voters, registered):
             found.nodes.append(
                 {
                     "role": CONTROLLER, "node_id": id_, "reason": "ControllerNotRegistered",
@@ -330,13 +331,13 @@ class _Judge:
             found.unknown.append(("not_committed", f"the registration of controller {id_} may not be committed"))
 
     def _dependencies(self, changes: Mapping[str, int], found: _Findings) -> None:
-        """Judged on the levels as they would be, also for features that stay where they are."""
-        proposed = {**self._levels, **changes}
-        for feature, level in sorted(proposed.items()):
-            for needed, least in dependencies(feature, level).items():
-                if proposed.get(needed, 0) < least and (feature in changes or needed in changes):
-                    text = f"{feature} {level} requires {needed} {format_level(needed, least)}"
-                    found.others.append(("Dependency", f"{text}, which would be {proposed.get(needed, 0)}"))
+        unmet = sorted(unmet_dependencies(self._levels, changes), key=lambda one: one.feature)
+        found.others += [("Dependency", str(one)) for one in unmet]
+
+
+def _range(node: Registered, feature: str) -> VersionRange:
+    """What it registered with; a feature that it does not list it supports at level 0 only."""
+    return VersionRange(*node.registration.features.get(feature, (NOT_SUPPORTED.min, NOT_SUPPORTED.max)))
 
 
 def _whys(found: Iterable[tuple[str, str]]) -> list[dict[str, str]]:

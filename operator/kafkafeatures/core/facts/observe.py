@@ -172,7 +172,7 @@ def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown
 def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unknown:
     """KRaft where a quorum exists; ZooKeeper where brokers answer without DescribeQuorum (key 55)."""
     if members.image is not None:
-        return members.from_log(MetadataMode.MIGRATING if members.image.is_migrating else MetadataMode.KRAFT)
+        return _mode_of_log(members, members.image.is_migrating)
     answers = [(node.role, node.answer) for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
     brokers = [answer for role, answer in answers if role is Role.BROKER]
     without_quorum = [DESCRIBE_QUORUM not in answer.apis for answer in brokers]
@@ -187,6 +187,13 @@ def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unk
     else:
         return Unknown(Failure(FailureKind.UNREACHABLE, "", "no node answered"))
     return Known(found, SourceKind.API_REQUESTS, where, probe.at)
+
+
+def _mode_of_log(members: Membership, is_migrating: bool | None) -> Known[MetadataMode] | Unknown:
+    if is_migrating is None:
+        text = "the metadata log has a state of the migration from ZooKeeper that this version does not know"
+        return Unknown(Failure(FailureKind.UNSUPPORTED, "", text, "use a newer version of KafkaFeatures"))
+    return members.from_log(MetadataMode.MIGRATING if is_migrating else MetadataMode.KRAFT)
 
 
 def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mapping[str, int]] | Unknown:

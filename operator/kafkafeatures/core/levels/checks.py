@@ -34,17 +34,17 @@ from kafkafeatures.core.facts.observation import (
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
-    KRAFT_VERSION_RAISABLE,
-    dependencies,
-    floor_of,
     format_level,
+)
+from kafkafeatures.core.levels.readiness import (
+    can_make_the_quorum_dynamic,
+    controllers_are_registered,
+    floor_above,
+    unmet_dependencies,
+    unregistered_voters,
 )
 from kafkafeatures.core.levels.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-
-CONTROLLER_REGISTRATION = 15
-"""metadata.version 3.7-IV0: from here on the controller checks the registrations of controllers (KIP-919)."""
-
 
 IN_ZOOKEEPER_MODE = Blocker(
     BlockerKind.ZOOKEEPER_MODE,
@@ -126,7 +126,7 @@ def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
             if isinstance(found, Unknown):
                 if isinstance(node.range_of(KRAFT_VERSION), Known):  # else `every_node_supports_it` speaks of it
                     yield _unknown(node, change, found, METADATA_VERSION)
-            elif found.value.max < KRAFT_VERSION_RAISABLE:
+            elif not can_make_the_quorum_dynamic(found.value):
                 yield about_nodes(
                     BlockerKind.NODE_RANGE,
                     (node,),
@@ -210,9 +210,7 @@ def metadata_version_stays_above_its_floor(question: Question) -> Iterator[Block
 
 
 def _floor_above(change: UpdateFeature) -> int | None:
-    """The lowest level that Kafka allows, where the change goes below it."""
-    floor = floor_of(change.before) if change.feature == METADATA_VERSION else None
-    return floor if floor is not None and change.after < floor else None
+    return floor_above(change.feature, change.before, change.after)
 
 
 def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
@@ -227,23 +225,18 @@ def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
 
 
 def dependencies_are_met(question: Question) -> Iterator[Blocker]:
-    """Judged on the levels as they will be after all changes, also for features that stay where they are."""
+    """Each level has what it requires, by the levels as they will be after all changes."""
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown) or not question.changes:
         return
-    proposed = {**finalized.value, **{change.feature: change.after for change in question.changes}}
-    moved = {change.feature for change in question.changes}
-    for feature, level in proposed.items():
-        for needed, least in dependencies(feature, level).items():
-            if proposed.get(needed, 0) < least and (feature in moved or needed in moved):
-                yield Blocker(
-                    BlockerKind.DEPENDENCY,
-                    f"{feature} {level} requires {needed} {format_level(needed, least)}, "
-                    f"which would be {proposed.get(needed, 0)}",
-                    f"set {needed} to {least} or higher in the same document",
-                    feature=feature if feature in moved else needed,
-                    wanted=level if feature in moved else proposed.get(needed, 0),
-                )
+    for one in unmet_dependencies(finalized.value, {change.feature: change.after for change in question.changes}):
+        yield Blocker(
+            BlockerKind.DEPENDENCY,
+            str(one),
+            f"set {one.needed} to {one.least} or higher in the same document",
+            feature=one.moved,
+            wanted=one.level if one.moved == one.feature else one.found,
+        )
 
 
 def features_exist(question: Question) -> Iterator[Blocker]:
@@ -322,12 +315,12 @@ def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
     observation = question.observation
     if not isinstance(observation.finalized, Known) or not isinstance(observation.quorum, Known):
         return False
-    if observation.finalized.value.get(METADATA_VERSION, 0) < CONTROLLER_REGISTRATION:
+    if not controllers_are_registered(observation.finalized.value):
         return False
     if not isinstance(observation.registered_controllers, Known):
         return False
-    registered = observation.registered_controllers.value
-    return all(voter.id in registered for voter in observation.quorum.value.voters)
+    voters = {voter.id for voter in observation.quorum.value.voters}
+    return not unregistered_voters(voters, observation.registered_controllers.value)
 
 
 def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Blocker | None:

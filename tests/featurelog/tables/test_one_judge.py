@@ -1,0 +1,193 @@
+"""The pipeline and the operator are fed the same logs, and never disagree on whether a cluster is ready.
+
+Each log is replayed twice: into the history of the pipeline, and into the image that the operator observes. What the
+operator would learn beyond the log is left out: no node answers it, and a change that needs a consent but loses nothing
+has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import (
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    LogReading,
+    QuorumAnswer,
+    ReplicaProgress,
+)
+from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.levels.checks import Question, blockers, unknown_features_in
+from kafkafeatures.core.levels.readiness import CONTROLLER_REGISTRATION, undo_of_downgrade
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from tests.featurelog.tables.build import (
+    LATEST,
+    OF_3_9,
+    VOTERS,
+    Item,
+    changed,
+    copies_of,
+    healthy,
+    image_of,
+    kraft_version,
+    leader,
+    level,
+    log,
+    migration,
+    ranges,
+    registered_broker,
+    registered_controller,
+    rows,
+    unregistered_broker,
+)
+from tests.kafkafeatures.worlds import NOW
+
+OF_4_0 = ranges(metadata_version=25, kraft_version=1, transaction_version=2, group_version=1)
+SUPPORTED = st.sampled_from((LATEST, LATEST, LATEST, OF_4_0, OF_3_9))
+NOT_ASKED = Failure(FailureKind.NOT_ASKED, "the log", "nothing was asked")
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[Item, ...]:
+    """The log of a cluster in which every record is committed, and every voter known."""
+    version = draw(st.sampled_from((27, 27, 27, 29, 33, 21, 20, 14, 7)))
+    items: list[Item] = [leader(3001), level(METADATA_VERSION, version)]
+    if draw(st.booleans()):
+        items.append(kraft_version(1))
+    if version >= CONTROLLER_REGISTRATION:  # below it, controllers do not register
+        registered = draw(st.sampled_from((VOTERS, VOTERS, VOTERS[1:], (*VOTERS, 3009), (*VOTERS, 1))))
+        items += [registered_controller(number, supports=draw(SUPPORTED)) for number in registered]
+    items.append(registered_broker(9, 109))
+    for number in draw(st.lists(st.integers(1, 4), unique=True)):
+        items.append(registered_broker(number, 100 + number, supports=draw(SUPPORTED)))
+        items.append(changed(number, 100 + number, fenced=draw(st.sampled_from((-1, -1, 1)))))
+        if draw(st.integers(0, 5)) == 5:
+            items.append(unregistered_broker(number, 100 + number))
+    others = ("group.version", "transaction.version", "share.version", "eligible.leader.replicas.version")
+    items += [level(name, draw(st.integers(0, 2))) for name in draw(st.lists(st.sampled_from(others), unique=True))]
+    if draw(st.integers(0, 3)) == 3:
+        items.append(migration(draw(st.integers(0, 4))))
+    return tuple(items)
+
+
+def observed(data: bytes, end: int) -> Observation:
+    """What the operator makes of the log: a majority of the voters stands behind it, and no node was asked."""
+    voters = tuple(ReplicaProgress(one, end, 1_000, 1_000) for one in VOTERS)
+    quorum = QuorumAnswer(3001, 1, end, voters, ())
+    probe = ClusterProbe(at=NOW, cluster_id="c", brokers=NOT_ASKED, controllers=NOT_ASKED, quorum=quorum, nodes=())
+    return observe(probe, LogReading(image_of(data, end), end, 3001, 1, NOW))
+
+
+def preflight(seen: Observation, changes: Sequence[UpdateFeature]) -> tuple[Blocker, ...]:
+    given_for = frozenset(one.consent for one in changes if one.consent and undo(one) is Undo.SAFE)
+    missing = unknown_features_in({one.feature: one.after for one in changes}, seen)
+    return blockers(Question(seen, tuple(changes), consents=given_for, unknown_features=missing))
+
+
+def undo(change: UpdateFeature) -> Undo:
+    return undo_of_downgrade(change.feature, change.before, change.after)
+
+
+NODES = (BlockerKind.NODE_RANGE, BlockerKind.GHOST_REGISTRATION)
+
+
+def said_by_operator(found: Iterable[Blocker]) -> dict[str, set[Any]]:
+    """What prevents the change, in the terms of both."""
+    found = [one for one in found if one.why is None]
+    named = [one for one in found if one.node is not None and one.kind in NODES]
+    return {
+        "nodes": {(node.id, one.feature) for one in named for node in one.nodes},
+        "dependencies": {one.message for one in found if one.kind is BlockerKind.DEPENDENCY},
+        "losses": {one.feature for one in found if one.kind is BlockerKind.DOWNGRADE},
+        "migration": {one.kind for one in found if one.kind is BlockerKind.MIGRATION},
+    }
+
+
+def said_by_pipeline(row: Mapping[str, Any]) -> dict[str, set[Any]]:
+    registered = [one for one in row["blocking_nodes"] if one["reason"] != "ControllerNotRegistered"]
+    too_old = "ControllerTooOld"  # of a range of metadata.version, for a change of kraft.version
+    others = {(one["kind"], one["text"]) for one in row["other_blockers"]}
+    return {
+        "nodes": {
+            (one["node_id"], KRAFT_VERSION if one["reason"] == too_old else one["feature"]) for one in registered
+        },
+        "dependencies": {text for kind, text in others if kind == "Dependency"},
+        "losses": {one["feature"] for one in row["downgrade_losses"]},
+        "migration": {BlockerKind.MIGRATION for kind, _ in others if kind == "Migration"},
+    }
+
+
+def speaks_of_each_node(found: Iterable[Blocker]) -> bool:
+    """Else one line stands for all of them: no node has the feature, or the level."""
+    return all(
+        one.kind is not BlockerKind.UNKNOWN_FEATURE and one.reason is not Reason.UNSUPPORTED_LEVEL for one in found
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(logs())
+def test_what_is_ready_for_the_one_is_ready_for_the_other_and_what_blocks_blocks_for_both(
+    items: tuple[Item, ...],
+) -> None:
+    data = log(items)
+    seen = observed(data, len(items))
+    for row in rows(copies_of(data), "upgrade_readiness"):
+        changes = [UpdateFeature(one["feature"], one["from_level"], one["to_level"]) for one in row["changes"]]
+        found = preflight(seen, changes) if changes else ()
+        assert (row["verdict"] == "ready") == (not found), (row, found)
+        ours, theirs = said_by_operator(found), said_by_pipeline(row)
+        if not speaks_of_each_node(found):
+            assert ours["nodes"] <= theirs["nodes"]
+            ours["nodes"] = theirs["nodes"]
+        assert ours == theirs, (row, found)
+        doubts = {one["kind"] for one in row["unknown_because"]}
+        unread = [one for one in found if one.why is not None or one.kind is BlockerKind.NODE_UNKNOWN]
+        voters = [one for one in row["blocking_nodes"] if one["reason"] == "ControllerNotRegistered"]
+        assert bool(unread) == bool(doubts or voters), (row, found)
+
+
+def test_a_combined_node_is_as_old_as_the_older_of_its_two_registrations() -> None:
+    items = (
+        *healthy(),
+        registered_controller(1),
+        registered_broker(1, 200, supports=OF_4_0),
+        changed(1, 200, fenced=-1),
+    )
+    data = log(items)
+    (row,) = (one for one in rows(copies_of(data), "upgrade_readiness") if one["target"] == "kraft.version=1")
+    assert [(one["node_id"], one["reason"]) for one in row["blocking_nodes"]] == [(1, "ControllerTooOld")]
+    assert preflight(observed(data, len(items)), [UpdateFeature(KRAFT_VERSION, 0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict", "kind"),
+    [
+        ((), "ready", None),
+        ((registered_broker(9, 200, supports=OF_3_9),), "blocked", BlockerKind.GHOST_REGISTRATION),
+        (
+            (registered_broker(9, 200, supports=OF_3_9), changed(9, 200, fenced=-1)),
+            "blocked",
+            BlockerKind.NODE_RANGE,
+        ),
+        ((migration(1),), "blocked", BlockerKind.MIGRATION),
+        ((migration(4),), "unknown", BlockerKind.MIGRATION),
+    ],
+    ids=["all is well", "a ghost", "an old broker", "a migration", "a state of a migration that no release knows"],
+)
+def test_both_judge_one_cluster(more: tuple[Item, ...], verdict: str, kind: BlockerKind | None) -> None:
+    items = (*healthy(), *more)
+    data = log(items)
+    (row,) = (one for one in rows(copies_of(data), "upgrade_readiness") if one["target"] == "metadata.version=28")
+    found = preflight(observed(data, len(items)), [UpdateFeature(METADATA_VERSION, 27, 28)])
+    assert (row["verdict"], {one.kind for one in found}) == (verdict, set() if kind is None else {kind})

@@ -58,10 +58,10 @@ class SimulatedCluster:
         """Let that much happen in the world."""
         self._pass_time(max(1, int(timedelta(seconds=seconds) / timedelta(milliseconds=1))))
 
-    async def read(self, *, partitions: bool = False) -> Readings:
+    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
         """What the adapter would have read now."""
         self._pass_time(CALL_MS)
-        readings = self._client.read(partitions=partitions)
+        readings = self._client.read(partitions=partitions, settings=settings)
         self._last = readings.probe
         return readings
 

@@ -9,7 +9,7 @@ holds the two against each other. The words of failures are its own, their kinds
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -33,8 +33,10 @@ from kafkafeatures.core.facts.readings import (
     ReplicaProgress,
     Role,
 )
+from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL
 from kafkasim.node import Key, Node
 from kafkasim.rules import CONTROLLER_REGISTRATION
+from kafkasim.settings import setting_of
 from kafkasim.world import World
 from kraftlog import BrokerRegistration, ControllerRegistration, FormerLevels, Image
 
@@ -91,25 +93,24 @@ class Client:
             return None
         return node
 
-    def read(self, *, partitions: bool = False) -> Readings:
+    def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
         """Everything, as the adapter does. Time passes in the world where a real client would wait for an answer."""
         readings = self._read()
         if isinstance(readings.log, LogReading) and readings.log.image.partitioned is not None and not partitions:
             image = replace(readings.log.image, partitioned=None)
             readings = readings._replace(log=replace(readings.log, image=image))
-        if not partitions:
-            return readings
-        nodes = tuple(
-            replace(
-                one,
-                proved_at=self._world.ips.get((one.role, one.id), one.host),
-                snapshot_interval=timedelta(milliseconds=self._world.timing.snapshot),
-            )
-            if one.id is not None and isinstance(one.answer, NodeAnswer)
-            else one
-            for one in readings.probe.nodes
-        )
-        return Readings(replace(readings.probe, nodes=nodes), readings.log, self._partitions(readings.log))
+        if names := settings | ({SNAPSHOT_INTERVAL} if partitions else set()):
+            nodes = tuple(self._proved(one, names) for one in readings.probe.nodes)
+            readings = readings._replace(probe=replace(readings.probe, nodes=nodes))
+        return readings._replace(partitions=self._partitions(readings.log)) if partitions else readings
+
+    def _proved(self, one: ProbedNode, names: Iterable[str]) -> ProbedNode:
+        """With the settings that it gives of itself, and where."""
+        if one.id is None or isinstance(one.answer, Failure):
+            return one
+        node = self._world.nodes[one.role, one.id]
+        settings = {name: said for name in names if (said := setting_of(self._world, node, name)) is not None}
+        return replace(one, proved_at=self._world.ips.get((one.role, one.id), one.host), settings=settings)
 
     def _read(self) -> Readings:
         self._answers.clear()

@@ -47,9 +47,9 @@ BROKER = [
     DescribeTopicPartitionsRequest(cursor=("orders", 3)),
     ListPartitionReassignmentsRequest(),
     DescribeLogDirsRequest(),
-    DescribeConfigsRequest(names=("orders", "nobody"), key="min.insync.replicas"),
-    DescribeConfigsRequest(BROKER_RESOURCE, ("1",), "min.insync.replicas"),
-    DescribeConfigsRequest(BROKER_RESOURCE, ("2",), "min.insync.replicas"),
+    DescribeConfigsRequest(names=("orders", "nobody"), keys=("min.insync.replicas",)),
+    DescribeConfigsRequest(BROKER_RESOURCE, ("1",), ("min.insync.replicas",)),
+    DescribeConfigsRequest(BROKER_RESOURCE, ("2",), ("min.insync.replicas",)),
 ]
 CONTROL = [
     ApiVersionsRequest(),

@@ -232,12 +232,12 @@ class LaggingClient(SimulatedCluster):
         self.said: dict[int, dict[str, int]] = {}
         """The nodes' levels in the last reading in which they did not know of the last change."""
 
-    async def read(self, *, partitions: bool = False) -> Readings:
+    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
         log = None
         if self._random.random() < self._roads.log_behind:
-            log = (await super().read(partitions=partitions)).log
+            log = (await super().read(partitions=partitions, settings=settings)).log
             self._pass_time(int(1_000 * self._random.random()))
-        readings = await super().read(partitions=partitions)
+        readings = await super().read(partitions=partitions, settings=settings)
         changed = {one.id: found for one in readings.probe.nodes if (found := self._said_by(one)) is not None}
         self.said = {}
         if changed:

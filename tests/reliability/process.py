@@ -312,13 +312,13 @@ class _Connection:
         await self._back()
         return OutcomeUnknown("no answer") if self._draw(self._weather.lost_after) else outcome
 
-    async def read(self, *, partitions: bool = False) -> Readings:
+    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
         cluster = await self._reached()
         if cluster is None or self._client is None:
             return Readings(unreachable(self._process.world.wall()), _NOWHERE)
         cluster.world.twice = self._weather.roads.twice
         cluster.world.grants_cluster_action = not self._draw(self._weather.roads.no_log)
-        readings = await self._client.read(partitions=partitions)
+        readings = await self._client.read(partitions=partitions, settings=settings)
         looked = self._looked(cluster)
         has_log = isinstance(readings.log, LogReading)
         self._process.world.record(replace(looked, log=has_log, said=self._client.said))

@@ -40,9 +40,10 @@ class PreparedUpdate(Protocol):
 class KafkaPort(Protocol):
     """A cluster, to read and to change."""
 
-    async def read(self, *, partitions: bool = False) -> Readings:
+    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
         """Ask every node and follow the metadata log, both at once. What could not be read is a `Failure` in it.
 
+        `settings`: names of settings that each node is asked for besides, which proves too who it is.
         `partitions`: every partition too, after everything else; it takes memory, and without, what was kept of them is
         given up.
         """

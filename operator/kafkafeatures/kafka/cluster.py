@@ -25,6 +25,7 @@ from kafkafeatures.core.facts.readings import (
     Readings,
     Role,
 )
+from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
@@ -108,7 +109,7 @@ class Cluster:
         await self._pool.close()
         self._forget()
 
-    async def read(self, *, partitions: bool = False) -> Readings:
+    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
         """As the port says. Begins with the log as soon as an address of a controller is known."""
         if partitions and self._partitions is None and self._last is not None and self._as_read is not None:
             log = await self._bounded(self._log.catch_up)  # which is read anew with them, and then knows no past
@@ -137,8 +138,8 @@ class Cluster:
                 self._committed = log.image.offset
                 as_read, log = log, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
                 asked = await self._ask_registered(asked, log)
-            if partitions:  # also while they have to wait: who a node is takes no memory
-                asked = await self._prover().prove(asked, log)
+            if names := settings | ({SNAPSHOT_INTERVAL} if partitions else set()):  # also while partitions have to wait
+                asked = await self._prover().prove(asked, log, names)
         finally:
             reading.cancel()
         self._last, self._as_read = asked, as_read

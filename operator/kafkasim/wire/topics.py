@@ -15,6 +15,7 @@ from typing import Any
 
 from kafkasim.node import Node
 from kafkasim.replicas import MIN_INSYNC_REPLICAS, NO_LEADER, Found, found_in
+from kafkasim.settings import NAMES, minimum_layers, setting_of
 from kafkasim.world import World
 
 Answer = Mapping[str, Any]
@@ -30,9 +31,8 @@ NO_OPERATIONS = -(1 << 31)  # the allowed operations were not asked for
 _LIMIT = 2_000  # max.request.partition.size.limit
 _SIZE = 1_000  # bytes of a partition; nothing depends on it
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
-_OF_TOPIC, _OF_BROKER, _OF_ALL, _IN_FILE, _BY_DEFAULT = 1, 2, 3, 4, 5  # DescribeConfigsResponse.ConfigSource
+_OF_TOPIC = 1  # DescribeConfigsResponse.ConfigSource; the others are those of a setting
 _INT = 3
-SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 
 def metadata_topics(world: World, asked: Iterable[Any] | None) -> list[Answer]:
@@ -150,47 +150,44 @@ def describe_configs(world: World, node: Node, request: Any) -> Answer:
 
 
 def _configs(world: World, node: Node, resource: Any, *, synonyms: bool) -> Answer:
-    kind, name = resource.resource_type, resource.resource_name
+    kind, name, wanted = resource.resource_type, resource.resource_name, resource.configuration_keys
     answer = {"error_message": None, "resource_type": kind, "resource_name": name, "configs": []}
-    layers = _layers(world, node.id)
     if kind == _TOPIC_RESOURCE:
         if name in world.hidden_topics:
             return answer | {"error_code": TOPIC_AUTHORIZATION_FAILED, "error_message": "Topic authorization failed."}
         if all(each.topic != name for each in _all(world)):
             return answer | {"error_code": UNKNOWN_TOPIC_OR_PARTITION}
         of_topic = world.image.partitions.min_insync_replicas.topics.get(name)
-        layers = ([] if of_topic is None else [(_OF_TOPIC, of_topic)]) + layers
+        layers = minimum_layers(world, node.id).items()
+        set_ = () if of_topic is None else ((_OF_TOPIC, str(of_topic)),)
+        there = [_config(MIN_INSYNC_REPLICAS, (*set_, *layers), synonyms=synonyms)]
     elif kind != _BROKER_RESOURCE or name != str(node.id):
         text = f"Unexpected broker id, expected {node.id}, but received {name}"
         return answer | {"error_code": INVALID_REQUEST, "error_message": text}
-    wanted, key = resource.configuration_keys, MIN_INSYNC_REPLICAS
-    if kind == _BROKER_RESOURCE and SNAPSHOT_INTERVAL in (wanted or ()):
-        key, layers = SNAPSHOT_INTERVAL, [(_IN_FILE, world.timing.snapshot)]
-    elif wanted is not None and MIN_INSYNC_REPLICAS not in wanted:
-        return answer | {"error_code": NONE}
-    source, value = layers[0]
-    config = {
+    else:
+        settings = {key: setting_of(world, node, key) for key in NAMES}
+        there = [
+            _config(key, one.layers.items(), synonyms=synonyms, read_only=one.is_read_only)
+            for key, one in settings.items()
+            if one is not None
+        ]
+    configs = [one for one in there if wanted is None or one["name"] in wanted]
+    return answer | {"error_code": NONE, "configs": configs}
+
+
+def _config(key: str, layers: Iterable[tuple[int, str]], *, synonyms: bool, read_only: bool = False) -> Answer:
+    """`layers`: the strongest first."""
+    every = [{"name": key, "value": text, "source": int(source)} for source, text in layers]
+    return {
         "name": key,
-        "value": str(value),
-        "read_only": False,
-        "config_source": source,
+        "value": every[0]["value"],
+        "read_only": read_only,
+        "config_source": every[0]["source"],
         "is_sensitive": False,
-        "synonyms": [{"name": key, "value": str(each), "source": of} for of, each in layers if synonyms],
+        "synonyms": every if synonyms else [],
         "config_type": _INT,
         "documentation": None,
     }
-    return answer | {"error_code": NONE, "configs": [config]}
-
-
-def _layers(world: World, broker_id: int) -> list[tuple[int, int]]:
-    """What applies, the strongest first."""
-    found = [] if world.min_insync_replicas == 1 else [(_IN_FILE, world.min_insync_replicas)]
-    if world.image.partitioned is not None:
-        there = world.image.partitions.min_insync_replicas
-        found = ([] if there.cluster is None else [(_OF_ALL, there.cluster)]) + found
-        if broker_id in there.brokers:
-            found.insert(0, (_OF_BROKER, there.brokers[broker_id]))
-    return [*found, (_BY_DEFAULT, 1)]
 
 
 def _all(world: World) -> list[Found]:

@@ -19,6 +19,7 @@ from kafkafeatures.core.facts.readings import (
     QuorumAnswer,
     Role,
 )
+from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL, SettingSource
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_addresses
@@ -71,8 +72,25 @@ async def test_every_node_says_who_it_is_and_denies_to_be_another_one(cluster: C
     }
     of_another = replace(first, nodes=tuple(replace(one, id=(one.id or 0) + 1) for one in first.nodes))
     async with Pool(settings(cluster)) as pool:
-        nobody = await Identities(pool).prove(of_another, Failure(FailureKind.NOT_ASKED, "", ""))
+        nobody = await Identities(pool).prove(
+            of_another, Failure(FailureKind.NOT_ASKED, "", ""), frozenset({"node.id"})
+        )
     assert {one.proved_at for one in nobody.nodes} == {""}
+
+
+async def test_every_node_gives_settings_of_its_own_and_where_they_come_from(cluster: Cluster) -> None:
+    names = frozenset({"node.id", "min.insync.replicas", SNAPSHOT_INTERVAL, "ssl.keystore.password", "no.such.setting"})
+    async with Client(settings(cluster)) as client:
+        nodes = (await client.read(settings=names)).probe.nodes
+    assert {one.role for one in nodes} == set(Role)
+    for one in nodes:
+        assert one.settings.keys() == names - {"no.such.setting"}
+        number, password = one.settings["node.id"], one.settings["ssl.keystore.password"]
+        assert (number.source, number.value, number.is_read_only) == (SettingSource.FILE, str(one.id), True)
+        assert (password.source, password.value, password.is_secret) == (SettingSource.DEFAULT, None, True)
+        assert one.settings[SNAPSHOT_INTERVAL].is_read_only
+        assert not one.settings["min.insync.replicas"].is_read_only
+        assert one.settings["min.insync.replicas"].without_requests == "1"
 
 
 @pytest.mark.parametrize("given", ["brokers", "one broker", "both"])

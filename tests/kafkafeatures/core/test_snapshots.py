@@ -16,6 +16,7 @@ from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.facts.observation import NodeState, Observation, PastLevels
+from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL, Setting, SettingSource
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.report import rollout_status
 from kafkafeatures.core.roll.snapshots import DEFAULT, Going, Left, awaited, known_since
@@ -45,6 +46,13 @@ OLDER = {METADATA: (7, 27), SHARE: (0, 1)}
 TWO: Left = {(SHARE, 2): NOW - 10 * MINUTE}
 
 
+def every(interval: timedelta | None) -> dict[str, Setting]:
+    """The settings of a node that writes a snapshot so often; None: it does not say."""
+    if interval is None:
+        return {}
+    return {SNAPSHOT_INTERVAL: Setting(SettingSource.FILE, str(interval // timedelta(milliseconds=1)))}
+
+
 def going(
     started_at: datetime | None = LONG_AGO,
     *,
@@ -53,7 +61,7 @@ def going(
     runs: Any = RUNS,
     interval: timedelta | None = HOUR,
 ) -> Going:
-    node = replace(in_pod(id_), answer=known(answer(runs)), snapshot_interval=interval)
+    node = replace(in_pod(id_), answer=known(answer(runs)), settings=every(interval))
     return Going(node, started_at, ranges(supports))
 
 
@@ -186,7 +194,7 @@ def test_a_node_that_may_go_replays_nothing_that_its_new_binary_does_not_support
 # --- the check ---
 
 EVERY = (*CONTROLLERS, *BROKERS)
-NODES = {id_: replace(a_node(id_), answer=known(answer(RUNS)), snapshot_interval=HOUR) for id_ in EVERY}
+NODES = {id_: replace(a_node(id_), answer=known(answer(RUNS)), settings=every(HOUR)) for id_ in EVERY}
 PODS = {id_: a_pod(id_, started_at=LONG_AGO) for id_ in EVERY}
 
 
@@ -228,7 +236,7 @@ def test_without_the_log_the_time_counts_from_when_the_roll_was_first_seen() -> 
 
 
 def test_a_controller_that_never_writes_one_has_to_be_seen_to() -> None:
-    never = {id_: replace(one, snapshot_interval=timedelta()) for id_, one in NODES.items()}
+    never = {id_: replace(one, settings=every(timedelta())) for id_, one in NODES.items()}
     text = refused(rolled(back(PastLevels(TWO, None, NOW), nodes=never)), Reason.ROLLOUT_HALTED)
     assert "set metadata.log.max.snapshot.interval.ms on it above 0" in text
 

@@ -19,6 +19,7 @@ from kafkafeatures.kafka.wire.topic_messages import (
     DYNAMIC_DEFAULT,
     IN_FILE,
     ConfigAnswer,
+    ConfigEntry,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
@@ -29,6 +30,7 @@ from tests.kraftlog.partitions import config
 
 APIS = {18: VersionRange(0, 4), 32: VersionRange(4, 4)}
 CONFIG_OF_BROKER = 4
+MIN = "min.insync.replicas"
 
 
 class Brokers:
@@ -43,12 +45,13 @@ class Brokers:
 
     def answer(self, id_: int) -> Any:
         def of_request(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-            assert (request.resource, request.names, request.key) == (
-                BROKER_RESOURCE, (str(id_),), "min.insync.replicas",
+            assert (request.resource, request.names, request.keys) == (
+                BROKER_RESOURCE, (str(id_),), (MIN,),
             )  # fmt: skip
             layers = self.layers[id_]
             source = min(layers, default=0)
-            return DescribeConfigsResponse({str(id_): ConfigAnswer(0, None, layers.get(source), source, layers)})
+            entry = ConfigEntry(layers.get(source), source, layers)
+            return DescribeConfigsResponse({str(id_): ConfigAnswer(0, None, {MIN: entry})})
 
         return of_request
 
@@ -116,18 +119,18 @@ async def test_one_that_is_known_need_not_answer_and_one_that_is_fenced_does_not
     [
         (Unreachable, FailureKind.UNREACHABLE, "gone"),
         (
-            DescribeConfigsResponse({"2": ConfigAnswer(31, None, None, 0, {})}),
+            DescribeConfigsResponse({"2": ConfigAnswer(31, None, {})}),
             FailureKind.AUTHORIZATION,
             "reading min.insync.replicas of broker 2 needs DESCRIBE_CONFIGS on the cluster",
         ),
         (
-            DescribeConfigsResponse({"2": ConfigAnswer(42, "Unexpected broker id", None, 0, {})}),
+            DescribeConfigsResponse({"2": ConfigAnswer(42, "Unexpected broker id", {})}),
             FailureKind.REJECTED,
             "DescribeConfigs of broker 2: Unexpected broker id",
         ),
         (DescribeConfigsResponse({}), FailureKind.REJECTED, "does not tell the configs of broker 2"),
         (
-            DescribeConfigsResponse({"2": ConfigAnswer(0, None, None, 0, {})}),
+            DescribeConfigsResponse({"2": ConfigAnswer(0, None, {MIN: ConfigEntry(None, 0)})}),
             FailureKind.REJECTED,
             "min.insync.replicas is not a number",
         ),

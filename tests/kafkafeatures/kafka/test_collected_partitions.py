@@ -17,6 +17,7 @@ from kafkafeatures.kafka.wire.topic_messages import (
     DEFAULT,
     SET_ON_TOPIC,
     ConfigAnswer,
+    ConfigEntry,
     DescribeLogDirsResponse,
     ListPartitionReassignmentsResponse,
     LogDir,
@@ -27,6 +28,8 @@ from kafkafeatures.kafka.wire.topic_messages import (
 from kraftlog.partitions import Partition, Partitions
 
 BROKERS = (1, 2, 3, 4)
+
+MIN = "min.insync.replicas"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,10 @@ def collected(answers: Answers) -> Partitions:
     return found.partitions()
 
 
+def minimum(value: str, source: int) -> ConfigAnswer:
+    return ConfigAnswer(0, None, {MIN: ConfigEntry(value, source)})
+
+
 def rows(partitions: Partitions) -> dict[tuple[str, int], Partition]:
     return {(name, at): one for name, at, one in partitions.rows()}
 
@@ -99,7 +106,7 @@ def clusters(draw: st.DrawFn) -> tuple[Answers, dict[tuple[str, int], Partition]
                 hosted[broker].setdefault(name, set()).add(at)
         topics.append(TopicAnswer(0, name, uuid.UUID(int=number + 1), tuple(partitions)))
         source = draw(st.sampled_from([SET_ON_TOPIC, DEFAULT]))
-        configs[name] = ConfigAnswer(0, None, "2", source, {})
+        configs[name] = minimum("2", source)
     disks: dict[int, tuple[LogDir, ...]] = {
         broker: (LogDir(0, "/data", {name: frozenset(found) for name, found in of_broker.items()}),)
         for broker, of_broker in hosted.items()
@@ -115,7 +122,7 @@ def test_all_answers_together_are_the_partitions_they_came_from(
     found = collected(answers)
     assert rows(found) == truth
     assert found.min_insync_replicas.topics == {
-        name: 2 for name, answer in answers.configs.items() if answer.source == SET_ON_TOPIC
+        name: 2 for name, answer in answers.configs.items() if answer.entries[MIN].source == SET_ON_TOPIC
     }
 
 
@@ -150,7 +157,7 @@ FIRST, SECOND = PartitionAnswer(0, 0, 1, 0, (1, 2), (1,)), PartitionAnswer(0, 1,
 WHOLE = Answers(
     (TopicAnswer(0, "orders", ID, (FIRST, SECOND)),),
     {("orders", 0): Reassignment((1, 2), (2,), ())},
-    {"orders": ConfigAnswer(0, None, "2", SET_ON_TOPIC, {})},
+    {"orders": minimum("2", SET_ON_TOPIC)},
     {1: (LogDir(0, "/data", {"orders": frozenset({0})}),)},
 )  # fmt: skip
 
@@ -184,12 +191,12 @@ WRONG: dict[str, tuple[Answers, FailureKind, str]] = {
     ),
     "no configs": (replace(WHOLE, configs={}), FailureKind.STALE, "min.insync.replicas of the topic orders"),
     "configs that are denied": (
-        replace(WHOLE, configs={"orders": ConfigAnswer(29, None, None, 0, {})}),
+        replace(WHOLE, configs={"orders": ConfigAnswer(29, None, {})}),
         FailureKind.AUTHORIZATION,
         "min.insync.replicas of the topic orders is not shown to this user",
     ),
     "a config that is no number": (
-        replace(WHOLE, configs={"orders": ConfigAnswer(0, None, "two", SET_ON_TOPIC, {})}),
+        replace(WHOLE, configs={"orders": minimum("two", SET_ON_TOPIC)}),
         FailureKind.REJECTED,
         "expected a number",
     ),

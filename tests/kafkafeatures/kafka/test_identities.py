@@ -8,15 +8,26 @@ from uuid import UUID
 import pytest
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, LogReading, ProbedNode, Role
+from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL, Setting, SettingSource
+from kafkafeatures.core.roll.snapshots import interval_of
 from kafkafeatures.kafka.base.errors import ErrorCode
-from kafkafeatures.kafka.probe.identities import SNAPSHOT_INTERVAL, Identities
-from kafkafeatures.kafka.wire.topic_messages import ConfigAnswer, DescribeConfigsRequest, DescribeConfigsResponse
+from kafkafeatures.kafka.probe.identities import Identities
+from kafkafeatures.kafka.wire.topic_messages import (
+    DYNAMIC_DEFAULT,
+    IN_FILE,
+    ConfigAnswer,
+    ConfigEntry,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
 from kraftlog import Registrations
 from tests.kafkafeatures.kafka.scripted import BROKER_APIS, HANG, Cluster, Node, at
 from tests.kafkafeatures.kafka.test_directory import settings
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, image, probe
 
+NAMES = frozenset({SNAPSHOT_INTERVAL})
 UNREAD = Failure(FailureKind.NOT_ASKED, "metadata log", "not read")
 APIS = {**BROKER_APIS, 32: BROKER_APIS[18]}
 
@@ -26,7 +37,7 @@ def node(id_: int, code: int = 0) -> Node:
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         refused = 0 if request.names == (str(id_),) else ErrorCode.INVALID_REQUEST
-        return DescribeConfigsResponse({request.names[0]: ConfigAnswer(code or refused, None, None, 0, {})})
+        return DescribeConfigsResponse({request.names[0]: ConfigAnswer(code or refused, None, {})})
 
     return Node(APIS, {DescribeConfigsRequest: configs})
 
@@ -35,8 +46,8 @@ def node_with_interval(text: str | None) -> Node:
     """A node whose file says how often it writes a snapshot."""
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-        value = text if request.key == SNAPSHOT_INTERVAL else "1"
-        return DescribeConfigsResponse({request.names[0]: ConfigAnswer(0, None, value, 0, {})})
+        entries = {key: ConfigEntry(text, IN_FILE, {}, is_read_only=True) for key in request.keys if key in NAMES}
+        return DescribeConfigsResponse({request.names[0]: ConfigAnswer(0, None, entries)})
 
     return Node(APIS, {DescribeConfigsRequest: configs})
 
@@ -54,8 +65,9 @@ def node_with_interval(text: str | None) -> Node:
 async def test_who_is_proved_says_how_often_it_writes_a_snapshot(text: str | None, interval: timedelta | None) -> None:
     cluster = Cluster({at(1): node_with_interval(text)})
     async with cluster.pool(settings(servers=(1,))) as pool:
-        (found,) = (await Identities(pool).prove(asked(1), UNREAD)).nodes
-    assert (found.proved_at, found.snapshot_interval) == ("10.0.0.1", interval)
+        found = await Identities(pool).prove(asked(1), UNREAD, NAMES)
+    seen = next(one for one in observe(found, UNREAD).nodes if one.id == 1)
+    assert (seen.proved_at, interval_of(seen)) == ("10.0.0.1", interval)
 
 
 def asked(*ports: int, keys: tuple[int, ...] = (18, 32)) -> ClusterProbe:
@@ -64,7 +76,7 @@ def asked(*ports: int, keys: tuple[int, ...] = (18, 32)) -> ClusterProbe:
 
 async def proved(cluster: Cluster, found: ClusterProbe) -> list[str]:
     async with cluster.pool(settings(servers=(1,))) as pool:
-        return [one.proved_at for one in (await Identities(pool).prove(found, UNREAD)).nodes]
+        return [one.proved_at for one in (await Identities(pool).prove(found, UNREAD, NAMES)).nodes]
 
 
 async def test_a_node_that_says_its_id_is_proved_where_the_connection_led_and_another_one_is_not() -> None:
@@ -94,5 +106,36 @@ async def test_a_proof_is_kept_for_one_life_of_a_node() -> None:
     async with cluster.pool(settings(servers=(1,))) as pool:
         identities = Identities(pool)
         for log, expected in ((first, 1), (first, 1), (second, 2), (UNREAD, 3), (UNREAD, 4)):
-            assert [one.proved_at for one in (await identities.prove(asked(1), log)).nodes] == ["10.0.0.1"]
+            assert [one.proved_at for one in (await identities.prove(asked(1), log, NAMES)).nodes] == ["10.0.0.1"]
             assert len(cluster.nodes[at(1)].asked) == expected
+
+
+async def test_what_a_request_may_change_is_asked_again_and_the_rest_once() -> None:
+    told = {MIN_INSYNC_REPLICAS: ConfigEntry("2", DYNAMIC_DEFAULT, {DYNAMIC_DEFAULT: "2"})}
+    told[SNAPSHOT_INTERVAL] = ConfigEntry("0", IN_FILE, {IN_FILE: "0"}, is_read_only=True)
+
+    def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        return DescribeConfigsResponse({"1": ConfigAnswer(0, None, {key: told[key] for key in request.keys})})
+
+    cluster = Cluster({at(1): Node(APIS, {DescribeConfigsRequest: configs})})
+    log = LogReading(image(brokers={1: (NEW, False)}), 100, 3001, 4, NOW)
+    async with cluster.pool(settings(servers=(1,))) as pool:
+        identities = Identities(pool)
+        for names, expected in ((NAMES | {MIN_INSYNC_REPLICAS}, 1), (NAMES, 1), (NAMES | {MIN_INSYNC_REPLICAS}, 2)):
+            (found,) = (await identities.prove(asked(1), log, names)).nodes
+            assert names <= found.settings.keys()
+            assert len(cluster.nodes[at(1)].asked) == expected
+
+
+async def test_of_a_secret_only_its_source_is_kept() -> None:
+    entry = ConfigEntry("hunter2", IN_FILE, {IN_FILE: "hunter2"}, is_sensitive=True, is_read_only=True)
+
+    def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        return DescribeConfigsResponse({"1": ConfigAnswer(0, None, dict.fromkeys(request.keys, entry))})
+
+    cluster = Cluster({at(1): Node(APIS, {DescribeConfigsRequest: configs})})
+    async with cluster.pool(settings(servers=(1,))) as pool:
+        found = await Identities(pool).prove(asked(1), UNREAD, frozenset({"ssl.key.password"}))
+    (one,) = found.nodes
+    assert one.settings == {"ssl.key.password": Setting(SettingSource.FILE, None, is_secret=True, is_read_only=True)}
+    assert "hunter2" not in repr(found)

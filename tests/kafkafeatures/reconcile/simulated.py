@@ -85,10 +85,10 @@ class Cluster(SimulatedCluster):
         async with super().prepared(change) as request:
             yield _Passed(request) if self.through_broker and not isinstance(request, NotSent) else request
 
-    async def read(self, *, partitions: bool = False) -> Readings:
+    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
         self.tick()
         self.reads.append(partitions)
-        return self.shows(await super().read(partitions=partitions))
+        return self.shows(await super().read(partitions=partitions, settings=settings))
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         self.tick()

@@ -54,10 +54,10 @@ class Kafka(Cluster):
     during_question: Callable[[], object] = staticmethod(nothing)
     """What happens elsewhere meanwhile."""
 
-    async def read(self, *, partitions: bool = False) -> Readings:
+    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
         self.looks += 1
         self.during_look()
-        return await super().read(partitions=partitions)
+        return await super().read(partitions=partitions, settings=settings)
 
     async def update(self, change: UpdateFeature) -> Outcome:
         self.during_update()

@@ -174,7 +174,7 @@ def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
     looks = iter((ours, other))
 
     class Switched(Simulated):
-        async def read(self, *, partitions: bool = False) -> Readings:
+        async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
             return await next(looks).read()
 
     switched = Switched(A)

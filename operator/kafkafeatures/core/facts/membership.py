@@ -162,7 +162,7 @@ class Membership:
             incarnation=str(current.incarnation) if (current := broker or controller) else "",
             listeners=tuple((one.host, one.port) for found in (broker, controller) if found for one in found.endpoints),
             proved_at=next((one.proved_at for one in probed if one.proved_at), ""),
-            snapshot_interval=next((one.snapshot_interval for one in probed if one.proved_at), None),
+            settings=next((one.settings for one in probed if one.proved_at), {}),
         )
 
     def _address(

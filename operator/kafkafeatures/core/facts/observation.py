@@ -7,7 +7,7 @@ Nothing in here reads the world, and nothing turns an Unknown into a default.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -24,6 +24,7 @@ from kafkafeatures.core.facts.readings import (
     QuorumAnswer,
     Role,
 )
+from kafkafeatures.core.facts.settings import Setting
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -101,7 +102,7 @@ class Node(Struct, frozen=True):
     incarnation: str = ""  # of the process that registered last; empty where it is not known
     listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
     proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did
-    snapshot_interval: timedelta | None = None  # as of ProbedNode
+    settings: Mapping[str, Setting] = field(default_factory=dict)  # that a stage demanded, by name
 
     @property
     def title(self) -> str:

@@ -7,13 +7,14 @@ Filled by the Kafka adapter (or by the simulator, in process), read by `core/fac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
 from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.settings import Setting
 
 if TYPE_CHECKING:  # asking works without the library that reads logs, and starts faster
     from kraftlog.image import Image
@@ -97,7 +98,7 @@ class ProbedNode(Struct, frozen=True):
     """`id` None: a bootstrap address that could not be matched to a node. `role`: of the listener that was asked.
 
     `proved_at`: the IP address at which the process said of itself that it has this id; empty where it was not asked.
-    `snapshot_interval`: so often it writes a snapshot of the metadata; 0: never by time, None: it did not say.
+    `settings`: by name, those that were demanded and that it gave.
     """
 
     id: int | None
@@ -107,7 +108,7 @@ class ProbedNode(Struct, frozen=True):
     answer: NodeAnswer | Failure
     at: datetime
     proved_at: str = ""
-    snapshot_interval: timedelta | None = None
+    settings: Mapping[str, Setting] = field(default_factory=dict)
 
 
 class ReplicaProgress(Struct, frozen=True):

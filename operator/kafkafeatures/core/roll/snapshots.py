@@ -33,9 +33,9 @@ from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, Node, NodeState
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 
-SETTING = "metadata.log.max.snapshot.interval.ms"
 DEFAULT = timedelta(hours=1)
 """Of Kafka: where only what is not known is waited for, and the node does not say."""
 LEAST_MARGIN = timedelta(seconds=30)
@@ -108,7 +108,7 @@ def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
             continue
         text = f"{found.node.title} needs a newer snapshot, or would replay what its new image cannot: {found.why}"
         if found.until is None:
-            remedy = f"set {SETTING} on it above 0, and grant DescribeConfigs on the cluster"
+            remedy = f"set {SNAPSHOT_INTERVAL} on it above 0, and grant DescribeConfigs on the cluster"
             return Stalled(Reason.ROLLOUT_HALTED, f"{text}; when it writes one is not known: {remedy}")
         after = min(max((found.until - now).total_seconds(), 1.0), LOOK_AGAIN)
         return Wait(Reason.ROLLING_NODES, f"{text}; not before {_time(found.until)}", after=after)
@@ -127,8 +127,17 @@ def _time(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def interval_of(node: Node) -> timedelta | None:
+    """After how long a node writes a snapshot; 0: never by time. None: it did not say."""
+    setting = node.settings.get(SNAPSHOT_INTERVAL)
+    try:
+        return None if setting is None else timedelta(milliseconds=int(setting.value or ""))
+    except (ValueError, OverflowError):
+        return None
+
+
 def _of_one(one: Going, left: Left, since: datetime | None, now: datetime) -> Awaited | None:
-    interval, started = one.node.snapshot_interval, one.started_at or now
+    interval, started = interval_of(one.node), one.started_at or now
     outside = [(at, key) for key, at in left.items() if key[1] not in one.supports.get(key[0], NOT_SUPPORTED)]
     if outside:
         at, (feature, level) = max(outside)

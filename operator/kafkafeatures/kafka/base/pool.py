@@ -97,6 +97,20 @@ class Pool:
     ) -> R:
         """Send one question that changes nothing and return the answer to it. Raises `KafkaError`.
 
+        `timeout`: see `ask_peer`.
+        """
+        return (await self.ask_peer(address, role, message, timeout=timeout))[0]
+
+    async def ask_peer(
+        self,
+        address: Address,
+        role: Role,
+        message: Request[R],
+        *,
+        timeout: float | None = None,
+    ) -> tuple[R, str]:
+        """The answer to a question that changes nothing, and the IP address that it came from. Raises `KafkaError`.
+
         `timeout` (by default the request timeout) bounds connecting and the answer, each. A connection that had died
         while idle is replaced once.
         """
@@ -105,12 +119,12 @@ class Pool:
         try:
             async with self.lease(address, role, timeout=timeout) as lease:
                 reused = lease.reused
-                return await lease.connection.request(message, timeout=timeout)
+                return await lease.connection.request(message, timeout=timeout), lease.connection.peer
         except Disconnected:
             if not reused:
                 raise
         async with self.lease(address, role, fresh=True, timeout=timeout) as lease:
-            return await lease.connection.request(message, timeout=timeout)
+            return await lease.connection.request(message, timeout=timeout), lease.connection.peer
 
     async def api_versions(self, address: Address, role: Role, *, timeout: float | None = None) -> ApiVersionsResponse:
         """What the node says of itself now: as its new connection began, or asked again on one that was idle."""

@@ -23,12 +23,13 @@ from kafkafeatures.core.facts.readings import (
     QuorumAnswer,
     Role,
 )
+from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import KafkaError, NotKafka, TooLarge, UnsupportedApi, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.partitions.collected import Collected, Incomplete
-from kafkafeatures.kafka.probe.broker_defaults import MIN_INSYNC_REPLICAS, BrokerDefaults
+from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
 from kafkafeatures.kafka.wire.topic_messages import (
     TOPIC_RESOURCE,
     DescribeConfigsRequest,
@@ -94,7 +95,7 @@ async def _ask(
     await aside(partial(found.move, moving))
     for at in range(0, len(found.names), TOPICS_AT_ONCE):
         names = found.names[at : at + TOPICS_AT_ONCE]
-        request = DescribeConfigsRequest(TOPIC_RESOURCE, tuple(names), MIN_INSYNC_REPLICAS)
+        request = DescribeConfigsRequest(TOPIC_RESOURCE, tuple(names), (MIN_INSYNC_REPLICAS,))
         found.configure(names, (await pool.ask(source, Role.BROKER, request)).configs)
     highest = await defaults.by_asking(brokers)  # of each broker by its id, so these are who we take them for
     if isinstance(highest, Failure):

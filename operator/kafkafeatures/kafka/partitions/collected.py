@@ -112,8 +112,9 @@ class Collected:
                 raise Incomplete(_hidden(f"{MIN_INSYNC_REPLICAS} of the topic {name} is not shown to this user"))
             if answer is None or code:
                 raise Incomplete(_changing(f"{MIN_INSYNC_REPLICAS} of the topic {name}: {code_name(code)}"))
-            if answer.source == SET_ON_TOPIC:
-                value = {"name": MIN_INSYNC_REPLICAS, "value": answer.value}
+            entry = answer.entries.get(MIN_INSYNC_REPLICAS)
+            if entry is not None and entry.source == SET_ON_TOPIC:
+                value = {"name": MIN_INSYNC_REPLICAS, "value": entry.value}
                 try:
                     self._state.config({"resourceType": TOPIC_RESOURCE, "resourceName": name, **value})
                 except ContradictionError as error:

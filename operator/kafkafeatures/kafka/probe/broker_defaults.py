@@ -12,23 +12,12 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.facts.readings import Role as Listener
-from kafkafeatures.core.words import printable
-from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
 from kafkafeatures.kafka.base.pool import Pool
-from kafkafeatures.kafka.base.rights import Right, missing
 from kafkafeatures.kafka.base.settings import Address
-from kafkafeatures.kafka.wire.topic_messages import (
-    BROKER_RESOURCE,
-    DEFAULT,
-    IN_FILE,
-    ConfigAnswer,
-    DescribeConfigsRequest,
-)
+from kafkafeatures.kafka.probe.node_settings import node_settings
 from kraftlog import Image
-
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 Addresses = Mapping[int, Address]
 
@@ -45,7 +34,7 @@ class BrokerDefaults:
         lives = {id_: broker.incarnation for id_, broker in image.brokers.items() if not broker.fenced}
         known = {id_: one for id_, one in self._in_file.items() if id_ in lives and one[0] == lives[id_]}
         for id_, answer in (await self._ask(lives.keys() - known.keys(), addresses)).items():
-            value = answer if isinstance(answer, Failure) else _number(answer, in_file=True, broker=id_)
+            value = answer if isinstance(answer, Failure) else _number(answer.without_requests, id_)
             if isinstance(value, Failure):
                 return value
             known[id_] = lives[id_], value
@@ -60,40 +49,28 @@ class BrokerDefaults:
         """The highest of these brokers."""
         values = []
         for id_, answer in (await self._ask(addresses.keys(), addresses)).items():
-            value = answer if isinstance(answer, Failure) else _number(answer, in_file=False, broker=id_)
+            value = answer if isinstance(answer, Failure) else _number(answer.value, id_)
             if isinstance(value, Failure):
                 return value
             values.append(value)
         return _highest(values)
 
-    async def _ask(self, brokers: Iterable[int], addresses: Addresses) -> dict[int, ConfigAnswer | Failure]:
+    async def _ask(self, brokers: Iterable[int], addresses: Addresses) -> dict[int, Setting | Failure]:
         ids = sorted(brokers)
         answers = await asyncio.gather(*(self._ask_one(id_, addresses.get(id_)) for id_ in ids))
         return dict(zip(ids, answers, strict=True))
 
-    async def _ask_one(self, id_: int, address: Address | None) -> ConfigAnswer | Failure:
-        where = f"broker {id_}"
+    async def _ask_one(self, id_: int, address: Address | None) -> Setting | Failure:
         if address is None:
-            return Failure(FailureKind.NOT_ASKED, where, f"its {MIN_INSYNC_REPLICAS} is unknown: it has no address")
-        request = DescribeConfigsRequest(BROKER_RESOURCE, (str(id_),), MIN_INSYNC_REPLICAS)
-        try:
-            answer = (await self._pool.ask(address, Listener.BROKER, request)).configs.get(str(id_))
-        except KafkaError as error:
-            return to_failure(error, str(address))
-        if answer is None:
-            return Failure(FailureKind.REJECTED, str(address), f"does not tell the configs of {where}")
-        if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            words = missing(f"reading {MIN_INSYNC_REPLICAS} of {where}", Right.DESCRIBE_CONFIGS)
-            return Failure(FailureKind.AUTHORIZATION, str(address), *words)
-        if answer.error_code:
-            text = printable(answer.error_message or "") or code_name(answer.error_code)
-            return Failure(FailureKind.REJECTED, str(address), f"DescribeConfigs of {where}: {text}")
-        return answer
+            text = f"its {MIN_INSYNC_REPLICAS} is unknown: it has no address"
+            return Failure(FailureKind.NOT_ASKED, f"broker {id_}", text)
+        said = await node_settings(self._pool, Role.BROKER, id_, address, (MIN_INSYNC_REPLICAS,))
+        if isinstance(said, Failure):
+            return said
+        return said.of.get(MIN_INSYNC_REPLICAS, Setting(SettingSource.UNKNOWN))
 
 
-def _number(answer: ConfigAnswer, *, in_file: bool, broker: int) -> int | Failure:
-    """`in_file`: what holds where nothing was set by a request."""
-    text = answer.layers.get(IN_FILE, answer.layers.get(DEFAULT)) if in_file else answer.value
+def _number(text: str | None, broker: int) -> int | Failure:
     try:
         return int(text or "")
     except ValueError:

@@ -1,84 +1,81 @@
 """Which process is which node: asked of the process, at the address that leads to it.
 
-A node tells the configs of BROKER <id> for its own id alone, whichever is asked for, controllers too
-(`ConfigHelper.scala`). With the IP address that the connection led to it is proved where this node runs, whatever names
-it is registered with: `core/roll/matching.py` holds that against the pods. The config that is asked for is how often it
-writes a snapshot of the metadata (`core/roll/snapshots.py`): its file says it, so it holds for a life. Called by
-`cluster.py`, while a roll is planned or running. Where there is no such answer nothing is proved, and nothing is said
-in its place.
+A node that gives settings of its own proves with them who it is (`node_settings.py`), whatever names it is registered
+with: `core/roll/matching.py` holds the IP address against the pods. Called by `cluster.py` where settings are demanded,
+as while a roll is planned or running. Where there is no such answer nothing is proved, and nothing is said in its
+place.
 """
 
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
-from typing import NamedTuple
+from collections.abc import Mapping
 from uuid import UUID
+
+from msgspec import Struct
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, LogReading, NodeAnswer, ProbedNode, Role
-from kafkafeatures.kafka.base.errors import KafkaError
+from kafkafeatures.core.facts.settings import NodeSettings, Setting
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
-from kafkafeatures.kafka.wire.topic_messages import BROKER_RESOURCE, ConfigAnswer, DescribeConfigsRequest
+from kafkafeatures.kafka.probe.node_settings import node_settings
+from kafkafeatures.kafka.wire.topic_messages import DescribeConfigsRequest
 from kraftlog import Image
 
-SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
+class _Known(Struct, frozen=True):
+    """What one life of a process said, as far as it holds for all of it; `names` that were asked for."""
 
-class _Proof(NamedTuple):
-    """At which IP address the process said who it is; empty: it did not. And how often it writes snapshots."""
-
-    at: str
-    snapshot_interval: timedelta | None = None
-
-
-_NONE = _Proof("")
+    life: UUID
+    names: frozenset[str]
+    said: NodeSettings
 
 
 class Identities:
-    """Of one cluster. A proof is remembered for as long as the metadata log shows the same registration of the node."""
+    """The nodes of one cluster. A proof, and what only a restart changes, is remembered for as long as the metadata log
+    shows the same registration of the node.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._proved: dict[tuple[Role, Address], tuple[UUID, _Proof]] = {}
+        self._known: dict[tuple[Role, Address], _Known] = {}
 
-    async def prove(self, probe: ClusterProbe, log: LogReading | Failure) -> ClusterProbe:
-        """The same, with the addresses at which processes said who they are."""
+    async def prove(self, probe: ClusterProbe, log: LogReading | Failure, names: frozenset[str]) -> ClusterProbe:
+        """The probe with these settings of each node, and the addresses at which processes said who they are."""
         lives = {} if isinstance(log, Failure) else _incarnations(log.image)
-        nodes = await asyncio.gather(*(self._proof(node, lives) for node in probe.nodes))
+        nodes = await asyncio.gather(*(self._proved(node, lives, names) for node in probe.nodes))
         return replace(probe, nodes=tuple(nodes))
 
-    async def _proof(self, node: ProbedNode, lives: dict[tuple[Role, int], UUID]) -> ProbedNode:
+    async def _proved(
+        self, node: ProbedNode, lives: Mapping[tuple[Role, int], UUID], names: frozenset[str]
+    ) -> ProbedNode:
         if node.id is None or isinstance(node.answer, Failure):
             return node
-        key, life = (node.role, Address(node.host, node.port)), lives.get((node.role, node.id))
-        known = self._proved.get(key)
-        if known is not None and known[0] == life:
-            proof = known[1]
-        else:
-            proof = await self._ask(node.id, node.role, node.answer, key[1])
-        if proof.at and life is not None:
-            self._proved[key] = life, proof
-        return replace(node, proved_at=proof.at, snapshot_interval=proof.snapshot_interval)
+        address, life = Address(node.host, node.port), lives.get((node.role, node.id))
+        known = self._known.get((node.role, address))
+        if known is None or known.life != life or not names <= known.names:
+            said = await self._ask(node.id, node.role, node.answer, address, names)
+            if said is None:
+                return replace(node, proved_at="", settings={})
+            if life is not None:
+                self._known[node.role, address] = _lasting(life, names, said)
+            return replace(node, proved_at=said.at, settings=said.of)
+        return replace(node, proved_at=known.said.at, settings=known.said.of)
 
-    async def _ask(self, id_: int, role: Role, answer: NodeAnswer, address: Address) -> _Proof:
-        request = DescribeConfigsRequest(BROKER_RESOURCE, (str(id_),), SNAPSHOT_INTERVAL)
-        if request.api_key not in answer.apis:
-            return _NONE
-        try:
-            async with self._pool.lease(address, role) as lease:
-                told = (await lease.connection.request(request)).configs.get(str(id_))
-                return _NONE if told is None or told.error_code else _Proof(lease.connection.peer, _interval(told))
-        except KafkaError:
-            return _NONE
+    async def _ask(
+        self, id_: int, role: Role, answer: NodeAnswer, address: Address, names: frozenset[str]
+    ) -> NodeSettings | None:
+        if DescribeConfigsRequest.api_key not in answer.apis:
+            return None
+        said = await node_settings(self._pool, role, id_, address, names)
+        return None if isinstance(said, Failure) else said
 
 
-def _interval(told: ConfigAnswer) -> timedelta | None:
-    try:
-        return timedelta(milliseconds=int(told.value or ""))
-    except (ValueError, OverflowError):
-        return None
+def _lasting(life: UUID, names: frozenset[str], said: NodeSettings) -> _Known:
+    """Without what a request may change at any moment."""
+    fixed: dict[str, Setting] = {name: one for name, one in said.of.items() if one.is_read_only}
+    return _Known(life, names - (said.of.keys() - fixed.keys()), NodeSettings(said.at, fixed))
 
 
 def _incarnations(image: Image) -> dict[tuple[Role, int], UUID]:

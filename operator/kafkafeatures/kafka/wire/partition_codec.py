@@ -47,7 +47,7 @@ def configs(schema: ModuleType, message: m.DescribeConfigsRequest) -> Any:
     return schema.DescribeConfigsRequest(
         resources=tuple(
             schema.DescribeConfigsResource(
-                resource_type=message.resource, resource_name=name, configuration_keys=(message.key,)
+                resource_type=message.resource, resource_name=name, configuration_keys=message.keys
             )
             for name in message.names
         ),
@@ -115,12 +115,18 @@ def read_configs(body: Any, version: int) -> m.DescribeConfigsResponse:
 
 
 def _config(result: Any) -> m.ConfigAnswer:
-    head = int(result.error_code), plain(result.error_message)
-    if not result.configs:
-        return m.ConfigAnswer(*head, None, 0, {})
-    (config,) = result.configs  # one key was asked for
+    entries = {str(one.name): _config_entry(one) for one in result.configs}
+    return m.ConfigAnswer(int(result.error_code), plain(result.error_message), entries)
+
+
+def _config_entry(config: Any) -> m.ConfigEntry:
+    """A sensitive value is not read, whatever was sent."""
+    head = int(config.config_source), bool(config.is_sensitive), bool(config.read_only)
+    source, is_sensitive, is_read_only = head
+    if is_sensitive:
+        return m.ConfigEntry(None, source, is_sensitive=True, is_read_only=is_read_only)
     layers = {int(one.source): str(one.value) for one in config.synonyms if one.value is not None}
-    return m.ConfigAnswer(*head, plain(config.value), int(config.config_source), layers)
+    return m.ConfigEntry(plain(config.value), source, layers, is_read_only=is_read_only)
 
 
 def read_log_dirs(body: Any, version: int) -> m.DescribeLogDirsResponse:

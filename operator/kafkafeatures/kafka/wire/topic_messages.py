@@ -6,6 +6,7 @@ Imported by who reads partitions or unregisters a node, and by `partition_codec.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 from uuid import UUID
 
@@ -109,25 +110,31 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET_ON_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, IN_FILE, DEFAULT = 1, 2, 3, 4, 5  # DescribeConfigsResponse.ConfigSource
 
 
+class ConfigEntry(NamedTuple):
+    """One key of a resource. `value` None: it has none, or is sensitive. `layers`: source -> value, of all sources."""
+
+    value: str | None
+    source: int
+    layers: Mapping[int, str] = MappingProxyType({})
+    is_sensitive: bool = False
+    is_read_only: bool = False
+
+
 class ConfigAnswer(NamedTuple):
-    """The answer for one key of one resource. `value` None: it has none. `layers`: source -> value, of all
-    there are.
-    """
+    """The answer for one resource. `entries`: by key; one that it does not know is not there."""
 
     error_code: int
     error_message: str | None
-    value: str | None
-    source: int
-    layers: Mapping[int, str]
+    entries: Mapping[str, ConfigEntry]
 
 
 class DescribeConfigsRequest(Request["DescribeConfigsResponse"], frozen=True):
-    """One key of resources of one kind. A broker is asked for its own alone, by its id."""
+    """Keys of resources of one kind. A node is asked for its own alone, by its id."""
 
     api_key: ClassVar[int] = 32
     resource: int = TOPIC_RESOURCE
     names: tuple[str, ...] = ()
-    key: str = ""
+    keys: tuple[str, ...] = ()
 
 
 class DescribeConfigsResponse(Struct, frozen=True):

@@ -147,7 +147,7 @@ def test_every_version_we_offer_can_be_sent(key: int) -> None:
         3: MetadataRequest(),
         17: SaslHandshakeRequest("PLAIN"),
         18: ApiVersionsRequest(),
-        32: DescribeConfigsRequest(names=("orders",), key="min.insync.replicas"),
+        32: DescribeConfigsRequest(names=("orders",), keys=("min.insync.replicas",)),
         35: DescribeLogDirsRequest(),
         36: SaslAuthenticateRequest(b"x"),
         46: ListPartitionReassignmentsRequest(),

@@ -22,6 +22,8 @@ from tests.kafkafeatures.kafka.wire.test_codec import rewritten
 
 NEW = (32, 35, 46, 75)
 
+MIN = "min.insync.replicas"
+
 
 def answers(message: Any) -> list[Any]:
     """To this question, of each release, in every version that we speak."""
@@ -76,15 +78,17 @@ def test_nothing_is_being_moved() -> None:
 
 
 def test_a_topic_that_sets_nothing_has_what_the_broker_applies() -> None:
-    for answer in answers(DescribeConfigsRequest(names=("orders", "nobody"), key="min.insync.replicas")):
-        assert answer.configs["orders"].value == "1"
-        assert answer.configs["orders"].source >= DEFAULT - 2  # of the cluster where ELR is on, else the default
+    for answer in answers(DescribeConfigsRequest(names=("orders", "nobody"), keys=(MIN,))):
+        assert answer.configs["orders"].entries[MIN].value == "1"
+        assert (
+            answer.configs["orders"].entries[MIN].source >= DEFAULT - 2
+        )  # of the cluster where ELR is on, else the default
         assert answer.configs["nobody"].error_code == 3
 
 
 def test_a_broker_tells_its_own_configs_alone() -> None:
-    for answer in answers(DescribeConfigsRequest(BROKER_RESOURCE, ("1",), "min.insync.replicas")):
-        assert answer.configs["1"].value == "1"
-        assert answer.configs["1"].layers[DEFAULT] == "1"
-    for answer in answers(DescribeConfigsRequest(BROKER_RESOURCE, ("2",), "min.insync.replicas")):
+    for answer in answers(DescribeConfigsRequest(BROKER_RESOURCE, ("1",), (MIN,))):
+        assert answer.configs["1"].entries[MIN].value == "1"
+        assert answer.configs["1"].entries[MIN].layers[DEFAULT] == "1"
+    for answer in answers(DescribeConfigsRequest(BROKER_RESOURCE, ("2",), (MIN,))):
         assert answer.configs["2"].error_code == 42

@@ -1,0 +1,51 @@
+"""Ask a node for settings of its own, broker or controller.
+
+Called by `identities.py` and `broker_defaults.py`. A node answers DescribeConfigs of BROKER <id> for its own id alone,
+whichever is asked for, controllers too (`ConfigHelper.scala`, `ControllerApis.scala`). So an answer also proves who is
+asked: with the IP address of the connection it says where this node runs. Names that the node does not know are left
+out of the answer; of a name that its file invents, and of every password, it gives no value and says that it is
+sensitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.settings import NodeSettings, Setting, SettingSource
+from kafkafeatures.core.words import printable
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.wire.topic_messages import BROKER_RESOURCE, ConfigEntry, DescribeConfigsRequest
+
+
+async def node_settings(
+    pool: Pool, role: Role, id_: int, address: Address, names: Iterable[str]
+) -> NodeSettings | Failure:
+    """These settings of the node with this id, asked at its `role` listener; a Failure where another one answers."""
+    keys, where = tuple(sorted(names)), f"{role.value.lower()} {id_}"
+    request = DescribeConfigsRequest(BROKER_RESOURCE, (str(id_),), keys)
+    try:
+        reply, peer = await pool.ask_peer(address, role, request)
+    except KafkaError as error:
+        return to_failure(error, str(address))
+    answer = reply.configs.get(str(id_))
+    if answer is None:
+        return Failure(FailureKind.REJECTED, str(address), f"does not tell the configs of {where}")
+    if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        words = missing(f"reading {', '.join(keys)} of {where}", Right.DESCRIBE_CONFIGS)
+        return Failure(FailureKind.AUTHORIZATION, str(address), *words)
+    if answer.error_code:
+        text = printable(answer.error_message or "") or code_name(answer.error_code)
+        return Failure(FailureKind.REJECTED, str(address), f"DescribeConfigs of {where}: {text}")
+    return NodeSettings(peer, {name: _setting(entry) for name, entry in answer.entries.items() if name in keys})
+
+
+def _setting(entry: ConfigEntry) -> Setting:
+    source = SettingSource(entry.source)
+    if entry.is_sensitive:
+        return Setting(source, is_secret=True, is_read_only=entry.is_read_only)
+    layers = {SettingSource(source): value for source, value in entry.layers.items()}
+    return Setting(source, entry.value, is_read_only=entry.is_read_only, layers=layers)

@@ -69,6 +69,7 @@ async def rolled_by(driver: str) -> Mapping[str, Any]:
     return {
         "requests": story.requests,
         "evictions": story.workloads.evictions,
+        "notes": [one["note"] for one in story.api.server.events() if one["reason"] == "RestartingNode"],
         "history": [(one["kind"], one["target"], one["result"]) for one in status.get("history", ())],
         "pods": story.workloads.pods(),
         "rolled": story.api.condition("NodesRolled"),

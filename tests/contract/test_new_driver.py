@@ -64,7 +64,10 @@ ROLE = 'rules: {{- include "kafka-features-operator.statefulSetRules" $ | ninden
 ROLE_OF_BOTH = f'{ROLE}{{{{- include "kafka-features-operator.annotationsRules" $ | nindent 0 }}}}\n'
 EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "operator/kafkafeatures/core/roll/drivers.py": (
-        ("(NOBODY, MANUAL, STATEFUL_SET)", '(NOBODY, MANUAL, STATEFUL_SET, ThroughPods("Annotations", "annotations"))'),
+        (
+            "(NOBODY, MANUAL, STATEFUL_SET)",
+            '(NOBODY, MANUAL, STATEFUL_SET, ThroughPods("Annotations", "annotations", request="annotation"))',
+        ),
     ),
     "charts/kafka-features-operator/templates/rbac.yaml": (
         (STATEFUL_SET_RULES, RULES + STATEFUL_SET_RULES),
@@ -129,6 +132,7 @@ def test_the_toy_restarts_every_node_by_its_annotation_and_besides_its_module_th
     told = json.loads(run(tree, "-m", "tests.contract.driver_story", "Annotations"))
     check(told, [f"PATCH pods/broker-{ordinal}" for ordinal in range(3)])
     assert told["evictions"] == []
+    assert told["notes"][0] == "restarting broker 1: pod broker-0 is restarted by annotation"
     besides = [one for one in touched(tree) if one != DRIVER]
     print(f"A new driver is {DRIVER}, and besides:", *besides, sep="\n- ")
     assert besides == sorted(EDITS)
@@ -139,6 +143,7 @@ def test_the_driver_that_is_there_tells_the_same_story_by_evictions() -> None:
     told = asyncio.run(rolled_by("StatefulSet"))
     check(told, [f"POST pods/broker-{ordinal}/eviction" for ordinal in range(3)])
     assert told["evictions"] == ["broker-0", "broker-1", "broker-2"]
+    assert told["notes"][0] == "restarting broker 1: pod broker-0 is evicted"
 
 
 def test_the_copy_keeps_the_promises_that_hold_for_every_driver(tree: Path) -> None:

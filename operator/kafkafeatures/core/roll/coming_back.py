@@ -59,7 +59,7 @@ class AwayNode(Struct, frozen=True):
     person restarts it. broker_epoch: of its registration before, -1 where that was not known; incarnation: of its
     process before, and empty where the epoch says enough, as 64 of these have to fit into a status. out_of_sync: how
     many partitions it hosts that it was not in sync with before; lagging: which, by their marks, none where there were
-    too many to keep.
+    too many to keep. by: what restarts its pod, such as "annotation"; empty for an eviction.
     """
 
     node_id: int
@@ -72,6 +72,12 @@ class AwayNode(Struct, frozen=True):
     incarnation: str = ""
     out_of_sync: int = 0
     lagging: frozenset[str] = frozenset()
+    by: str = ""
+
+    @property
+    def is_done(self) -> str:
+        """What becomes of its pod, as in: pod broker-1 is evicted."""
+        return f"restarted by {self.by}" if self.by else "evicted"
 
     def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
         """Its pod by now, and the revision that its StatefulSet asks for; empty where that is not known."""
@@ -154,7 +160,7 @@ class AwayNode(Struct, frozen=True):
         if pod.terminating:
             return RestartState(Phase.STOPPING, f"pod {self.pod} is stopping")
         if pod.uid == self.pod_uid:
-            return RestartState(Phase.REQUESTED, f"pod {self.pod} was not evicted yet")
+            return RestartState(Phase.REQUESTED, f"pod {self.pod} was not {self.is_done} yet")
         if pod.waiting:
             return RestartState(Phase.STARTING, _told_waiting(pod))
         return None

@@ -38,12 +38,14 @@ class Driver(Struct, frozen=True):
 
     name: in `spec.workload.driver`. adapter: its module of `kube/workloads/`, which reads pods, sends requests and
     lists its rights; empty where it needs nothing of Kubernetes. asks_people: a person restarts the nodes that are
-    named. reach: what one request restarts. most: so many nodes are away at once, whatever the document allows.
+    named. request: what restarts a pod, such as "annotation"; empty for an eviction. reach: what one request restarts.
+    most: so many nodes are away at once, whatever the document allows.
     """
 
     name: str
     adapter: str = ""
     asks_people: bool = False
+    request: str = ""
     reach: Reach = Reach.ONE_NODE
     most: int | None = None
 

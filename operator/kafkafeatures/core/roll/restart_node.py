@@ -26,10 +26,10 @@ WITHDRAWN_AFTER = timedelta(minutes=1)
 
 
 class RestartNode(AwayNode, frozen=True):
-    """Have one node stopped and started anew: its pod is evicted, or a person is asked to do it (`pod` is empty then).
+    """Have one node stopped and started anew: its pod, or by a person who is asked to do it (`pod` is empty then).
 
-    consent: the entry of `spec.consents` that it uses up. One restart is one life of a pod: to evict the same uid again
-    does nothing more.
+    consent: the entry of `spec.consents` that it uses up. One restart is one life of a pod: to ask for the same uid
+    again does nothing more.
     """
 
     kind: ClassVar[str] = "RestartNode"
@@ -52,7 +52,11 @@ class RestartNode(AwayNode, frozen=True):
     @property
     def request(self) -> str:
         """What leaves the process."""
-        return f"Eviction of {self}" if self.pod else f"RestartRequested {self}"
+        return f"{self._asked_for.capitalize()} of {self}" if self.pod else f"RestartRequested {self}"
+
+    @property
+    def _asked_for(self) -> str:
+        return self.by or "eviction"
 
     @property
     def in_progress(self) -> tuple[Reason, str]:
@@ -66,7 +70,7 @@ class RestartNode(AwayNode, frozen=True):
 
     @property
     def is_decided_again(self) -> bool:
-        """Whether a pod is evicted: a person who is asked decides himself when."""
+        """Whether it is of a pod: a person who is asked decides himself when."""
         return bool(self.pod)
 
     def is_asked_for_by(self, earlier: Step) -> bool:
@@ -80,13 +84,13 @@ class RestartNode(AwayNode, frozen=True):
     def rejection(self, code: int, message: str) -> Rejection:
         """By HTTP status; any other one is a PodDisruptionBudget that does not allow it now."""
         reason = _REJECTED.get(code)
-        said = f"the eviction of pod {self.pod} was rejected: {message}"
+        said = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
         return Rejection(reason or Reason.WAITING_FOR_BUDGET, said, needs_action=reason is not None)
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""
         texts = {"before": self.before, "after": self.after, "podUid": self.pod_uid, "incarnation": self.incarnation}
-        texts["consent"] = self.consent
+        texts |= {"consent": self.consent, "by": self.by}
         return {
             "target": self.target,
             "title": self.title,
@@ -114,6 +118,7 @@ class RestartNode(AwayNode, frozen=True):
             out_of_sync=read_number(fields.get("outOfSync", 0)),
             lagging=frozenset(read_text(fields.get("lagging", "")).split()),
             consent=read_text(fields.get("consent", "")),
+            by=read_text(fields.get("by", "")),
         )
         return RestartInFlight(
             step,
@@ -212,7 +217,8 @@ class RestartInFlight(InFlight, frozen=True):
         title, pod = self.step.title, self.step.pod
         if not pod:
             return EventRecord("RestartRequested", "Restart", f"restart {title}", facts=self.facts)
-        return EventRecord("RestartingNode", "Evict", f"restarting {title}: pod {pod} is evicted", facts=self.facts)
+        action, note = "Restart" if self.step.by else "Evict", f"restarting {title}: pod {pod} is {self.step.is_done}"
+        return EventRecord("RestartingNode", action, note, facts=self.facts)
 
     def progress(self, ago: Callable[[str], str]) -> str:
         """Whether its node is back, and for how long."""

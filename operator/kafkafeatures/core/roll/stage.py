@@ -476,4 +476,5 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
         out_of_sync=lagging,
         consent=QUORUM_OF_ONE if is_only_voter(question, id_) else "",
         lagging=frozenset(map(mark_of, names)) if lagging == len(names) else frozenset(),
+        by=question.driver.request,
     )

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Done
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Wanted
@@ -48,6 +47,7 @@ from tests.e2e.kafka.cli import write_document
 from tests.e2e.kafka.wire import meddle
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import RECENT
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import answer, node, observation
 from tests.kafkasim.clusters import plan, world
 

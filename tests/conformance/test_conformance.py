@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Wanted
@@ -19,6 +18,7 @@ from kafkasim.plan import Plan
 from kafkasim.releases import release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from tests.conformance.cases import SAFE, UPGRADE, WORLDS, Updates, World, cases, recorded, request_of
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import answer, node, observation
 from tests.kafkasim.clusters import exchange, plan, served, settle
 from tests.kafkasim.clusters import world as simulated

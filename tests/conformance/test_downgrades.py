@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from kafkafeatures.core.engine.plan import undo_of
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import Undo, floor_of
+from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkasim.releases import release_named
 from tests.conformance.cases import UPGRADE, WORLDS, World, request_of

@@ -15,19 +15,18 @@ from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import EMPTY, Status
-from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected
 from kafkafeatures.core.engine.wanted import Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.report.status import (
-    status_of,
     status_of_failed_reconciliation,
     status_of_invalid,
     status_of_pending,
     status_of_unreachable,
 )
+from tests.kafkafeatures.deciding import decide, propose, status_of
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"

@@ -17,7 +17,6 @@ from kafkafeatures.api.records import StatusRecord, json_name, stamp
 from kafkafeatures.api.schema import Text, as_json, fields_of
 from kafkafeatures.api.spec import Spec
 from kafkafeatures.api.status import EMPTY, Status, Via
-from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.resolve import wanted_of
 from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
@@ -26,10 +25,11 @@ from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
-from kafkafeatures.core.report.status import status_of, status_of_unreachable
+from kafkafeatures.core.report.status import status_of_unreachable
 from kafkafeatures.core.roll.drivers import DRIVERS
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.reconcile.file_store import read_file
+from tests.kafkafeatures.deciding import changes_in, decide, propose, status_of
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,7 +161,7 @@ WORLDS: dict[str, tuple[Wanted, Observation, Memory, Any]] = {
 def test_every_status_fits_the_schema(name: str) -> None:
     wanted, seen, memory, verdict = WORLDS[name]
     proposal = propose(wanted, seen, memory)
-    soak = soak_of(wanted, seen, proposal.changes, EMPTY, now=stamp(NOW), monotonic=0.0)
+    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, now=stamp(NOW), monotonic=0.0)
     decision = decide(wanted, seen, memory, verdict=verdict, soak=soak)
     status = status_of(
         decision, seen, proposal, generation=3, previous=with_soak(EMPTY, soak), version="0.1.0", now=NOW

@@ -1,24 +1,39 @@
-"""The kinds of steps there are: the one place where a new kind is registered.
+"""The kinds of steps and of stages there are: the one place where a new kind is registered.
 
-Pure. Called wherever a status is read: what an intent or an entry of its history stands for is said by its kind. The
-rooms of the kinds (`core/levels/`, `core/roll/`) know what all kinds share (`core/engine/`), and none of the others.
+Pure. Asked wherever a status is read, because what an intent or an entry of its history stands for is said by its kind;
+and by `reconcile/evaluate.py` for what is to be read, proposed and judged. The rooms of the kinds (`core/levels/`,
+`core/roll/`) know what all kinds share (`core/engine/`), which knows none of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import get_args
 
 from kafkafeatures.api.status import HistoryEntry, Intent, Status
+from kafkafeatures.core.engine.kind import Asked, Demands, Facts, StageKind
+from kafkafeatures.core.engine.plan import Proposal, plan_of
+from kafkafeatures.core.engine.stage import Part, StageNow
 from kafkafeatures.core.engine.steps import InFlight, Step, UnknownStep
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.stage import Rolls
 
 KnownStep = UpdateFeature | RestartNode
 
 KINDS: Mapping[str, type[Step]] = {one.kind: one for one in get_args(KnownStep)}
 """By what an intent calls it."""
 _RECORDED: Mapping[str, type[Step]] = {one.recorded_as: one for one in KINDS.values()}
+
+STAGES: tuple[StageKind, ...] = (Rolls(), Levels())
+"""In the order in which they are carried out: nodes are restarted before levels are moved."""
+
+
+# --- steps ---
 
 
 def known(step: Step) -> KnownStep:
@@ -52,3 +67,35 @@ def kind_of(ended: HistoryEntry) -> type[Step] | None:
 def follows(status: Status) -> bool:
     """Whether a step is open that is followed from look to look, also where it cannot be read."""
     return any(kind.is_followed for intent in status.intents if (kind := KINDS.get(intent.kind)) is not None)
+
+
+# --- stages ---
+
+
+def demands_of(asked: Asked) -> Demands:
+    """All that has to be read."""
+    return reduce(or_, (kind.demands(asked) for kind in STAGES))
+
+
+def propose(facts: Facts) -> Proposal:
+    """What is to be done from here, and the plan for it."""
+    parts: tuple[Part, ...] = ()
+    for kind in reversed(STAGES):
+        parts = (kind.propose(facts, parts), *parts)
+    wanted, seen, memory = facts.wanted, facts.seen, facts.memory
+    plan = plan_of(
+        parts,
+        uid=wanted.uid,
+        cluster_id=seen.cluster_id.value if isinstance(seen.cluster_id, Known) else "",
+        change_count=memory.change_count,
+        standing=memory.plan if seen.shows_levels else None,
+        approvals=wanted.approvals,
+        may_be_unseen=wanted.may_approve_unseen,
+    )
+    return Proposal(plan, parts)
+
+
+def assess(facts: Facts) -> tuple[Proposal, tuple[StageNow, ...]]:
+    """What is to be done from here, and where each stage stands. With a million partitions it takes a second."""
+    proposal = propose(facts)
+    return proposal, tuple(stage for kind in STAGES if (stage := kind.judge(facts, proposal)) is not None)

@@ -126,7 +126,10 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
     began, status = context.monotonic(), found.status
     earlier = (one for one in sent_in(status) if step.is_asked_for_by(one.step))
     sent = next(earlier, None) or step.begun(
-        context.stamp(), via, found.observation, corrects_drift=step in found.proposal.drifted
+        context.stamp(),
+        via,
+        found.observation,
+        corrects_drift=any(stage.corrects_drift(step) for stage in found.stages),
     )
     asked_before = sent.written is not None
     # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.

@@ -10,7 +10,7 @@ proves that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,23 +18,27 @@ from kafkafeatures.environment import SYSTEM
 
 if TYPE_CHECKING:
     from kafkafeatures.api.status import LogPosition
-    from kafkafeatures.core.levels.soak import Soak
+    from kafkafeatures.core.engine.stage import Kept
 
 MOST = 256
 """Stamps that are kept: more than a status holds."""
 
 
 class Ages:
-    """When this process first met each stamp of one resource. `monotonic` in seconds. `soak`: as of its last look.
-    `read_until`: the end of the metadata log then, by cluster id.
+    """When this process first met each stamp of one resource. `monotonic` in seconds. `kept`: by kind of stage, what it
+    keeps of its last look. `read_until`: the end of the metadata log then, by cluster id.
     """
 
     def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
         self.monotonic = monotonic
-        self.soak: Soak | None = None
+        self.kept: Mapping[str, Kept] = {}
         self.read_until: dict[str, LogPosition] = {}
         self._met: dict[str, tuple[float, float]] = {}  # when it was met, and when it was made
         self._ours: set[str] = set()
+
+    def interrupted(self, why: str) -> None:
+        """Nothing could be seen of the cluster."""
+        self.kept = {kind: one.interrupted(why) for kind, one in self.kept.items()}
 
     def begins(self, stamp: str) -> None:
         """It was made just now, by this process."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import Owner
+from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.settling import BROKER_KEEPS, ON_ITS_WAY
 from kafkafeatures.core.engine.wanted import Mode
 from kafkafeatures.core.kinds import KINDS

@@ -7,7 +7,7 @@ status, and how old the moments in it are.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from math import inf
@@ -16,30 +16,30 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from kafkafeatures import __version__
-from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp, keeping_unknown, stamp
-from kafkafeatures.api.status import Result, Status, Via
+from kafkafeatures.api.status import ApprovedBy, Result, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import Owner, Proposal, approved_by, decide, propose, to_validate
-from kafkafeatures.core.engine.decisions import Act, Decision, Stalled
-from kafkafeatures.core.engine.memory import Memory, lost_cluster, memory_of
+from kafkafeatures.core.engine.approval import approved_by
+from kafkafeatures.core.engine.decide import decide
+from kafkafeatures.core.engine.decisions import Decision, Stalled
+from kafkafeatures.core.engine.gates import Owner, Question
+from kafkafeatures.core.engine.kind import Asked, Facts
+from kafkafeatures.core.engine.memory import Memory, lost_cluster, memory_of, remembering
+from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import Looks, Open
-from kafkafeatures.core.engine.stages import nodes_to_restart
+from kafkafeatures.core.engine.stage import StageNow, due_in
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, why_unjudged
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
-from kafkafeatures.core.engine.windows import closed_until
+from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure
-from kafkafeatures.core.kinds import in_flight
+from kafkafeatures.core.kinds import assess, demands_of, in_flight
 from kafkafeatures.core.levels.accounted import missing_in, position_of, sent_by
-from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.levels.update_feature import what_is_there
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
@@ -49,7 +49,6 @@ from kafkafeatures.reconcile.ports import Resource, ResourceStore
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.replication import Replication
     from kafkafeatures.core.facts.workloads import WorkloadsReading
-    from kafkafeatures.core.roll.stage import Roll
 
 SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
@@ -130,9 +129,9 @@ class Unread(Struct, frozen=True):
 class Evaluation(Struct, frozen=True):
     """A reconciliation on paper.
 
-    `remembered`: the status of before with what is known of it now: what was settled is closed in it. `verdict` None:
-    there was nothing to ask the server about. `ours` False: another cluster answers, or one that cannot be told. `roll`
-    None: no driver restarts nodes. `read_at`: before the cluster was asked, in seconds of `ReconcileContext.monotonic`.
+    `remembered`: the status of before with what is known of it now: what was settled is closed in it. `stages`: where
+    each stage stands. `verdict` None: there was nothing to ask the server about. `ours` False: another cluster answers,
+    or one that cannot be told. `read_at`: before the cluster was asked, in seconds of `ReconcileContext.monotonic`.
     `is_accounted`: `remembered` has all that the metadata log shows of levels.
     """
 
@@ -140,17 +139,23 @@ class Evaluation(Struct, frozen=True):
     observation: Observation
     remembered: Status
     proposal: Proposal
+    stages: tuple[StageNow, ...]
     decision: Decision
     verdict: DryRun | None
     ours: bool
     now: datetime
-    roll: Roll | None = None
     read_at: float = -inf
     is_accounted: bool = False
 
     @property
     def wanted(self) -> Wanted:
         return self.resource.wanted
+
+    @property
+    def approved_by(self) -> ApprovedBy | None:
+        """How the plan was approved; None while it is not, or needs no approval."""
+        waits = any(stage.needs_approval for stage in self.stages)
+        return approved_by(self.wanted, self.proposal.plan, waits=waits)
 
     @property
     def status(self) -> Status:
@@ -162,13 +167,13 @@ class Evaluation(Struct, frozen=True):
         status = status_of(
             self.decision,
             self.observation,
-            self.proposal,
+            self.proposal.plan,
+            self.stages,
             generation=self.resource.generation,
             previous=self.remembered,
             version=__version__,
             now=self.now,
-            approved_by=approved_by(self.wanted, self.proposal),
-            roll=self.roll,
+            approved_by=self.approved_by,
         )
         position = position_of(self.observation) if self.is_accounted and not sent_by(status) else None
         if position is None or (status == self.resource.status and status.log_position is not None):
@@ -190,8 +195,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     try:
         observation = await (_look_again(context, workloads) if again else _look(context, resource, workloads))
     except ClusterUnreachable as error:
-        if context.ages.soak is not None:
-            context.ages.soak = context.ages.soak.interrupted("the cluster could not be read")
+        context.ages.interrupted("the cluster could not be read")
         status = status_of_unreachable(
             error.failure, generation=resource.generation, previous=resource.status, now=context.now()
         )
@@ -206,11 +210,11 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     remembered = resource.status
     unsettled: tuple[Step | UnknownStep, ...] = ()
     why_open = Open()
-    restarts: tuple[InFlight, ...] = ()
+    followed: tuple[InFlight, ...] = ()
     replication = await _replication(observation)
     if ours:  # another cluster tells nothing about what became of what was sent to ours
         first = observation
-        observation, remembered, restarts, unsettled, why_open = await _settled(context, resource, first, replication)
+        observation, remembered, followed, unsettled, why_open = await _settled(context, resource, first, replication)
         replication = replication if observation is first else await _replication(observation)
         remembered = accounted(resource, remembered, observation, earlier.moves)
     remembered = replace(
@@ -222,40 +226,42 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         if ours
         else Memory(remembered.cluster_id, lost_cluster(remembered))
     )
-    proposal = propose(wanted, observation, memory, await _unavailable(wanted, replication))
-    soak, roll = None, None
-    if ours:
-        if proposal.plan.change_count != remembered.change_count:
-            remembered = replace(remembered, change_count=proposal.plan.change_count)
-        if restarts or _restarts_nodes(context, wanted):
-            # They judge partitions by numpy, which nobody else needs.
-            from kafkafeatures.core.roll.question import Remembered
-            from kafkafeatures.core.roll.stage import roll_of
-
-            told = Remembered(restarts, remembered, context.now(), age_of=context.age_of, known_for=context.known_for)
-            of_now = partial(roll_of, wanted, observation, proposal.changes, told, replication)
-            judge = partial(of_now, excused=proposal.excused)
-            roll = await aside(judge) if replication is not None else judge()
-            remembered = _without_withdrawn(context, roll, remembered)
-        soak = soak_of(
-            wanted, observation, proposal.changes, remembered,
-            now=context.stamp(), monotonic=context.ages.monotonic(), before=context.ages.soak,
-        )  # fmt: skip
-        remembered = with_soak(remembered, soak)
-        remembered = _after_roll(roll, wanted, remembered)
-    context.ages.soak = soak
-    owner = _competing_owner(context, wanted, observation) if ours else None
-    mine = ours and not (owner and owner.known)
-    rolling = roll is not None and roll.decision is not None
-    verdict = await _verdict_on(context.kafka, wanted, proposal, observation) if mine and not rolling else None
-    decision = decide(
-        wanted, observation, memory, proposal=proposal, unsettled=unsettled, why_open=why_open, verdict=verdict,
-        owner=owner, soak=soak, roll=roll, log_says=log_says,
+    facts = Facts(
+        wanted, observation, memory, remembered, followed, context.now(), context.age_of, context.known_for, ours=ours,
+        restarts=_restarts_nodes(context, wanted), replication=replication, monotonic=context.ages.monotonic(),
+        kept=context.ages.kept,
     )  # fmt: skip
-    remembered = _not_asked(context, roll, decision, observation, _spending(decision, proposal, remembered))
+    proposal, stages = await (aside(partial(assess, facts)) if replication is not None else _at_once(facts))
+    context.ages.kept = {stage.kind: stage.kept for stage in stages if stage.kept is not None}
+    if ours:
+        remembered = replace(remembered, change_count=proposal.plan.change_count)
+        for stage in stages:
+            for one, why in stage.withdrawn:
+                remembered = with_result(
+                    remembered, one, Result.NOT_APPLIED, at=context.stamp(), age_of=context.age_of, message=why
+                )
+            remembered = stage.remembered(remembered)
+    owner = _competing_owner(context, wanted, observation) if ours else None
+    verdict = None
+    if ours and not (owner and owner.known):
+        stages, verdict = await _with_verdict(context.kafka, wanted, stages, observation)
+    decision = decide(
+        Question(
+            wanted, observation, proposal.plan, stages, context.now(), memory, unsettled, why_open, owner, log_says,
+            proposal.unverified,
+        )
+    )  # fmt: skip
+    for stage in stages:
+        remembered = stage.decided(decision, remembered)
     return Evaluation(
-        kept, observation, remembered, proposal, decision, verdict, ours, context.now(), roll, read_at, log_says is None
-    )
+        kept, observation, remembered, proposal, stages, decision, verdict, ours, context.now(), read_at,
+        log_says is None,
+    )  # fmt: skip
+
+
+async def _at_once(facts: Facts) -> tuple[Proposal, tuple[StageNow, ...]]:
+    """Where no partitions are judged it takes no time."""
+    return assess(facts)
 
 
 def _competing_owner(context: ReconcileContext, wanted: Wanted, seen: Observation) -> Owner | None:
@@ -268,16 +274,9 @@ async def _replication(seen: Observation) -> Replication | None:
     """All partitions, to be judged: once for each look, beside the event loop. None where they were not read."""
     if isinstance(seen.partitions, Unknown):
         return None
-    from kafkafeatures.core.roll.stage import replication_of
+    from kafkafeatures.core.facts.replication import Replication
 
-    return await aside(partial(replication_of, seen))
-
-
-async def _unavailable(wanted: Wanted, replication: Replication | None) -> Mapping[str, int] | None:
-    """Topics that no restart of their brokers leaves available, where there is a consent to that."""
-    if replication is None or SINGLE_REPLICA_TOPICS not in wanted.consents:
-        return None
-    return await aside(replication.never_available)
+    return await aside(partial(Replication, seen.partitions.value))
 
 
 def _restarts_nodes(context: ReconcileContext, wanted: Wanted) -> bool:
@@ -291,86 +290,31 @@ async def _workloads(context: ReconcileContext) -> WorkloadsReading | Failure:
 
 
 async def _look(context: ReconcileContext, resource: Resource, workloads: WorkloadsReading | Failure) -> Observation:
-    """The cluster as it is now. Partitions are read only where restarts are under way, or about to be."""
-    partitions = _needs_partitions(resource, workloads, context.now())
-    observation = observe(*await context.kafka.read(partitions=partitions), workloads)
-    by_hand = driver_of(resource.wanted.rollout).asks_people and not _waits_for_people(resource, context.now())
-    if by_hand and not partitions and is_ours(resource, observation):
-        # Who has to be restarted by hand is known only once the cluster was read.
-        memory = memory_of(resource.status, context.age_of, context.known_for)
-        changes = propose(resource.wanted, observation, memory).changes
-        if nodes_to_restart(observation, changes):
-            return observe(*await context.kafka.read(partitions=True), workloads)
-    return observation
+    """The cluster as it is now, with all that its stages demand. Some know what they need only once nodes were read."""
+    asked = Asked(resource.wanted, resource.status, workloads, context.now())
+    partitions = demands_of(asked).partitions
+    seen = observe(*await context.kafka.read(partitions=partitions), workloads)
+    if not partitions and is_ours(resource, seen) and demands_of(replace(asked, seen=seen)).partitions:
+        return observe(*await context.kafka.read(partitions=True), workloads)
+    return seen
 
 
 async def _look_again(context: ReconcileContext, workloads: WorkloadsReading | Failure) -> Observation:
     return observe(*await context.kafka.look_again(), workloads)
 
 
-def _needs_partitions(resource: Resource, workloads: WorkloadsReading | Failure, now: datetime) -> bool:
-    if any(intent.kind == RestartNode.kind for intent in resource.status.intents):
-        return True
-    if _waits_for_people(resource, now):
-        return False
-    if driver_of(resource.wanted.rollout).asks_people and _is_rolled(resource.status):
-        return True  # not read twice, without them and with them
-    return not isinstance(workloads, Failure) and any(
-        pod.revision != one.update_revision for one in workloads.stateful_sets for pod in one.pods
-    )
-
-
-def _waits_for_people(resource: Resource, now: datetime) -> bool:
-    """Whether no node may be restarted for hours, and what a roll needs was told. Few clusters may have their
-    partitions in memory: who waits for an approval or for a night must not keep others from it.
+async def _with_verdict(
+    kafka: KafkaPort, wanted: Wanted, stages: tuple[StageNow, ...], seen: Observation
+) -> tuple[tuple[StageNow, ...], DryRun | None]:
+    """The server's own word on all changes at once, where it is their turn. Who only observes, or is suspended, sends
+    nothing at all.
     """
-    wanted, rollout = resource.wanted, resource.status.rollout
-    if not _is_rolled(resource.status) or rollout is None or not rollout.notes:
-        return False
-    unapproved = wanted.policy is ApprovalPolicy.ALWAYS and not wanted.approvals and not wanted.only
-    closed = bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, now) is not None
-    return wanted.mode is Mode.OBSERVE or wanted.suspend or unapproved or closed
-
-
-def _is_rolled(status: Status) -> bool:
-    return status.rollout is not None and status.rollout.is_in_progress
-
-
-def _spending(decision: Decision, proposal: Proposal, remembered: Status) -> Status:
-    """A consent is spent before it is used: `status.rollout` has what this roll was given; no other roll gets that."""
-    if proposal.excused is None or not isinstance(decision, Act) or not decision.step.consents_of_plan:
-        return remembered
-    spent = {*remembered.spent_consents, *decision.step.consents_of_plan}
-    return replace(remembered, spent_consents=tuple(sorted(spent)))
-
-
-def _not_asked(
-    context: ReconcileContext, roll: Roll | None, decision: Decision, seen: Observation, remembered: Status
-) -> Status:
-    """Since when an eviction that may not have been sent is not asked for. It is asked for again as long as nothing
-    forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for it.
-    """
-    for one in roll.in_flight if roll is not None else ():
-        if one.may_be_unsent or one.step.is_not_wanted(seen):
-            again = isinstance(decision, Act) and decision.step == one.step
-            remembered = _remembering(remembered, one.sent, one.sent.asked(context.stamp(), again=again))
-    return remembered
-
-
-def _without_withdrawn(context: ReconcileContext, roll: Roll, status: Status) -> Status:
-    """Closed are those that a person was asked for and must not carry out now, or does not have to."""
-    for one, why in roll.withdrawn:
-        at, result = context.stamp(), Result.NOT_APPLIED
-        status = with_result(status, one, result, at=at, age_of=context.age_of, message=why)
-    return status
-
-
-def _after_roll(roll: Roll | None, wanted: Wanted, remembered: Status) -> Status:
-    """What a roll was allowed ends with it."""
-    if roll is None or roll.is_active or not _is_rolled(remembered):
-        return remembered
-    spent = {*remembered.spent_consents, *({SINGLE_REPLICA_TOPICS} & wanted.consents)}
-    return replace(remembered, spent_consents=tuple(sorted(spent)))
+    stage = due_in(stages)
+    in_kraft = isinstance(seen.mode, Known) and seen.mode.value is MetadataMode.KRAFT
+    if not stage.dry_run or not in_kraft or wanted.suspend or wanted.mode is Mode.OBSERVE:
+        return stages, None
+    verdict = await kafka.validate(stage.dry_run)
+    return tuple(one.with_verdict(verdict) if one is stage else one for one in stages), verdict
 
 
 def is_ours(resource: Resource, observation: Observation) -> bool:
@@ -436,7 +380,7 @@ def _close(status: Status, sent: Iterable[InFlight], looks: Looks) -> tuple[Stat
     still_open, why = [], Open()
     for one in sent:
         now = one.followed(looks)
-        status = _remembering(status, one, now)
+        status = remembering(status, one, now)
         result = now.settle(looks)
         if isinstance(result, Open):
             still_open.append(now)
@@ -444,19 +388,3 @@ def _close(status: Status, sent: Iterable[InFlight], looks: Looks) -> tuple[Stat
         else:
             status = with_result(status, now, result, at=looks.at, age_of=looks.age_of)
     return status, tuple(still_open), why
-
-
-def _remembering(status: Status, before: InFlight, now: InFlight) -> Status:
-    if now is before:
-        return status
-    old, new = before.to_intent(), now.to_intent()
-    return replace(status, intents=tuple(new if one == old else one for one in status.intents))
-
-
-async def _verdict_on(kafka: KafkaPort, wanted: Wanted, proposal: Proposal, observation: Observation) -> DryRun | None:
-    """The server's own word on all changes at once. Who only observes, or is suspended, sends nothing at all."""
-    changes = to_validate(proposal.changes)
-    in_kraft = isinstance(observation.mode, Known) and observation.mode.value is MetadataMode.KRAFT
-    if not changes or not in_kraft or wanted.suspend or wanted.mode is Mode.OBSERVE:
-        return None
-    return await kafka.validate(changes)

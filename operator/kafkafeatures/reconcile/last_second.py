@@ -14,8 +14,8 @@ import asyncio
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import owned_by
 from kafkafeatures.core.engine.decisions import Act, Held, Stalled, Wait
+from kafkafeatures.core.engine.gates import owned_by
 from kafkafeatures.core.engine.steps import InFlight, Step
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Known

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from kafka.admin import ResourcePattern, ResourceType
 
-from kafkafeatures.core.engine.plan import undo_of
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.releases import Undo, floor_of
+from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.wire.codec import decode_response
 from kraftlog.batches import Batch

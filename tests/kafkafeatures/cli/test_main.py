@@ -22,7 +22,7 @@ HEAVY = (
 SELDOM = """
 numpy kopf kubernetes pykube rich scramp urllib.request kafkafeatures.api.explained
 kafkafeatures.core.roll.budgets kafkafeatures.core.roll.planner kafkafeatures.core.roll.pods
-kafkafeatures.core.facts.replication kafkafeatures.core.roll.checks kafkafeatures.core.roll.stage
+kafkafeatures.core.facts.replication kafkafeatures.core.roll.checks kafkafeatures.core.roll.roll
 kafkafeatures.core.levels.unregistration kafkafeatures.core.facts.workloads kafkafeatures.kafka.probe.identities
 kafkafeatures.kafka.partitions.partitions kafkafeatures.kafka.requests.unregister
 kafkafeatures.kafka.wire.authentication kafkafeatures.kafka.wire.partition_codec kafkafeatures.kafka.wire.sasl

@@ -16,13 +16,13 @@ from kafkafeatures.api.status import EMPTY, read_status
 from kafkafeatures.cli.kube.plan import plan_document_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.status_text import age, draw_plan_of, draw_status
-from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.levels.soak import soak_of
 from kafkafeatures.core.report.plan_document import plan_document
 from tests.kafkafeatures import statuses
+from tests.kafkafeatures.deciding import changes_in, decide, propose
 from tests.kafkafeatures.statuses import UP, resource
 from tests.kafkafeatures.worlds import NOW, observation
 
@@ -247,7 +247,7 @@ def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) 
     wanted, seen = PLANS[name], observation()
     stored = statuses.status(wanted)
     status, proposal = read_status(stored)[0], propose(wanted, seen, Memory())
-    soak = soak_of(wanted, seen, proposal.changes, EMPTY, now=stamp(NOW), monotonic=0.0)
+    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, now=stamp(NOW), monotonic=0.0)
     decision = decide(wanted, seen, verdict=DryRunAccepted(), soak=soak)
     ours = plan_document_of(resource(stored))
     live = plan_document(

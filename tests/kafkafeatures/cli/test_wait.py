@@ -16,16 +16,15 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait import Ending, Goal, _goal, _until, judge, progress
 from kafkafeatures.cli.kube.wait_rolled import Template
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.report.status import status_of
 from kafkafeatures.core.roll.question import Remembered
-from kafkafeatures.core.roll.stage import replication_of, roll_of
+from kafkafeatures.core.roll.roll import replication_of, roll_of
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.core.fleets import NEW
 from tests.kafkafeatures.core.rolls import BROKERS, CONTROLLERS, ROLLOUT, cluster, current
+from tests.kafkafeatures.deciding import decide, propose, status_of
 from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
 

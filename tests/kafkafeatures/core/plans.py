@@ -7,7 +7,6 @@ from typing import Any
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import PlanStatus
-from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Decision
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import Plan
@@ -15,6 +14,7 @@ from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW, answer, node, observation
 
 EVERY = {

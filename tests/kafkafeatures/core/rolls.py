@@ -28,9 +28,10 @@ from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.question import Remembered
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.core.roll.stage import Roll, replication_of, roll_of
+from kafkafeatures.core.roll.roll import Roll, replication_of, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.replicas import Row, reading, row
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW
 
 BROKERS = (1, 2, 3, 4, 5, 6)
@@ -182,6 +183,13 @@ def rolled(
     unavailable = replication.never_available() if replication is not None else None
     excused, _ = excused_now(asked, told, memory_of(status, age_of, age_of), changes=changes, unavailable=unavailable)
     return roll_of(asked, told, changes, remembered, replication, excused=excused)
+
+
+def behind_gates(told: Observation, roll: Roll, rollout: Rollout) -> Roll:
+    """With what the document makes of its decision."""
+    decision = decide(Wanted({}, rollout=rollout), told, roll=roll)
+    assert isinstance(decision, Act | Wait | Stalled), decision
+    return replace(roll, decision=decision)
 
 
 def restart_in(roll: Roll) -> RestartNode:

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import approved_by, propose
 from kafkafeatures.core.engine.decisions import Act, Held
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.plan import changes_between, plan_of
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.levels.changes import changes_between
 from tests.kafkafeatures.core.plans import EVERY, NAMED, change, deciding, standing, world
+from tests.kafkafeatures.deciding import all_in, approved_by, changes_in, pending_in, plan_of, propose
 from tests.kafkafeatures.worlds import answer, node, observation
 
 COMPUTED = Wanted({}, {"metadata.version": 30})
@@ -53,7 +53,7 @@ def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
     whole = propose(COMPUTED, world(), Memory()).plan.hash
     assert isinstance(deciding(with_hash(COMPUTED, whole)), Act)
     assert isinstance(deciding(with_hash(COMPUTED, whole[:19])), Act)
-    assert approved_by(with_hash(COMPUTED, whole), propose(COMPUTED, world(), Memory())) == "PlanHash"
+    assert approved_by(with_hash(COMPUTED, whole), world(), propose(COMPUTED, world(), Memory())) == "PlanHash"
     for other in (whole[:14], "sha256:", "sha256:00000000", ""):
         held = deciding(with_hash(COMPUTED, other))
         assert isinstance(held, Held)
@@ -81,8 +81,8 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
     status = standing(first)
     later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=status))
     assert later.plan.hash == first.hash
-    assert later.plan.pending == later.changes == (change("share.version 0->1"),)
-    assert len(later.plan.steps) == 2
+    assert pending_in(later.plan) == changes_in(later) == (change("share.version 0->1"),)
+    assert len(all_in(later.plan)) == 2
     joined = observation(*world().nodes, node(9, said=answer(EVERY), written=EVERY), levels={"metadata.version": 25})
     assert propose(wanted, joined, Memory()).plan.hash == first.hash
 
@@ -103,8 +103,8 @@ def test_a_step_of_ours_that_was_reverted_while_another_was_done_by_hand_is_not_
     """The number of steps that are done is unchanged, but they are not those that we did."""
     wanted = Wanted({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
     first = propose(wanted, world(), Memory()).plan
-    done_by_us = first.steps[0].feature
-    other = next(step.feature for step in first.steps if step.feature != done_by_us)
+    done_by_us = all_in(first)[0].feature
+    other = next(step.feature for step in all_in(first) if step.feature != done_by_us)
     memory = Memory(change_count=1, plan=standing(first))
     assert propose(wanted, world(**{done_by_us.replace(".", "_"): 1}), memory).plan.hash == first.hash
     assert propose(wanted, world(**{other.replace(".", "_"): 1}), memory).plan.hash != first.hash
@@ -122,7 +122,7 @@ def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_app
     approved = propose(wanted, world(), Memory()).plan
     now = propose(wanted, world(), Memory(change_count=1)).plan
     later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing(now))).plan
-    assert later.steps == later.pending == (change("share.version 0->1"),)
+    assert all_in(later) == pending_in(later) == (change("share.version 0->1"),)
     assert later.hash not in (approved.hash, now.hash)
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker, grouped, shortened
-from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Wanted
@@ -18,6 +17,7 @@ from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.checks import Question, blockers
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
 
 RAISE = UpdateFeature("metadata.version", 21, 27)

@@ -10,14 +10,22 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import _ACTION_REQUIRED, _RESOLVES_AUTOMATICALLY, decide, propose
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
+from kafkafeatures.core.engine.decisions import (
+    ACTION_REQUIRED,
+    RESOLVES_AUTOMATICALLY,
+    Act,
+    Decision,
+    Done,
+    Stalled,
+    Wait,
+)
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable, UnknownStep
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
 from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from tests.kafkafeatures.deciding import changes_in, decide, propose
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
 
 WANTED = {"group.version": 1, "metadata.version": 27}
@@ -43,7 +51,7 @@ def test_metadata_version_goes_first_and_one_at_a_time() -> None:
 
 
 def test_a_level_that_is_there_is_never_sent_again() -> None:
-    assert propose(Wanted({"metadata.version": 21}), observation(), Memory()).changes == ()
+    assert changes_in(propose(Wanted({"metadata.version": 21}), observation(), Memory())) == ()
     assert isinstance(deciding({"metadata.version": 21}), Done)
 
 
@@ -149,7 +157,7 @@ def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict
         assert not isinstance(found, Known) or step.after in found.value or one.state is NodeState.REFUSED
         assert one.state is not NodeState.REFUSED
     if step.feature != "metadata.version":
-        assert "metadata.version" not in {one.feature for one in propose(Wanted(desired), seen, Memory()).changes}
+        assert "metadata.version" not in {one.feature for one in changes_in(propose(Wanted(desired), seen, Memory()))}
 
 
 LEFT_ALONE = QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, 9000, 9000), ReplicaProgress(3002, 90, 1, 1)), ())
@@ -185,4 +193,4 @@ def test_ready_is_never_said_of_a_cluster_without_a_leader(
 
 
 def test_each_kind_of_blocker_requires_action_or_resolves_automatically_and_never_both() -> None:
-    assert sorted([*_ACTION_REQUIRED, *_RESOLVES_AUTOMATICALLY]) == sorted(BlockerKind)
+    assert sorted([*ACTION_REQUIRED, *RESOLVES_AUTOMATICALLY]) == sorted(BlockerKind)

@@ -6,11 +6,11 @@ import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import propose
 from kafkafeatures.core.engine.decisions import Act, Held, Stalled
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from tests.kafkafeatures.core.plans import SHARE, change, deciding, standing, world
+from tests.kafkafeatures.deciding import propose
 
 REACHED = Memory(reached={"share.version": 1})
 

@@ -19,8 +19,8 @@ from kafkafeatures.api.status import (
     Via,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import Owner, decide, propose
 from kafkafeatures.core.engine.event_records import MAX_NOTE, EventFacts
+from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted, InFlight
 from kafkafeatures.core.engine.wanted import Mode, Wanted
@@ -28,13 +28,13 @@ from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.report.status import (
-    status_of,
     status_of_failed_reconciliation,
     status_of_invalid,
     status_of_unreachable,
     status_of_wrong_cluster,
 )
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from tests.kafkafeatures.deciding import decide, propose, status_of
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
 AT = stamp(NOW)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Wanted
@@ -17,6 +16,7 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Observation, 
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import BrokerList, ClusterProbe, Failure, FailureKind, Host, LogReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, node, observation, probe
 
 DYNAMIC = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.plan import changes_between, undo_of
 from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
+from kafkafeatures.core.levels.changes import changes_between, undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.status import steps_of
 from tests.kafkafeatures.core.plans import EVERY, NAMED, SHARE, change, deciding, kinds, world
+from tests.kafkafeatures.deciding import changes_in, decide, propose
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation
 
 # --- order ---
@@ -306,7 +306,7 @@ def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
         assert "dynamic-quorum" in consents - spent
         assert all(
             change.feature == "kraft.version"
-            for change in propose(wanted, observation(*nodes, levels=finalized), memory).changes
+            for change in changes_in(propose(wanted, observation(*nodes, levels=finalized), memory))
         )
     else:
         assert isinstance(verdict, DryRunAccepted)

@@ -17,7 +17,6 @@ from kafkafeatures.api.status import Intent, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.document.plan import CODES
 from kafkafeatures.cli.kube.plan import plan_document_of
-from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled
 from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable, Step, UnknownStep
@@ -30,6 +29,7 @@ from kafkafeatures.core.report.plan_document import plan_verdict
 from kafkafeatures.reconcile.evaluate import Evaluation, is_ours
 from kafkafeatures.reconcile.ports import Resource
 from tests.kafkafeatures import statuses
+from tests.kafkafeatures.deciding import changes_in, decide, facts_of, propose, stages_of
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
 
 OTHER = Failure(FailureKind.WRONG_CLUSTER, "h:1", "node 1 is of cluster B", "")
@@ -98,12 +98,13 @@ def evaluations(draw: st.DrawFn) -> Evaluation:
     resource = Resource("kafka/orders", 1, wanted, before)
     memory = memory_of(before, lambda _: timedelta(0), lambda _: timedelta(0))
     proposal = propose(wanted, seen, memory)
-    soak = soak_of(wanted, seen, proposal.changes, before, now=stamp(NOW), monotonic=0.0)
+    soak = soak_of(wanted, seen, changes_in(proposal), before, now=stamp(NOW), monotonic=0.0)
     if soak is not None and soak.started_at and draw(st.sampled_from((False, False, True))):
         soak = replace(soak, left=timedelta(0))
     decision = decide(wanted, seen, memory, proposal=proposal, unsettled=unsettled, verdict=server, soak=soak)
     before = with_soak(before, soak)
-    return Evaluation(resource, seen, before, proposal, decision, server, is_ours(resource, seen), NOW)
+    stages = stages_of(facts_of(wanted, seen, memory), proposal, verdict=server, soak=soak)
+    return Evaluation(resource, seen, before, proposal, stages, decision, server, is_ours(resource, seen), NOW)
 
 
 TIME = (Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
@@ -124,10 +125,10 @@ def decided(found: Evaluation) -> PlanVerdict:
     if isinstance(decision, Done):
         if decision.blockers:
             return PlanVerdict.BLOCKED
-        return PlanVerdict.CHANGES if found.proposal.changes else PlanVerdict.IN_SYNC
+        return PlanVerdict.CHANGES if changes_in(found.proposal) else PlanVerdict.IN_SYNC
     if decision.reason in TIME:
         return PlanVerdict.APPROVAL_REQUIRED if decision.condition else PlanVerdict.CHANGES
-    return PlanVerdict.BLOCKED if decision.blockers and found.proposal.changes else PlanVerdict.UNKNOWN
+    return PlanVerdict.BLOCKED if decision.blockers and changes_in(found.proposal) else PlanVerdict.UNKNOWN
 
 
 @given(evaluations())

@@ -14,8 +14,8 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import Owner, decide, propose
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
+from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.engine.wanted import Wanted
@@ -24,6 +24,8 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report import status as report
 from kafkafeatures.core.report.cluster_document import cluster_document
+from tests.kafkafeatures import deciding
+from tests.kafkafeatures.deciding import decide, propose
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
 
 WANTED = Wanted({"metadata.version": 27})
@@ -41,7 +43,7 @@ def in_json(make: Callable[..., Status]) -> Callable[..., dict[str, Any]]:
     return made
 
 
-status_of = in_json(report.status_of)
+status_of = in_json(deciding.status_of)
 status_of_failed_reconciliation = in_json(report.status_of_failed_reconciliation)
 status_of_invalid = in_json(report.status_of_invalid)
 status_of_unreachable = in_json(report.status_of_unreachable)

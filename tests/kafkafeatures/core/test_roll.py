@@ -37,6 +37,7 @@ from tests.kafkafeatures.core.rolls import (
     a_node,
     a_pod,
     ago,
+    behind_gates,
     cluster,
     current,
     fresh,
@@ -238,9 +239,10 @@ def test_a_broker_at_min_isr_is_reported_with_its_partitions_and_others_go_befor
 
 def test_outside_the_windows_no_node_is_restarted_and_what_is_in_flight_is_followed() -> None:
     night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
-    refused(rolled(cluster(), rollout=night), Reason.WAITING_FOR_WINDOW)
+    refused(behind_gates(cluster(), rolled(cluster(), rollout=night), night), Reason.WAITING_FOR_WINDOW)
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False, phase="Pending")})
-    assert "broker" in refused(rolled(told, sent(1), rollout=night), Reason.ROLLING_NODES)
+    followed = behind_gates(told, rolled(told, sent(1), rollout=night), night)
+    assert "broker" in refused(followed, Reason.ROLLING_NODES)
 
 
 def test_a_broker_whose_budget_allows_none_now_is_passed_over_for_one_of_another_budget() -> None:

@@ -21,7 +21,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import MANUAL
 from kafkafeatures.core.roll.report import nodes_rolled
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.core.roll.stage import is_withdrawn
+from kafkafeatures.core.roll.roll import is_withdrawn
 from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.core.rolls import (
     BROKERS,

@@ -16,7 +16,7 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Observation, 
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.stage import replication_of
+from kafkafeatures.core.roll.roll import replication_of
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,

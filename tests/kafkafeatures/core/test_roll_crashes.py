@@ -12,7 +12,6 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import NodeState
@@ -36,6 +35,7 @@ from tests.kafkafeatures.core.rolls import (
     sent,
     who,
 )
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW
 
 RAISE = UpdateFeature("metadata.version", 27, 30)

@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Window
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod
-from kafkafeatures.core.roll.stage import Roll
+from kafkafeatures.core.roll.roll import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import Row, row
 from tests.kafkafeatures.core.rolls import (
@@ -28,6 +28,7 @@ from tests.kafkafeatures.core.rolls import (
     ROLLOUT,
     a_node,
     a_pod,
+    behind_gates,
     cluster,
     current,
     fresh,
@@ -215,10 +216,11 @@ def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_sa
 
 
 def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down() -> None:
-    refused(stuck_on({}, windows=CLOSED.windows), Reason.WAITING_FOR_WINDOW)
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), without(1))
+    refused(behind_gates(told, rolled(told, rollout=CLOSED), CLOSED), Reason.WAITING_FOR_WINDOW)
     pods = {**current(*CONTROLLERS), **{id_: lasting(id_)[id_] for id_ in BROKERS}}
     outage = cluster(pods, down(*BROKERS), SILENT)
-    assert who(rolled(outage, rollout=CLOSED)) == 1
+    assert who(behind_gates(outage, rolled(outage, rollout=CLOSED), CLOSED)) == 1
 
 
 def test_stuck_nodes_go_as_many_at_once_as_the_document_allows_beside_what_is_away() -> None:

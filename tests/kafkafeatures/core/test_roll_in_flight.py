@@ -11,7 +11,6 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.settling import Open
 from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Mode, Wanted, Window
@@ -29,7 +28,7 @@ from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.core.roll.stage import replication_of
+from kafkafeatures.core.roll.roll import replication_of
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.core.rolls import (
@@ -43,6 +42,7 @@ from tests.kafkafeatures.core.rolls import (
     a_node,
     a_pod,
     ago,
+    behind_gates,
     cluster,
     current,
     fresh,
@@ -56,6 +56,7 @@ from tests.kafkafeatures.core.rolls import (
     with_workloads,
     workloads_of,
 )
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW, SILENT
 
 # --- what was sent, what is stuck ---
@@ -336,7 +337,8 @@ def test_an_image_that_is_changed_while_a_node_is_in_flight_does_not_halt_the_ro
 
 def test_a_restart_that_was_not_sent_is_held_by_windows_and_halts_and_is_not_sent_once_its_pod_is_current() -> None:
     night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
-    refused(rolled(cluster(ROLLED_CONTROLLERS), sent(3), rollout=night), Reason.ROLLING_NODES)
+    told = cluster(ROLLED_CONTROLLERS)
+    refused(behind_gates(told, rolled(told, sent(3), rollout=night), night), Reason.ROLLING_NODES)
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff")})
     refused(rolled(crashing, sent(3), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)

@@ -13,7 +13,6 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.wanted import Rollout, Wanted
 from kafkafeatures.core.facts.observation import MetadataMode, Node, NodeState, Observation, Source, SourceKind, Unknown
@@ -38,6 +37,7 @@ from tests.kafkafeatures.core.rolls import (
     sent,
     who,
 )
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
 
 RAISE = UpdateFeature("metadata.version", 27, 30)

@@ -11,7 +11,6 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import EMPTY, Intent, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import decide, propose
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Wait
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted
@@ -19,6 +18,7 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Want
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation
 from kafkafeatures.core.levels.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
 from tests.kafkafeatures.core.plans import EVERY, change, world
+from tests.kafkafeatures.deciding import changes_in, decide, propose
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, known, node, observation
 
 DAY = timedelta(hours=24)
@@ -46,7 +46,7 @@ def soaking(
 ) -> Soak | None:
     """The soak after a reading, so long after the first one of this process. `before`: what the last reading found."""
     seen = seen or a_look()
-    changes = propose(wanted, seen, Memory()).changes
+    changes = changes_in(propose(wanted, seen, Memory()))
     at = 1000.0 + after.total_seconds()
     return soak_of(wanted, seen, changes, remembered, now=stamp(NOW + after), monotonic=at, before=before)
 
@@ -326,7 +326,7 @@ def test_outside_the_windows_nothing_is_changed_and_it_says_when_the_next_one_op
     assert isinstance(waiting, Wait)
     assert (waiting.reason, waiting.message) == (
         Reason.WAITING_FOR_WINDOW,
-        "the next window of spec.rollout opens at 2026-01-02T12:00+00:00",
+        "the next window of spec.rollout opens at 2026-01-02 12:00 UTC",
     )
     noon = replace(world(), at=NOW.replace(hour=12, minute=30))
     assert isinstance(deciding(wanted, None, noon), Act)

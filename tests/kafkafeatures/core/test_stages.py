@@ -12,11 +12,9 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import PlanStatus, Via, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import Proposal, decide, propose
 from kafkafeatures.core.engine.decisions import Act, Decision, Held, Wait
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.plan import Plan, plan_of
-from kafkafeatures.core.engine.stages import PodsOfSet, pods_of, rolled_by, stages_of
+from kafkafeatures.core.engine.plan import Plan, Proposal
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
@@ -25,12 +23,14 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.status import steps_of
 from kafkafeatures.core.roll.coming_back import Phase, RestartState
 from kafkafeatures.core.roll.excuses import excused_by
+from kafkafeatures.core.roll.part import PodsOfSet, RollPart, pods_of, pods_rolled_by
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Restarting
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.core.roll.stage import Roll
+from kafkafeatures.core.roll.roll import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.plans import change, standing
+from tests.kafkafeatures.deciding import decide, plan_of, pods_rolled_in, propose
 from tests.kafkafeatures.worlds import NOW
 
 RAISE = (change("metadata.version 25->30"),)
@@ -91,11 +91,11 @@ def test_steps_are_reported_by_stateful_set_and_not_by_node() -> None:
 def test_a_roll_is_reported_in_the_order_of_the_pods_however_a_status_was_sorted() -> None:
     """Controllers go first; the API server sorts by name."""
     pods = {name: PodsOfSet(name, OLD, NEW, 1) for name in ("controllers", "brokers")}
-    (roll,) = stages_of((), pods)
+    (roll,) = RollPart(pods).stages
     by_name = replace(roll, target=dict(sorted(roll.target.items())))
     for stage in (roll, by_name):
-        assert [one.name for one in rolled_by((stage,), pods)] == ["controllers", "brokers"]
-    assert [one.name for one in rolled_by((by_name,), None)] == ["brokers", "controllers"]
+        assert [one.name for one in pods_rolled_by(stage, pods)] == ["controllers", "brokers"]
+    assert [one.name for one in pods_rolled_by(by_name, None)] == ["brokers", "controllers"]
 
 
 def test_a_plan_of_levels_alone_has_the_hash_that_it_always_had() -> None:
@@ -238,7 +238,7 @@ def proposed(seen_now: Observation) -> Proposal:
 def test_the_pods_of_a_reading_make_the_stage() -> None:
     nodes, done = (in_pod(1), in_pod(2)), pod(2, revision=NEW)
     plan = proposed(seen(*nodes, sets=(stateful_set(pod(1), done),))).plan
-    assert plan.pods == (PodsOfSet("broker", OLD, NEW, 1),)
+    assert pods_rolled_in(plan) == (PodsOfSet("broker", OLD, NEW, 1),)
     assert proposed(seen(*nodes, sets=(stateful_set(done),))).plan.is_over
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.status import Via
-from kafkafeatures.core.engine.decide import Owner
+from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.claims import SENT_FOR, STRAIGHT_FOR, Claims

@@ -11,8 +11,8 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import Owner
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.core.levels.update_feature import UpdateFeature

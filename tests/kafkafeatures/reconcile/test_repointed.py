@@ -14,6 +14,7 @@ from kafkafeatures.core.engine.decisions import Done, Held, Stalled
 from kafkafeatures.core.engine.steps import DryRun, Outcome, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Readings
+from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
@@ -160,7 +161,7 @@ def test_a_plan_on_paper_knows_nothing_of_the_other_cluster_either() -> None:
     found = asyncio.run(on_paper())
     assert isinstance(found, Evaluation)
     assert isinstance(found.decision, Stalled)
-    assert found.proposal.drifted == ()
+    assert levels_in(found.proposal).drifted == ()
     assert found.remembered.as_json()["history"] == store.status["history"]
 
 

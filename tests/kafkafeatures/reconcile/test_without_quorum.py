@@ -8,7 +8,6 @@ import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.core.engine.wanted import Mode, Wanted
@@ -27,6 +26,7 @@ from kafkafeatures.core.facts.readings import (
 from kafkafeatures.kafka import cluster as real
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkasim.world import World
+from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
 from tests.kafkasim.clusters import CLUSTER_ID, plan, served

@@ -26,11 +26,11 @@ from kafkafeatures.core.facts.observation import (
     Observation,
     SourceKind,
     Unknown,
+    supported_by_all,
 )
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.remedies import ghost_remedy
-from kafkafeatures.core.report.cluster_document import supported_by_all
 from kafkafeatures.core.words import counted
 
 UNKNOWN_CELL, ABSENT_CELL = "?", "-"

@@ -34,6 +34,7 @@ from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.resolve import driver_in
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
@@ -187,7 +188,7 @@ class _Permission:
         """Raises what keeps the reconciliation from acting on the plan."""
         if self._sure or self._given == found.proposal.plan.hash:
             return
-        why = self._store.why_unverified(found.proposal.changes)
+        why = self._store.why_unverified(levels_in(found.proposal).changes)
         if (why or not self._approved) and _at_terminal():
             raise _Question(found.status, approves=False)
         if why:

@@ -19,8 +19,9 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag, console, print_document
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.facts.observation import supported_by_all
 from kafkafeatures.core.facts.observe import observe
-from kafkafeatures.core.report.cluster_document import supported_by_all
+from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.report.plan_document import plan_document, plan_verdict
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
@@ -99,7 +100,7 @@ def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = Fal
 
         to_approve = "" if latest else how_to_approve(arguments, document, seen.proposal.plan.hash)
         draw_plan(console(), seen, status, verdict, to_approve=to_approve)
-        why = "" if latest else store.why_unverified(seen.proposal.changes)
+        why = "" if latest else store.why_unverified(levels_in(seen.proposal).changes)
         if why and isinstance(seen.decision, Act):
             print(f"apply asks for confirmation, or needs --yes: {why}")
     else:

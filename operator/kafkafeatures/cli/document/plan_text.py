@@ -10,7 +10,6 @@ from kafkafeatures.api.status import Status
 from kafkafeatures.cli.cluster.matrix import draw
 from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
 from kafkafeatures.core.engine.blockers import grouped
-from kafkafeatures.core.engine.decide import approved_by
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected
@@ -39,7 +38,7 @@ def draw_plan(
     line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if not seen.proposal.plan.is_over:
         line.append(f"  {seen.proposal.plan.hash[:HASH_SHOWN]}")
-        how = approved_by(seen.wanted, seen.proposal)
+        how = seen.approved_by
         line.append(f"  {APPROVED[how]}" if how else "")
     console.print(line, overflow="fold")
     if not isinstance(seen.decision, Act) and not blocked:

@@ -31,9 +31,10 @@ from kafkafeatures.api.status import (
 from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.shell.output import natural_width
-from kafkafeatures.core.engine.plan import HASH_SHOWN, undo_of
+from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.kinds import in_flight
+from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.events import facts_of
 

@@ -1,11 +1,13 @@
-"""What a reconciliation comes to: values with a reason. Made by `core/engine/decide.py` and `core/roll/stage.py`."""
+"""What a reconciliation comes to: values with a reason. Made by the gates, and by stages of each kind."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
-from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.steps import Step
 
 
@@ -56,3 +58,42 @@ PARTITIONS_ARE_NOT_NEEDED = Wait(
     Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", after=2.0
 )
 """Of a roll that somebody holds, and of which is told already what can be told."""
+
+# What a blocker means: each kind is in one of the two.
+
+ACTION_REQUIRED: Mapping[BlockerKind, Reason] = {
+    BlockerKind.ZOOKEEPER_MODE: Reason.ZOOKEEPER_MODE,
+    BlockerKind.DOWNGRADE: Reason.CONSENT_REQUIRED,
+    BlockerKind.CONSENT: Reason.CONSENT_REQUIRED,
+    BlockerKind.UNKNOWN_FEATURE: Reason.UNKNOWN_FEATURE,
+    BlockerKind.GHOST_REGISTRATION: Reason.GHOST_REGISTRATION,
+    BlockerKind.REFUSED_NODE: Reason.NODE_REFUSED,
+    BlockerKind.DEPENDENCY: Reason.DEPENDENCY_MISSING,
+    BlockerKind.RIGHTS: Reason.NOT_AUTHORIZED,
+    BlockerKind.WORKLOAD: Reason.ROLLOUT_HALTED,
+}
+RESOLVES_AUTOMATICALLY: Mapping[BlockerKind, Reason] = {
+    BlockerKind.MIGRATION: Reason.MIGRATING,
+    BlockerKind.QUORUM: Reason.WAITING_FOR_QUORUM,
+    BlockerKind.NODE_RANGE: Reason.WAITING_FOR_NODES,
+    BlockerKind.NODE_UNKNOWN: Reason.WAITING_FOR_NODES,
+    BlockerKind.PARTITION: Reason.ROLLING_NODES,
+}
+
+
+def blocked(found: tuple[Blocker, ...]) -> Wait | Stalled:
+    """What blockers come to, of which there is at least one: what needs a person first."""
+    groups = grouped(found)
+    action = [blocker for blocker in groups if blocker.kind in ACTION_REQUIRED]
+    if action:
+        return Stalled(action[0].reason or ACTION_REQUIRED[action[0].kind], first_of(action[0], groups), found)
+    impossible = [blocker for blocker in groups if blocker.reason is Reason.UNSUPPORTED_LEVEL]
+    if impossible:
+        return Stalled(Reason.UNSUPPORTED_LEVEL, first_of(impossible[0], groups), found)
+    return Wait(RESOLVES_AUTOMATICALLY[groups[0].kind], first_of(groups[0], groups), after=2.0, blockers=found)
+
+
+def first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:
+    """Its message, and how many more there are."""
+    more = len(groups) - 1
+    return first.message + (f" (and {more} more)" if more else "")

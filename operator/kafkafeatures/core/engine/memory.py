@@ -12,7 +12,9 @@ from datetime import timedelta
 from msgspec import Struct, field
 
 from kafkafeatures.api.status import ExcusedTopics, FeatureState, HistoryEntry, PlanStatus, Result, Status, Via
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.settling import AgeOf
+from kafkafeatures.core.engine.steps import InFlight
 
 CONFLICT_WINDOW = timedelta(hours=1)
 
@@ -76,3 +78,11 @@ def lost_cluster(status: Status) -> bool:
 def counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
     """Whether it counts against the next correction of the same drift."""
     return entry.result == Result.CORRECTED and age_of(entry.at) < CONFLICT_WINDOW
+
+
+def remembering(status: Status, before: InFlight, now: InFlight) -> Status:
+    """The status with what is known by now of a step whose outcome is open."""
+    if now is before:
+        return status
+    old, new = before.to_intent(), now.to_intent()
+    return replace(status, intents=tuple(new if one == old else one for one in status.intents))

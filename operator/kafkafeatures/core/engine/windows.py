@@ -34,6 +34,11 @@ def closed_until(windows: tuple[Window, ...], now: datetime) -> datetime | None:
     return min(following, key=_in_utc, default=None)
 
 
+def opening(opens: datetime) -> str:
+    """What people are told while no window is open."""
+    return f"the next window of spec.rollout opens at {opens:%Y-%m-%d %H:%M %Z}"
+
+
 def problems(window: Window) -> Iterator[tuple[str, str]]:
     """What is wrong with it: the field, and the line for people."""
     try:

@@ -6,7 +6,7 @@ Nothing in here reads the world, and nothing turns an Unknown into a default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -276,3 +276,11 @@ class Observation(Struct, frozen=True):
             for ranges in node.registered.values():
                 names.update(ranges.value)
         return tuple(sorted(names, key=lambda name: (name != "metadata.version", name)))
+
+
+def supported_by_all(observation: Observation, names: Iterable[str]) -> dict[str, VersionRange | None]:
+    """Of each feature the highest minimum and the lowest maximum over every node whose range is known."""
+    nodes = [node for node in observation.nodes if node.state is not NodeState.REFUSED]
+    return {
+        name: common([found for node in nodes if (found := node.known_range_of(name)) is not None]) for name in names
+    }

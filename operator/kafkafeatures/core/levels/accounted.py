@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from kafkafeatures.api.names import ACCEPT_RESTORED_LOG
 from kafkafeatures.api.status import LogPosition, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.stages import LEVELS
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
 from kafkafeatures.core.facts.readings import Moves
 from kafkafeatures.core.kinds import sent_in
+from kafkafeatures.core.levels.part import LEVELS
 from kafkafeatures.core.levels.update_feature import ChangeInFlight
 
 

@@ -17,10 +17,10 @@ from msgspec import Struct, field
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Status, WayBack
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.plan import undo_of
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
 

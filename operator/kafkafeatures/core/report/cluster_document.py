@@ -6,12 +6,11 @@ decides: the start-up time of `describe` is a promise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.core.facts.levels import VersionRange, common
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown, supported_by_all
 from kafkafeatures.core.facts.releases import level_name
 
 if TYPE_CHECKING:
@@ -70,14 +69,6 @@ def with_level_names(feature: Json) -> Json:
         f"{key}Name": level_name(feature["name"], feature[key]) for key in ("finalized", "desired") if key in feature
     }
     return {**feature, **{key: name for key, name in named.items() if name}}
-
-
-def supported_by_all(observation: Observation, names: Iterable[str]) -> dict[str, VersionRange | None]:
-    """Of each feature the highest minimum and the lowest maximum over every node whose range is known."""
-    nodes = [node for node in observation.nodes if node.state is not NodeState.REFUSED]
-    return {
-        name: common([found for node in nodes if (found := node.known_range_of(name)) is not None]) for name in names
-    }
 
 
 def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import ReadyReason, Status, StatusCondition
+from kafkafeatures.core.engine.stage import Said
 from kafkafeatures.core.words import cut
 
 MAX_MESSAGE = 1024  # bytes
-
-Said = tuple[str, Reason, str] | None
-"""Status, reason and message of a condition; None for one that is not there now."""
 
 _KNOWN = frozenset(Reason)
 

@@ -10,12 +10,14 @@ from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.status import Status, StatusCondition
-from kafkafeatures.core.engine.decide import Proposal
 from kafkafeatures.core.engine.decisions import Act, Decision
+from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.levels.report import feature_states
+from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.report.cluster_document import node_shape, not_read, or_none, source_shape, with_level_names
-from kafkafeatures.core.report.status import blocker_status, feature_states, steps_of
+from kafkafeatures.core.report.status import blocker_status, steps_of
 
 _GOES_ON = (Reason.UPDATING_FEATURES, Reason.ROLLING_NODES, Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
 """Reasons of Reconciling with which everything is known, and it is a matter of time."""
@@ -114,7 +116,7 @@ def plan_document(
         "message": message,
         "features": [
             with_level_names(one.as_json())
-            for one in feature_states(observation, proposal, blocked, observation.feature_names())
+            for one in feature_states(observation, levels_in(proposal), blocked, observation.feature_names())
         ],
         "nodes": [node_shape(node) for node in observation.nodes],
         "steps": [] if proposal.plan.is_over else [one.as_json() for one in steps_of(proposal.plan)],

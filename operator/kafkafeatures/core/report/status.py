@@ -8,79 +8,59 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from itertools import chain
 
-from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
-from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import keeping_unknown, stamp
 from kafkafeatures.api.status import (
     EMPTY,
     ApprovedBy,
     BlockerStatus,
-    FeatureState,
-    FeatureStatus,
     PlanStatus,
     Status,
-    StepState,
     StepStatus,
 )
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, grouped, title_and_address, verb
-from kafkafeatures.core.engine.decide import Proposal
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.plan import Plan, may_lose_metadata, undo_of
-from kafkafeatures.core.engine.stages import LEVELS, ROLL
+from kafkafeatures.core.engine.plan import Plan
+from kafkafeatures.core.engine.stage import Said, StageNow
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.releases import Undo, format_level, level_name
-from kafkafeatures.core.levels.checks import unknown_features_in
 from kafkafeatures.core.levels.soak import with_soak
-from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.bounds import bounded
-from kafkafeatures.core.report.cluster_document import or_none, supported_by_all
-from kafkafeatures.core.report.conditions import Said, conditions_of, ready_reason_of, still_said
-from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.report.cluster_document import or_none
+from kafkafeatures.core.report.conditions import conditions_of, ready_reason_of, still_said
 from kafkafeatures.core.words import cut
 
-if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
-    from kafkafeatures.core.roll.stage import Roll
-
 MAX_BLOCKERS = 20
-MAX_FEATURES = 64
-MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what it likes
 MAX_WORDS = 512  # bytes of a blocker's message, and of its remedy
 
 
 def status_of(
     decision: Decision,
     observation: Observation,
-    proposal: Proposal,
+    plan: Plan,
+    stages: tuple[StageNow, ...],
     *,
     generation: int,
     previous: Status,
     version: str,
     now: datetime,
     approved_by: ApprovedBy | None = None,
-    roll: Roll | None = None,
 ) -> Status:
     """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
-    desired, blocked = proposal.desired, () if isinstance(decision, Act) else decision.blockers
-    unread = not observation.shows_levels
-    names = observation.feature_names()
-    features = feature_states(observation, proposal, blocked, names)
-    there_are = len({*names, *desired})
-    if unread and previous.features:
-        features = previous.features  # what was reached stays reached while the levels are not known
-        there_are = len(features)
-    plan = previous.plan if unread else None
-    if plan is None and not proposal.plan.is_over:
-        plan = _plan(proposal.plan, previous.plan, approved_by, now)
-    reached = sum(one.finalized == desired.get(one.name, -1) and one.state == FeatureState.IN_SYNC for one in features)
-    groups, ready = grouped(blocked), _ready(decision)
+    groups, ready = grouped(() if isinstance(decision, Act) else decision.blockers), _ready(decision)
+    said: dict[Condition, Said] = {
+        Condition.READY: ready,
+        Condition.RECONCILING: _reconciling(decision),
+        Condition.STALLED: _stalled(decision),
+        Condition.REACHABLE: _reachable(observation),
+        Condition.APPROVAL_REQUIRED: _approval(decision),
+    }
     status = Status(
         observed_generation=generation,
-        progress=f"{reached}/{len(desired)} levels" if desired else "",
         cluster_id=previous.cluster_id or or_none(observation.cluster_id) or "",
         operator_version=version,
         source=observation.source.kind.value,
@@ -88,38 +68,32 @@ def status_of(
         spent_consents=previous.spent_consents,
         unverified_consents=previous.unverified_consents,
         log_position=previous.log_position,
-        way_back=None if isinstance(decision, Act) and isinstance(decision.step, UpdateFeature) else previous.way_back,
-        soak_started_at=previous.soak_started_at,
         metadata_mode=str(or_none(observation.mode) or ""),
-        metadata_version=_level_named(observation.level_of(METADATA_VERSION) or None),
-        target_metadata_version=_level_named(desired.get(METADATA_VERSION)),
-        features=features,
         blockers=tuple(blocker_status(blocker) for blocker in groups[:MAX_BLOCKERS]),
         blockers_total=len(groups),
-        plan=plan,
+        plan=_planned(plan, observation, previous.plan, approved_by, now),
         intents=previous.intents,
-        workloads=workload_statuses(observation, previous),
-        rollout=rollout_status(roll, decision, previous.rollout, stamp(now), proposal.excused),
         history=previous.history,
         ready_reason=ready_reason_of(ready[1], previous, stamp(now)),
-        conditions=conditions_of(
-            {
-                Condition.READY: ready,
-                Condition.RECONCILING: _reconciling(decision),
-                Condition.STALLED: _stalled(decision),
-                Condition.REACHABLE: _reachable(observation),
-                Condition.FEATURES_FINALIZED: _finalized(decision, proposal, observation),
-                Condition.NODES_ROLLED: nodes_rolled(roll, decision),
-                Condition.APPROVAL_REQUIRED: _approval(decision),
-                Condition.DRIFT_DETECTED: _drift(proposal),
-            },
-            generation=generation,
-            previous=previous,
-            at=stamp(now),
-        ),
         unknown=previous.unknown,
     )
-    return bounded(keeping_unknown(status, previous), there_are)
+    for stage in stages:
+        said.update(stage.conditions(decision))
+        status = stage.reported(decision, status, previous)
+    in_order = {kind: said[kind] for kind in Condition if kind in said}
+    conditions = conditions_of(in_order, generation=generation, previous=previous, at=stamp(now))
+    names = {*observation.feature_names(), *(one.name for one in status.features)}
+    there_are = len(names) if observation.shows_levels else len(status.features)
+    return bounded(keeping_unknown(replace(status, conditions=conditions), previous), there_are)
+
+
+def _planned(
+    plan: Plan, observation: Observation, before: PlanStatus | None, approved_by: ApprovedBy | None, now: datetime
+) -> PlanStatus | None:
+    """None where nothing is left of it; the one of before while the levels are not known."""
+    if before is not None and not observation.shows_levels:
+        return before
+    return None if plan.is_over else _plan(plan, before, approved_by, now)
 
 
 def _plan(plan: Plan, before: PlanStatus | None, approved_by: ApprovedBy | None, now: datetime) -> PlanStatus:
@@ -151,41 +125,11 @@ def blocker_status(blocker: Blocker) -> BlockerStatus:
 
 def steps_of(plan: Plan) -> Iterator[StepStatus]:
     """The steps as in `status.plan` and in plan documents, in the order of the stages."""
-    by_kind = {ROLL: tuple(_restarts(plan)), LEVELS: tuple(_changes(plan))}
-    steps = (step for stage in plan.stages for step in by_kind.get(stage.kind, ()))
+    steps = chain.from_iterable(work.steps() for work in plan.work)
     for number, step in enumerate(steps, start=1):
         costs = plan.costs if number == 1 else ""
         consent = SINGLE_REPLICA_TOPICS if costs and not step.consent else step.consent
         yield replace(step, id=str(number), detail=f"{step.detail}{costs}", consent=consent)
-
-
-def _changes(plan: Plan) -> Iterator[StepStatus]:
-    for step in plan.steps:
-        undo, name = undo_of(step), level_name(step.feature, step.after)
-        if may_lose_metadata(step):
-            undo = Undo.LOSSY
-        yield StepStatus(
-            id="",
-            action=step.kind,
-            detail=f"{step} ({name})" if name else str(step),
-            reversible=undo is Undo.SAFE,
-            undo=undo.value,
-            consent=step.consent,
-            state=(StepState.PENDING if step in plan.pending else StepState.DONE).value,
-        )
-
-
-def _restarts(plan: Plan) -> Iterator[StepStatus]:
-    """One of each StatefulSet, however many pods it has."""
-    for pods in plan.pods:
-        yield StepStatus(
-            id="",
-            action=RestartNode.kind,
-            detail=str(pods),
-            reversible=True,
-            undo=Undo.SAFE.value,
-            state=(StepState.PENDING if pods.left else StepState.DONE).value,
-        )
 
 
 def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Status, now: datetime) -> Status:
@@ -266,47 +210,6 @@ _UNREACHABLE: Mapping[FailureKind, Reason] = {
 }
 
 
-def feature_states(
-    observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...], there: tuple[str, ...]
-) -> tuple[FeatureStatus, ...]:
-    """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted. `there`: those
-    of the cluster.
-    """
-    names = dict.fromkeys((*there, *proposal.desired))
-    shown = sorted(
-        (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in proposal.desired
-    )
-    features = []
-    for name, supported in supported_by_all(observation, sorted(shown[:MAX_FEATURES], key=[*names].index)).items():
-        features.append(
-            FeatureStatus(
-                name=name,
-                supported_min=supported.min if supported is not None else None,
-                supported_max=supported.max if supported is not None else None,
-                finalized=observation.level_of(name),
-                desired=proposal.desired.get(name),
-                state=_state_of(name, observation, proposal, blocked).value,
-            )
-        )
-    return tuple(features)
-
-
-def _state_of(name: str, observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...]) -> FeatureState:
-    if name not in proposal.desired:
-        return FeatureState.UNMANAGED
-    if any(blocker.kind is BlockerKind.ZOOKEEPER_MODE for blocker in blocked):
-        return FeatureState.BLOCKED
-    if observation.level_of(name) == proposal.desired[name] and observation.shows_levels:
-        return FeatureState.IN_SYNC
-    if any(change.feature == name for change in proposal.drifted):
-        return FeatureState.DRIFTED
-    return FeatureState.BLOCKED if any(blocker.feature == name for blocker in blocked) else FeatureState.PENDING
-
-
-def _level_named(level: int | None) -> str:
-    return "" if level is None else level_name(METADATA_VERSION, level) or str(level)
-
-
 def _ready(decision: Decision) -> tuple[str, Reason, str]:
     match decision:
         case Done(reason, message):
@@ -328,17 +231,6 @@ def _approval(decision: Decision) -> Said:
         kind, reason = decision.condition
         return ("True", reason, decision.message) if kind is Condition.APPROVAL_REQUIRED else None
     return None
-
-
-def _drift(proposal: Proposal) -> Said:
-    if not proposal.drifted:
-        return None
-    moved = ", ".join(
-        f"{one.feature} was changed outside KafkaFeatures from {format_level(one.feature, one.after)} to "
-        f"{format_level(one.feature, one.before)}"
-        for one in proposal.drifted
-    )
-    return "True", proposal.drift_reason, moved
 
 
 def _reconciling(decision: Decision) -> Said:
@@ -365,22 +257,3 @@ def _reachable(observation: Observation) -> Said:
 
 def _silent(nodes: tuple[Node, ...]) -> str:
     return f"{title_and_address(nodes)} {verb(nodes, 'does', 'do')} not answer"
-
-
-def _finalized(decision: Decision, proposal: Proposal, observation: Observation) -> Said:
-    if isinstance(observation.finalized, Unknown):
-        return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)
-    if not proposal.desired:
-        return "True", Reason.NOTHING_DESIRED, "the document names no level"
-    unknown_features = unknown_features_in(proposal.desired, observation)
-    if not isinstance(decision, Act) and not proposal.changes and decision.blockers:
-        if isinstance(decision, Wait):
-            return "Unknown", Reason.UNKNOWN, decision.message  # without a leader they cannot be confirmed
-        return "False", Reason.BLOCKED, "see blockers"
-    if not proposal.changes and not unknown_features:  # whatever else was decided: of the levels, this was read
-        levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in proposal.desired.items())
-        return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"
-    if not isinstance(decision, Act) and decision.blockers:
-        return "False", Reason.BLOCKED, "see blockers"
-    unknown = (f"no node supports {feature}" for feature, _ in unknown_features)
-    return "False", Reason.BEHIND_TARGET, ", ".join((*map(str, proposal.changes), *unknown))

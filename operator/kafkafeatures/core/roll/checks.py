@@ -15,20 +15,20 @@ from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import Result
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.costs import topics_and_partitions
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
-from kafkafeatures.core.engine.plan import undo_of
-from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.node_sets import holds
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, Node, Unknown
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
+from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.crashes import STEADY_AFTER, Crash
 from kafkafeatures.core.roll.drivers import Reach
-from kafkafeatures.core.roll.excuses import MOST_MARKS, told
+from kafkafeatures.core.roll.excuses import MOST_MARKS
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods import Awaited, PodWithoutNode
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
@@ -343,7 +343,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
     if question.excused is not None:
         was = "which are no longer the same" if question.excused.topics > MOST_MARKS else "which these are not"
-        message += f"; the consent was given for {told(question.excused)}, {was}"
+        message += f"; the consent was given for {topics_and_partitions(question.excused)}, {was}"
         remedy, reason = f"add replicas, or {anew}", Reason.CONSENT_REQUIRED
     elif given:
         remedy = f"the consent was used by an earlier roll: {anew}"
@@ -382,18 +382,6 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
             text = f"{found}; no node is restarted until that has passed{back}{_looks(question)}"
             return Wait(Reason.ROLLING_NODES, text, after=2.0)
     return None
-
-
-def window_is_open(question: RestartQuestion) -> Refusal | None:
-    """What is in flight is followed at any time."""
-    opens = closed_until(question.wanted.rollout.windows, question.remembered.now)
-    if opens is None:
-        return None
-    if question.in_flight:
-        return waiting(question)
-    seconds = max(POLL, (opens - question.remembered.now).total_seconds())
-    text = f"the next window opens at {opens:%Y-%m-%d %H:%M %Z}; no node is restarted before"
-    return Wait(Reason.WAITING_FOR_WINDOW, text, after=min(seconds, 60.0))
 
 
 def cap_is_kept(question: RestartQuestion) -> Refusal | None:
@@ -458,7 +446,6 @@ OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_
 """Also where no node needs a restart any more."""
 
 OF_THE_CLUSTER: tuple[Check, ...] = (
-    window_is_open,
     quorum_is_known,
     partitions_are_known,
     promises_can_be_kept,

@@ -89,13 +89,13 @@ class ByHand(Driver, frozen=True):
     def fleet(
         self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
     ) -> Fleet:
-        from kafkafeatures.core.engine.stages import nodes_to_restart
+        from kafkafeatures.core.roll.part import nodes_to_restart
         from kafkafeatures.core.roll.pods import Fleet
 
         return Fleet(needing=nodes_to_restart(seen, changes))
 
     def is_due(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
-        from kafkafeatures.core.engine.stages import nodes_to_restart
+        from kafkafeatures.core.roll.part import nodes_to_restart
 
         return bool(nodes_to_restart(seen, changes))
 
@@ -119,7 +119,7 @@ class ThroughPods(Driver, frozen=True):
         return fleet_of(seen, rollout, flying, self.conditions())
 
     def is_due(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
-        from kafkafeatures.core.engine.stages import pods_in
+        from kafkafeatures.core.roll.part import pods_in
 
         pods = pods_in(seen)
         return pods is None or any(one.left for one in pods.values())

@@ -1,6 +1,6 @@
 """What the consent `single-replica-topics` was given for: topics of which the plan said that they become unavailable.
 
-Pure. Made by `core/engine/decide.py` when a roll has the consent for the first time, kept in `status.rollout` while
+Pure. Made by `core/roll/stage.py` when a roll has the consent for the first time, kept in `status.rollout` while
 that roll lasts, and asked by `core/roll/checks.py` before every restart. What comes later was not consented to: another
 topic, or one of which min.insync.replicas asks for every replica since. Topics are kept as marks; of very many only one
 digest is, and then they have to be exactly the same.
@@ -14,14 +14,12 @@ from collections.abc import Iterable, Mapping
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import ExcusedTopics
-from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.stages import pods_in, roll_id
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.words import counted
+from kafkafeatures.core.roll.part import pods_in, roll_id
 
 MOST_MARKS = 100
 """Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""
@@ -63,11 +61,6 @@ def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
     )
 
 
-def as_planned(excused: ExcusedTopics | None) -> ExcusedTopics | None:
-    """As a plan shows it and its hash covers it; None where there is nothing to consent to."""
-    return replace(excused, marks="") if excused is not None and excused.partitions else None
-
-
 def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) -> Mapping[str, int]:
     """What it was not given for; all where it was not given, or where it is not known any more for which."""
     if excused is None or not unavailable:
@@ -76,16 +69,6 @@ def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) ->
         return {} if _digest(sorted(unavailable)) == excused.digest else unavailable
     known = {excused.marks[at : at + MARK] for at in range(0, len(excused.marks), MARK)}
     return {name: count for name, count in unavailable.items() if _mark(name) not in known}
-
-
-def told(excused: ExcusedTopics) -> str:
-    """As in: 3 partitions of 2 topics (a, b)."""
-    return f"{counted(excused.partitions, 'partition')} of {counted(excused.topics, 'topic')} ({_named(excused)})"
-
-
-def _named(excused: ExcusedTopics) -> str:
-    more = excused.topics - len(excused.names)
-    return ", ".join(excused.names) + (f" and {more} more" if more > 0 else "")
 
 
 def _mark(name: str) -> str:

@@ -17,7 +17,6 @@ from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.settling import AgeOf
-from kafkafeatures.core.engine.stages import roll_id
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Availability, Wanted
 from kafkafeatures.core.facts.binaries import supported_by
@@ -32,6 +31,7 @@ from kafkafeatures.core.roll.coming_back import Phase, RestartState
 from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
+from kafkafeatures.core.roll.part import roll_id
 from kafkafeatures.core.roll.pods import Fleet, cannot_run
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 

@@ -1,6 +1,6 @@
 """What people read of a roll: `status.workloads`, `status.rollout` and the condition NodesRolled.
 
-Pure. Called by `core/report/status.py`. Without numpy: the report of a resource whose nodes no driver restarts costs no
+Pure. Called by `core/roll/stage.py`. Without numpy: the report of a resource whose nodes no driver restarts costs no
 more.
 """
 
@@ -13,12 +13,12 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import ExcusedTopics, NodeSince, RolloutStatus, Status, WorkloadStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Held, Stalled
+from kafkafeatures.core.engine.stage import Said
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
-from kafkafeatures.core.report.conditions import Said
 
 if TYPE_CHECKING:
-    from kafkafeatures.core.roll.stage import Roll
+    from kafkafeatures.core.roll.roll import Roll
 
 
 MOST = 8

@@ -1,0 +1,57 @@
+"""Whether a plan is approved, and how.
+
+Pure. Asked by the gates of `core/engine/gates.py`, and by the report.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import ApprovedBy
+from kafkafeatures.core.engine.decisions import Held
+from kafkafeatures.core.engine.plan import HASH_SHOWN, Plan
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+
+
+def not_approved(wanted: Wanted, plan: Plan, *, waits: bool, unverified: tuple[str, ...] = ()) -> Held | None:
+    """What is said while the plan is not approved. `waits`: the policy asks a person before the next step.
+
+    `unverified`: consents that may have been used before.
+    """
+    another = another_is_approved(wanted, plan)
+    if not another and (plan.is_approved_by(wanted.approvals) or not waits):
+        return None
+    if another:
+        return Held(
+            Reason.APPROVAL_REQUIRED,
+            f"the approval is for another plan; the current plan is {plan.hash[:HASH_SHOWN]}: {plan}; "
+            "approve this plan, or remove the approval",
+            condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED),
+        )
+    why = ""
+    if unverified:
+        why = f"; it is unknown whether consent {unverified[0]!r} was already used: it is older than the status"
+    return Held(
+        Reason.APPROVAL_REQUIRED,
+        f"approve plan {plan.hash[:HASH_SHOWN]}: {plan}{why}",
+        condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING),
+    )
+
+
+def another_is_approved(wanted: Wanted, plan: Plan) -> bool:
+    """Whether a plan was approved that is not this one, also beside this one: that holds everything, under every
+    policy.
+    """
+    given = wanted.approvals | ({wanted.only} - {""})
+    return any(not plan.is_approved_by(frozenset({one})) for one in given)
+
+
+def approved_by(wanted: Wanted, plan: Plan, *, waits: bool) -> ApprovedBy | None:
+    """How the plan was approved; None while it is not, or needs no approval. `waits`: the policy asks a person."""
+    if plan.is_over or another_is_approved(wanted, plan):
+        return None
+    if plan.is_approved_by(wanted.approvals):
+        in_document = plan.is_approved_by(wanted.approvals - {wanted.annotated})
+        return ApprovedBy.PLAN_HASH if in_document else ApprovedBy.ANNOTATION
+    if plan.is_safe_to_undo or waits:
+        return None
+    return ApprovedBy.POLICY if wanted.policy is ApprovalPolicy.NEVER else ApprovedBy.NAMED_IN_SPEC

@@ -1,0 +1,33 @@
+"""What restarts make unavailable, by a consent: as a plan shows it and its hash covers it.
+
+Pure. Its stage of the plan carries it: a roll, or levels for which a person restarts nodes.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.status import ExcusedTopics, Stage
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.words import counted
+
+
+def as_planned(excused: ExcusedTopics | None) -> ExcusedTopics | None:
+    """Without what only the operator needs; None where there is nothing to consent to."""
+    return replace(excused, marks="") if excused is not None and excused.partitions else None
+
+
+def excused_in(stages: tuple[Stage, ...]) -> ExcusedTopics | None:
+    """What the restarts of a plan may make unavailable."""
+    return next((stage.excused for stage in stages if stage.excused is not None), None)
+
+
+def topics_and_partitions(excused: ExcusedTopics) -> str:
+    """As in: 3 partitions of 2 topics (a, b)."""
+    more = excused.topics - len(excused.names)
+    names = ", ".join(excused.names) + (f" and {more} more" if more > 0 else "")
+    return f"{counted(excused.partitions, 'partition')} of {counted(excused.topics, 'topic')} ({names})"
+
+
+def costs_of(stages: tuple[Stage, ...]) -> str:
+    """What the restarts of a plan make unavailable, to be added to what it does; empty where nothing is."""
+    excused = excused_in(stages)
+    return f"; {topics_and_partitions(excused)} unavailable while a broker restarts" if excused is not None else ""

@@ -1,0 +1,248 @@
+"""The gates between a plan and its next step: read from top to bottom, the first that is closed decides.
+
+Pure. Walked by `core/engine/decide.py`, for stages of all kinds: no kind has an order of its own. What was begun is
+followed to its end at any gate, and nothing is added to it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import cached_property
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.approval import not_approved
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
+from kafkafeatures.core.engine.plan import Plan
+from kafkafeatures.core.engine.settling import Open
+from kafkafeatures.core.engine.stage import StageNow, due_in
+from kafkafeatures.core.engine.steps import Step, UnknownStep
+from kafkafeatures.core.engine.wanted import Mode, Wanted
+from kafkafeatures.core.engine.windows import closed_until, opening
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.readings import FailureKind
+
+LONGEST_NAP = 60.0
+"""Seconds until it is looked again at most while a window is waited for."""
+
+
+class Owner(Struct, frozen=True):
+    """An older `Apply` resource: of the same cluster (`known`), or of one that was not read yet.
+
+    `is_acting`: any other one, whose step on this cluster is open.
+    """
+
+    name: str
+    known: bool
+    is_acting: bool = False
+
+
+class Question(Struct, frozen=True, dict=True):
+    """May the next step be carried out now? Everything that the gates look at.
+
+    stages: each kind as it is now, in the order in which they are carried out. unsettled: steps that may have been sent
+    and whose outcome is open; why_open: what has to be there for it. owner: the older resource that owns this cluster,
+    or may turn out to. log_says: that it is not the log that the status tells of.
+    unverified: consents of the plan that may have been used before the status began.
+    """
+
+    wanted: Wanted
+    seen: Observation
+    plan: Plan
+    stages: tuple[StageNow, ...]
+    now: datetime
+    memory: Memory = NO_MEMORY
+    unsettled: tuple[Step | UnknownStep, ...] = ()
+    why_open: Open | None = None
+    owner: Owner | None = None
+    log_says: Stalled | Wait | None = None
+    unverified: tuple[str, ...] = ()
+
+    @cached_property
+    def stage(self) -> StageNow:
+        """The stage whose turn it is; the last one where nothing is left to do."""
+        return due_in(self.stages)
+
+
+Gate = Callable[[Question], Decision | None]
+
+
+def cluster(question: Question) -> Decision | None:
+    """It is the cluster that the status tells of and the document names, and its log is the one that was read."""
+    pinned, memory = question.wanted.cluster_id, question.memory
+    if pinned and memory.cluster_id and pinned != memory.cluster_id:
+        return Stalled(
+            Reason.CLUSTER_ID_MISMATCH,
+            f"the status is of cluster {memory.cluster_id}, the document names {pinned}; "
+            "create a separate resource (and state file) for each cluster",
+        )
+    wrong = _wrong_cluster(question.seen, pinned or memory.cluster_id, lost=memory.lost_cluster)
+    return wrong or question.log_says
+
+
+def _wrong_cluster(seen: Observation, pinned: str, *, lost: bool) -> Decision | None:
+    if isinstance(seen.cluster_id, Unknown):
+        if seen.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
+            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(seen.cluster_id.why))
+        return Wait(Reason.PREFLIGHT, f"the cluster id could not be read: {seen.cluster_id.why}", after=2.0)
+    if pinned and seen.cluster_id.value != pinned:
+        return Stalled(
+            Reason.CLUSTER_ID_MISMATCH,
+            f"connected to cluster {seen.cluster_id.value}, expected {pinned}; check the bootstrap addresses",
+        )
+    if lost and not pinned:
+        return Stalled(
+            Reason.CLUSTER_ID_MISMATCH,
+            f"connected to cluster {seen.cluster_id.value}, and the status no longer says which is expected: "
+            "its clusterId was removed, or dropped by an older CustomResourceDefinition; if this is the intended "
+            f"cluster, set spec.cluster.clusterId to {seen.cluster_id.value}",
+        )
+    return None
+
+
+def owner(question: Question) -> Decision | None:
+    """No older resource owns the cluster."""
+    owned = owned_by(question.owner)
+    return owned if isinstance(owned, Stalled) else None
+
+
+def owned_by(owner: Owner | None) -> Wait | Stalled | None:
+    """What the older resource means for this one; None where there is none. Asked again right before an act."""
+    if owner is None:
+        return None
+    if owner.known:
+        return Stalled(
+            Reason.DUPLICATE_OWNER,
+            f"{owner.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
+        )
+    if owner.is_acting:
+        return Wait(
+            Reason.VERIFYING,
+            f"{owner.name} has changed this cluster; nothing is sent until the outcome is known, for at most 5 minutes",
+            after=1.0,
+        )
+    return Wait(
+        Reason.PREFLIGHT, f"{owner.name} is older and may own this cluster; its cluster is not known yet", after=1.0
+    )
+
+
+def unsettled(question: Question) -> Decision | None:
+    """Nothing else is sent before it is known what became of what was."""
+    steps, still = question.unsettled, question.why_open
+    if not steps:
+        return None
+    unknown = [step.intent.kind or "an intent without a kind" for step in steps if isinstance(step, UnknownStep)]
+    first = next((step for step in steps if not isinstance(step, UnknownStep)), None)
+    if unknown or first is None:
+        return Stalled(
+            Reason.UNKNOWN_INTENT,
+            f"status.intents contains {', '.join(unknown)}, which this release cannot read; run the release that "
+            "wrote it, or remove the intent once you know its outcome",
+        )
+    text = f"the outcome of {first} is unknown; nothing else is sent until {first.settled_by}" + (
+        f"; {still.why}" if still and still.why else ""
+    )
+    return Stalled(Reason.NOT_AUTHORIZED, text) if still and still.rights else Wait(Reason.VERIFYING, text, after=1.0)
+
+
+def mode(question: Question) -> Decision | None:
+    """The document lets it act, not only observe."""
+    stage = question.stage
+    if question.wanted.mode is not Mode.OBSERVE:
+        return None
+    if not stage.is_due:
+        return Done(Reason.OBSERVED, stage.next.message) if isinstance(stage.next, Done) else None
+    if stage.is_at_work is not None:  # of before; it is followed to its end
+        reason, titles = stage.is_at_work
+        return Wait(reason, f"mode Observe; still in flight: {titles}", after=1.0)
+    leaderless = next((blocker for blocker in stage.blockers if blocker.kind is BlockerKind.QUORUM), None)
+    if leaderless is not None:
+        return Wait(Reason.WAITING_FOR_QUORUM, leaderless.message, after=2.0, blockers=stage.blockers)
+    return Done(Reason.OBSERVED, stage.outlook, stage.blockers)
+
+
+def suspend(question: Question) -> Decision | None:
+    """Its owner does not hold it back."""
+    stage = question.stage
+    if not question.wanted.suspend or not stage.is_due:
+        return None
+    if stage.is_at_work is not None:
+        return _beside_work(question, "suspended")
+    return Held(Reason.SUSPENDED, f"suspended; {stage.outlook}", stage.blockers)
+
+
+def drift(question: Question) -> Decision | None:
+    """Nothing that had been reached was changed outside KafkaFeatures, or the document has it corrected."""
+    return question.stage.drift
+
+
+def blockers(question: Question) -> Decision | None:
+    """Nothing prevents the step, and the server's dry run accepts it."""
+    return question.stage.blocked
+
+
+def soak(question: Question) -> Decision | None:
+    """Every node has been healthy for long enough before what is irreversible."""
+    wait = question.stage.soaking
+    return None if wait is None else _can_be_approved(question, wait)
+
+
+def window(question: Question) -> Decision | None:
+    """A window of the document is open."""
+    stage, windows = question.stage, question.wanted.rollout.windows
+    if not windows or not stage.is_due or stage.goes_at_any_time:
+        return None
+    opens = closed_until(windows, question.now)
+    if opens is None:
+        return None
+    text = opening(opens)
+    if stage.is_at_work is not None:
+        return _beside_work(question, text)
+    seconds = max(1.0, (opens - question.now).total_seconds())
+    return _can_be_approved(question, Wait(Reason.WAITING_FOR_WINDOW, text, after=min(seconds, LONGEST_NAP)))
+
+
+def approval(question: Question) -> Decision | None:
+    """The plan is approved, or needs no approval, and no other plan is approved."""
+    held = _unapproved(question)
+    if held is None or question.stage.is_at_work is None:
+        return held
+    waits = _beside_work(question, held.message)
+    return None if waits is None else replace(waits, condition=held.condition)
+
+
+def claim(question: Question) -> Decision | None:
+    """No older resource may turn out to own the cluster, or still has a step on its way to it."""
+    return owned_by(question.owner) if isinstance(question.stage.next, Act) else None
+
+
+GATES: tuple[Gate, ...] = (cluster, owner, unsettled, mode, suspend, drift, blockers, soak, window, approval, claim)
+"""For all kinds of stages. `docs/explanation/how-it-decides.md` explains them in this order."""
+
+
+def _unapproved(question: Question) -> Held | None:
+    stage, plan = question.stage, question.plan
+    if not stage.is_due or (plan.is_over and not isinstance(stage.next, Act)):
+        return None
+    return not_approved(question.wanted, plan, waits=stage.needs_approval, unverified=question.unverified)
+
+
+def _can_be_approved(question: Question, wait: Wait) -> Wait:
+    """The plan may be approved while it waits."""
+    held = _unapproved(question)
+    if held is None:
+        return wait
+    return replace(wait, message=f"{wait.message}; {held.message}", condition=held.condition)
+
+
+def _beside_work(question: Question, held: str) -> Wait | None:
+    """No step is added to those that were begun; None where none would be: then what they wait for is said."""
+    work = question.stage.is_at_work
+    if work is None or not isinstance(question.stage.next, Act):
+        return None
+    reason, titles = work
+    return Wait(reason, f"{held}; still in flight: {titles}", after=1.0)

@@ -1,0 +1,97 @@
+"""What a kind of stage is: what it wants to be read, what it proposes, and how it judges where it stands.
+
+Each kind is one object, registered in `core/kinds.py`; nothing else in the engine knows which there are. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
+
+from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.plan import Proposal
+from kafkafeatures.core.engine.settling import AgeOf
+from kafkafeatures.core.engine.stage import Kept, Part, StageNow
+from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.readings import Failure
+
+if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
+    from kafkafeatures.core.facts.replication import Replication
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
+
+
+class Facts(Struct, frozen=True):
+    """All that stages are judged on in one reconciliation: read once.
+
+    wanted: what the document asks for. seen: the cluster; replication: its partitions, to be judged, None where they
+    were not read. remembered: the status, with what was settled closed in it; memory: what decisions need of it. sent:
+    steps that are followed, whose end was not seen. ours: False where another cluster answers, or one that cannot be
+    told: then nothing is remembered of it. restarts: nodes can be restarted from here. age_of, known_for: how old a
+    moment of the status is, and how much of that this process has lived through. monotonic: seconds of a clock that
+    nobody sets. kept: by kind, what this process keeps of its last look and no status tells.
+    """
+
+    wanted: Wanted
+    seen: Observation
+    memory: Memory
+    remembered: Status
+    sent: tuple[InFlight, ...]
+    now: datetime
+    age_of: AgeOf
+    known_for: AgeOf
+    ours: bool = True
+    restarts: bool = False
+    replication: Replication | None = None
+    monotonic: float = 0.0
+    kept: Mapping[str, Kept] = field(default_factory=dict)
+
+    @property
+    def stamp(self) -> Stamp:
+        """The time, as a status has it."""
+        return stamp(self.now)
+
+
+class Demands(Struct, frozen=True):
+    """What has to be read for a stage, beside what every reconciliation reads."""
+
+    partitions: bool = False
+
+    def __or__(self, other: Demands) -> Demands:
+        return Demands(partitions=self.partitions or other.partitions)
+
+
+class Asked(Struct, frozen=True):
+    """What is known when it is settled what to read: the document, the status of before, and the pods.
+
+    seen: the nodes and their levels, None before they were read.
+    """
+
+    wanted: Wanted
+    status: Status
+    workloads: WorkloadsReading | Failure
+    now: datetime
+    seen: Observation | None = None
+
+
+class StageKind(Protocol):
+    """One kind of stage."""
+
+    @property
+    def name(self) -> str:
+        """As in `status.plan.stages`."""
+
+    def demands(self, asked: Asked) -> Demands:
+        """What has to be read for it."""
+
+    def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
+        """What is to be done from here. `later`: what the kinds propose that come after it."""
+
+    def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
+        """Where its stage stands now; None where there is nothing to judge."""

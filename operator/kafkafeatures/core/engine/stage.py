@@ -1,0 +1,174 @@
+"""What a kind of stage says of itself, so that the engine need not know which kinds there are.
+
+A plan is a tuple of stages: levels that are moved, nodes that are restarted. Each kind stands in a room of its own
+(`core/levels`, `core/roll`) and is registered in `core/kinds.py`. Here is what they have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import ExcusedTopics, Stage, Status, StepStatus
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
+from kafkafeatures.core.engine.steps import DryRun, InFlight, Step
+
+Said = tuple[str, Reason, str] | None
+"""Status, reason and message of a condition; None for one that is not there now."""
+
+
+Next = Act | Wait | Stalled | Done
+"""One more step; or what is waited for, what halts it, or that all of it is done."""
+
+
+class Work(Protocol):
+    """One stage of a plan, and what is left of it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is left to do."""
+
+    @property
+    def counted(self) -> int:
+        """How many of its steps are done that added one to the change count."""
+
+    @property
+    def left(self) -> Sequence[str]:
+        """What is left of it, for people."""
+
+    @property
+    def is_irreversible(self) -> bool:
+        """Whether a step that is left cannot be undone."""
+
+    @property
+    def is_safe_to_undo(self) -> bool:
+        """Whether all that is left can be undone without a loss."""
+
+    def steps(self) -> Iterator[StepStatus]:
+        """All its steps, done or not, as in `status.plan`; the plan numbers them."""
+
+
+class Part(Protocol):
+    """What a kind of stage proposes from here: of what was read, and of the document."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind, as in `status.plan.stages`."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Targets, and what they start from, in their order: what the hash covers; empty where nothing is to do."""
+
+    @property
+    def goes_first(self) -> bool:
+        """Whether its stages go before those of kinds that are registered before it."""
+
+    @property
+    def costs(self) -> ExcusedTopics | None:
+        """What its restarts make unavailable, by a consent."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all was read that shows what is done of it."""
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents it needs that may have been used before the status began."""
+
+    def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
+        """What each stage of this kind in a plan comes to by now; None where they are not what there is to do."""
+
+
+class Kept(Protocol):
+    """What a process keeps of a stage from one look to the next."""
+
+    def interrupted(self, why: str) -> Kept:
+        """As it is where nothing could be seen of the cluster."""
+
+
+class StageNow(Protocol):
+    """One stage, judged on one reading of the cluster: what prevents its next step, and which step that is.
+
+    Nothing here knows whether the document lets it go on: `core/engine/gates.py` asks that, for all kinds alike.
+    """
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it has something to do, or has to find out, and no other stage must come first."""
+
+    @property
+    def is_at_work(self) -> tuple[Reason, str] | None:
+        """Steps that were begun and are followed: a reason, and which, for people; None where there are none."""
+
+    @property
+    def outlook(self) -> str:
+        """What it would do, and what prevents it: for a resource that is suspended, or only observes."""
+
+    @property
+    def blockers(self) -> tuple[Blocker, ...]:
+        """All that prevents its next step, each with its remedy."""
+
+    @property
+    def drift(self) -> Decision | None:
+        """Something it had reached was changed outside KafkaFeatures, and is not corrected."""
+
+    @property
+    def blocked(self) -> Wait | Stalled | None:
+        """What its blockers come to; None where nothing prevents a step."""
+
+    @property
+    def soaking(self) -> Wait | None:
+        """Its next step is irreversible, and the nodes have not been healthy for long enough."""
+
+    @property
+    def dry_run(self) -> Sequence[Any]:
+        """What the server is asked about before, as its port takes it; empty where there is nothing to ask."""
+
+    def with_verdict(self, verdict: DryRun) -> StageNow:
+        """With the server's own word on exactly that."""
+
+    @property
+    def goes_at_any_time(self) -> bool:
+        """Whether no window holds it: nothing can get worse."""
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether the policy of the document asks a person before its next step."""
+
+    @property
+    def next(self) -> Next:
+        """Its next step, were every gate open."""
+
+    @property
+    def kept(self) -> Kept | None:
+        """What this process keeps of this look for the next one, and no status tells."""
+
+    @property
+    def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
+        """Steps that a person was asked for and must not carry out now, or does not have to; and why."""
+
+    def corrects_drift(self, step: Step) -> bool:
+        """Whether a step of this kind undoes a change that was made outside."""
+
+    def remembered(self, status: Status) -> Status:
+        """The status with what is to be remembered of this look, whatever is decided."""
+
+    def decided(self, decision: Decision, status: Status) -> Status:
+        """The status with what is to be remembered of this decision."""
+
+    def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
+        """The status with the part that is of this kind."""
+
+    def conditions(self, decision: Decision) -> Mapping[Condition, Said]:
+        """Its conditions."""
+
+
+def due_in(stages: tuple[StageNow, ...]) -> StageNow:
+    """The stage whose turn it is; the last one where nothing is left to do."""
+    return next((one for one in stages if one.is_due), stages[-1])

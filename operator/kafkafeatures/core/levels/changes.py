@@ -1,0 +1,46 @@
+"""Changes of levels: which, in which order, and how each can be undone.
+
+Pure. Order: what depends on metadata.version is downgraded before it and upgraded after it, so that every state in
+between is one Kafka would accept; kraft.version goes last and alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.facts.releases import Undo, undo_of_raise
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+
+
+def changes_between(desired: Mapping[str, int], finalized: Mapping[str, int]) -> tuple[UpdateFeature, ...]:
+    """What is still to be done, in the order in which it is sent. A level that is there already is never in it."""
+    changes = [
+        UpdateFeature(feature, finalized.get(feature, 0), level)
+        for feature, level in desired.items()
+        if finalized.get(feature, 0) != level
+    ]
+    return tuple(sorted(changes, key=_place))
+
+
+def _place(change: UpdateFeature) -> tuple[int, str]:
+    if change.feature == KRAFT_VERSION:
+        return 3, ""
+    if change.feature == METADATA_VERSION:
+        return 1, ""
+    return (0 if change.is_downgrade else 2), change.feature
+
+
+def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
+    """What the server is asked about together. Never with kraft.version: some releases raise it while they refuse."""
+    return tuple(change for change in changes if change.feature != KRAFT_VERSION)
+
+
+def undo_of(change: UpdateFeature) -> Undo:
+    """How it can be undone: a downgrade by raising again, a raise as `releases` knows."""
+    return Undo.SAFE if change.is_downgrade else undo_of_raise(change.feature, change.before, change.after)
+
+
+def may_lose_metadata(change: UpdateFeature) -> bool:
+    """Whether it is a downgrade that Kafka makes without looking at what it drops: no raise brings that back."""
+    return change.is_downgrade and undo_of_raise(change.feature, change.after, change.before) is Undo.LOSSY

@@ -1,0 +1,50 @@
+"""Drift: a level that had been reached was changed outside KafkaFeatures.
+
+Pure. It is reported, or corrected without a fight.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Decision, Held, Stalled
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.wanted import OnDrift
+from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.levels.part import LevelsPart
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+
+MOST_CORRECTIONS = 2
+"""Foreign changes of one level that are corrected within an hour; after that the other change seems intended."""
+
+
+def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[Blocker, ...]) -> Decision | None:
+    """Why it is not corrected; None where it is, and where there is none. `found`: all blockers."""
+    if on_drift is OnDrift.CORRECT:
+        for change in part.drifted:
+            if memory.corrections.get(change.feature, 0) >= MOST_CORRECTIONS:
+                return Stalled(
+                    Reason.CONFLICT_DETECTED,
+                    f"{change.feature} was changed outside KafkaFeatures {MOST_CORRECTIONS + 1} times within an hour; "
+                    "find out what else manages it, then update the document",
+                    found,
+                )
+        return None
+    if not part.drifted or part.changes != part.drifted:
+        return None
+    return Held(
+        Reason.DRIFTED,
+        f"drift detected: {changed_outside(part.drifted)}; set drift.onDrift to Correct to restore it, or set the "
+        "document to the finalized level",
+        found,
+        (Condition.DRIFT_DETECTED, part.drift_reason),
+    )
+
+
+def changed_outside(drifted: tuple[UpdateFeature, ...]) -> str:
+    """Which levels, from which to which."""
+    return ", ".join(
+        f"{one.feature} was changed outside KafkaFeatures from {format_level(one.feature, one.after)} to "
+        f"{format_level(one.feature, one.before)}"
+        for one in drifted
+    )

@@ -1,0 +1,200 @@
+"""What levels are to be moved: what a plan says of them, and what is left of it.
+
+Pure. Made by `core/levels/stage.py`; `core/engine/plan.py` puts it together with what other kinds of stages propose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.wanted import OnDrift, Wanted
+from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.releases import Undo, level_name
+from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata, undo_of
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+
+LEVELS = "Levels"
+"""The kind of a stage that moves finalized levels."""
+
+
+class LevelsWork(Struct, frozen=True):
+    """`all`: the changes that the stage was made of; `pending`: those that are still to be made."""
+
+    all: tuple[UpdateFeature, ...]
+    pending: tuple[UpdateFeature, ...]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every level is there."""
+        return not self.pending
+
+    @property
+    def counted(self) -> int:
+        """Each level that was moved."""
+        return len(self.all) - len(self.pending)
+
+    @property
+    def left(self) -> Sequence[str]:
+        """What is left of it, for people."""
+        return tuple(map(str, self.pending))
+
+    @property
+    def is_irreversible(self) -> bool:
+        """Whether Kafka would refuse to undo a change that is still to be made."""
+        return any(undo_of(one) is Undo.IMPOSSIBLE for one in self.pending)
+
+    @property
+    def is_safe_to_undo(self) -> bool:
+        """Whether every change that is still to be made can be undone without a loss."""
+        return all(undo_of(one) is Undo.SAFE for one in self.pending)
+
+    def steps(self) -> Iterator[StepStatus]:
+        """One for each level."""
+        for step in self.all:
+            undo, name = undo_of(step), level_name(step.feature, step.after)
+            if may_lose_metadata(step):
+                undo = Undo.LOSSY
+            yield StepStatus(
+                id="",
+                action=step.kind,
+                detail=f"{step} ({name})" if name else str(step),
+                reversible=undo is Undo.SAFE,
+                undo=undo.value,
+                consent=step.consent,
+                state=(StepState.PENDING if step in self.pending else StepState.DONE).value,
+            )
+
+
+class LevelsPart(Struct, frozen=True):
+    """What there is to do about levels. `drifted`: levels that had been reached and were changed outside.
+
+    desired: feature to the level it should have. finalized: as it is; empty where that could not be read. changes: what
+    is to be done from here, in the order in which it is sent, one tuple for each stage; where drift is only reported,
+    drifted levels are left out, unless there is nothing else. doubtful: those by a consent that may have been used
+    before the status began.
+    """
+
+    desired: Mapping[str, int]
+    finalized: Mapping[str, int]
+    drifted: tuple[UpdateFeature, ...]
+    by_stage: tuple[tuple[UpdateFeature, ...], ...]
+    doubtful: tuple[UpdateFeature, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind."""
+        return LEVELS
+
+    @property
+    def changes(self) -> tuple[UpdateFeature, ...]:
+        """Those of the next stage; empty where no level has to be moved."""
+        return self.by_stage[0] if self.by_stage else ()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """From which levels to which."""
+        return tuple(
+            Stage(
+                kind=LEVELS,
+                start={change.feature: change.before for change in changes},
+                target={change.feature: change.after for change in changes},
+            )
+            for changes in self.by_stage
+        )
+
+    @property
+    def goes_first(self) -> bool:
+        """Levels that are only downgraded may be what a roll waits for."""
+        return all(change.is_downgrade for change in self.changes)
+
+    @property
+    def costs(self) -> ExcusedTopics | None:
+        """To move a level costs nothing."""
+        return None
+
+    @property
+    def is_known(self) -> bool:
+        """Plans are compared only where the levels were read."""
+        return True
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents it needs that may have been used before the status began."""
+        return tuple(change.consent for change in self.doubtful)
+
+    @property
+    def drift_reason(self) -> Reason:
+        """Which way the first drifted level went; only where there is one."""
+        return Reason.LEVEL_AHEAD if self.drifted[0].is_downgrade else Reason.LEVEL_BEHIND
+
+    def work_of(self, stages: tuple[Stage, ...]) -> tuple[LevelsWork, ...] | None:
+        """What each stage of levels comes to by now; None where they are not what there is to do. What is done of them
+        was done first.
+        """
+        planned = _changes_of(stages)
+        if planned is None:
+            return None
+        work = tuple(LevelsWork(all_, self._pending(planned[number:])) for number, all_ in enumerate(planned))
+        if any(one.pending != one.all[one.counted :] for one in work):
+            return None
+        return work if tuple(one.pending for one in work if one.pending) == self.by_stage else None
+
+    def _pending(self, planned: tuple[tuple[UpdateFeature, ...], ...]) -> tuple[UpdateFeature, ...]:
+        """Of the first of these stages. What a later one has moved on was done before."""
+        first, *later = planned
+        reached = {
+            (change.feature, change.after)
+            for changes in later
+            for change in changes
+            if self.finalized.get(change.feature, 0) == change.after
+        }
+        moved_on = {feature for feature, _ in reached}
+        return tuple(
+            one for one in first if self.finalized.get(one.feature, 0) != one.after and one.feature not in moved_on
+        )
+
+
+def _changes_of(stages: tuple[Stage, ...]) -> tuple[tuple[UpdateFeature, ...], ...] | None:
+    """By stage of levels; None where one is not what this release writes. No level may come twice: by a level that was
+    read it would not be known which of the two it is.
+    """
+    found, ways = [], dict[str, list[int]]()
+    for stage in stages:
+        if stage.kind != LEVELS:
+            continue
+        ends = (*stage.start.values(), *stage.target.values())
+        if stage.start.keys() != stage.target.keys() or stage.unknown or not all(isinstance(one, int) for one in ends):
+            return None
+        start, target = cast("Mapping[str, int]", stage.start), cast("Mapping[str, int]", stage.target)
+        changes = changes_between(target, start)
+        for change in changes:
+            way = ways.setdefault(change.feature, [change.before])
+            if way[-1] != change.before or change.after in way:
+                return None
+            way.append(change.after)
+        found.append(changes)
+    return tuple(found)
+
+
+def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsPart:
+    """What the document asks for and is not there; nothing where the finalized levels are not known."""
+    finalized = seen.finalized.value if isinstance(seen.finalized, Known) else {}
+    desired = wanted.desired(finalized)
+    pending = changes_between(desired, finalized) if isinstance(seen.finalized, Known) else ()
+    drifted = tuple(change for change in pending if _was_reached(wanted, memory, change))
+    ours = tuple(change for change in pending if change not in drifted)
+    changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
+    doubtful = tuple(change for change in changes if change.is_downgrade and change.consent in memory.unverified)
+    return LevelsPart(desired, finalized, drifted, (changes,) if changes else (), doubtful)
+
+
+def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:
+    """A bundle asks for a level or more, so a higher one that was there counts as well."""
+    reached = memory.reached.get(change.feature, -1)
+    return reached == change.after if change.feature in wanted.levels else reached >= change.after

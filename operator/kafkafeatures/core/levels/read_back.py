@@ -1,0 +1,56 @@
+"""Reading back: a level is verified once the active controller and every live node show it.
+
+Pure. Asked by `core/levels/stage.py` where no level has to be moved any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.engine.decisions import Done, Stalled, Wait, blocked
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.levels.checks import Question, quorum_is_known
+
+LAG = 0.025
+"""Seconds to look again after a level was raised: a broker is told with its next reply, 7 ms later (seen on 4.2). More
+where many nodes are asked."""
+
+
+def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wait | Stalled:
+    """In sync once every live node that answers shows every level."""
+    leaderless = tuple(quorum_is_known(Question(observation, ())))
+    if leaderless and not observation.in_zookeeper_mode:
+        return blocked(leaderless)
+    behind = [
+        (node, feature)
+        for node in observation.nodes
+        if node.state is NodeState.LIVE
+        for feature, level in desired.items()
+        if _seen_on(node, feature) not in (level, None)
+    ]
+    if behind:
+        node, feature = behind[0]
+        return Wait(
+            Reason.VERIFYING,
+            f"{node.title} still reports {feature} {_seen_on(node, feature)}"
+            + (f", and {len(behind) - 1} more readings are behind" if len(behind) > 1 else ""),
+            after=LAG * max(1.0, len(observation.nodes) / 20),
+        )
+    if not desired:
+        return Done(Reason.IN_SYNC, "the document names no level; the cluster is left unchanged")
+    told_levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in desired.items())
+    return Done(Reason.IN_SYNC, f"finalized and verified on every live node: {told_levels}")
+
+
+def _seen_on(node: Node, feature: str) -> int | None:
+    """None where the node did not answer: a node that is down does not make a cluster unready.
+
+    And for kraft.version on a broker: what brokers say of it differs between releases (KAFKA-18979, KAFKA-18602).
+    """
+    if feature == KRAFT_VERSION and Role.CONTROLLER not in node.roles:
+        return None
+    return node.answer.value.finalized.get(feature, 0) if isinstance(node.answer, Known) else None

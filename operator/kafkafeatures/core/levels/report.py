@@ -1,0 +1,107 @@
+"""What people read of levels: `status.features`, progress, and the conditions FeaturesFinalized and DriftDetected.
+
+Pure. Called by `core/levels/stage.py`, and for plan documents.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.status import FeatureState, FeatureStatus, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Wait
+from kafkafeatures.core.engine.stage import Said
+from kafkafeatures.core.facts.observation import Observation, Unknown, supported_by_all
+from kafkafeatures.core.facts.releases import format_level, level_name
+from kafkafeatures.core.levels.checks import unknown_features_in
+from kafkafeatures.core.levels.drift import changed_outside
+from kafkafeatures.core.levels.part import LevelsPart
+
+MAX_FEATURES = 64
+MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what it likes
+
+
+def with_levels(
+    status: Status, decision: Decision, observation: Observation, part: LevelsPart, previous: Status
+) -> Status:
+    """The status with its features, and how many of the levels that are asked for are reached."""
+    desired, blocked = part.desired, () if isinstance(decision, Act) else decision.blockers
+    features = feature_states(observation, part, blocked, observation.feature_names())
+    if previous.features and not observation.shows_levels:
+        features = previous.features  # what was reached stays reached while the levels are not known
+    reached = sum(one.finalized == desired.get(one.name, -1) and one.state == FeatureState.IN_SYNC for one in features)
+    is_sent = isinstance(decision, Act) and decision.step.counts
+    return replace(
+        status,
+        progress=f"{reached}/{len(desired)} levels" if desired else "",
+        way_back=None if is_sent else previous.way_back,
+        soak_started_at=previous.soak_started_at,
+        metadata_version=_level_named(observation.level_of(METADATA_VERSION) or None),
+        target_metadata_version=_level_named(desired.get(METADATA_VERSION)),
+        features=features,
+    )
+
+
+def feature_states(
+    observation: Observation, part: LevelsPart, blocked: tuple[Blocker, ...], there: tuple[str, ...]
+) -> tuple[FeatureStatus, ...]:
+    """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted. `there`: those
+    of the cluster.
+    """
+    names = dict.fromkeys((*there, *part.desired))
+    shown = sorted((name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in part.desired)
+    features = []
+    for name, supported in supported_by_all(observation, sorted(shown[:MAX_FEATURES], key=[*names].index)).items():
+        features.append(
+            FeatureStatus(
+                name=name,
+                supported_min=supported.min if supported is not None else None,
+                supported_max=supported.max if supported is not None else None,
+                finalized=observation.level_of(name),
+                desired=part.desired.get(name),
+                state=_state_of(name, observation, part, blocked).value,
+            )
+        )
+    return tuple(features)
+
+
+def _state_of(name: str, observation: Observation, part: LevelsPart, blocked: tuple[Blocker, ...]) -> FeatureState:
+    if name not in part.desired:
+        return FeatureState.UNMANAGED
+    if any(blocker.kind is BlockerKind.ZOOKEEPER_MODE for blocker in blocked):
+        return FeatureState.BLOCKED
+    if observation.level_of(name) == part.desired[name] and observation.shows_levels:
+        return FeatureState.IN_SYNC
+    if any(change.feature == name for change in part.drifted):
+        return FeatureState.DRIFTED
+    return FeatureState.BLOCKED if any(blocker.feature == name for blocker in blocked) else FeatureState.PENDING
+
+
+def _level_named(level: int | None) -> str:
+    return "" if level is None else level_name(METADATA_VERSION, level) or str(level)
+
+
+def drift_detected(part: LevelsPart) -> Said:
+    """Whether a level that had been reached was changed outside; None where none was."""
+    return ("True", part.drift_reason, changed_outside(part.drifted)) if part.drifted else None
+
+
+def features_finalized(decision: Decision, part: LevelsPart, observation: Observation) -> Said:
+    """Whether every level that is asked for is finalized."""
+    if isinstance(observation.finalized, Unknown):
+        return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)
+    if not part.desired:
+        return "True", Reason.NOTHING_DESIRED, "the document names no level"
+    unknown_features = unknown_features_in(part.desired, observation)
+    if not isinstance(decision, Act) and not part.changes and decision.blockers:
+        if isinstance(decision, Wait):
+            return "Unknown", Reason.UNKNOWN, decision.message  # without a leader they cannot be confirmed
+        return "False", Reason.BLOCKED, "see blockers"
+    if not part.changes and not unknown_features:  # whatever else was decided: of the levels, this was read
+        levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in part.desired.items())
+        return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"
+    if not isinstance(decision, Act) and decision.blockers:
+        return "False", Reason.BLOCKED, "see blockers"
+    unknown = (f"no node supports {feature}" for feature, _ in unknown_features)
+    return "False", Reason.BEHIND_TARGET, ", ".join((*map(str, part.changes), *unknown))

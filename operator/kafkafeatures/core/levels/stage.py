@@ -1,0 +1,242 @@
+"""The stage that moves finalized levels: what prevents the next change, and which one it is.
+
+Pure. Levels are sent one by one, in the order of the plan; the last one is read back on every live node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import cached_property
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker, grouped
+from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, blocked, first_of
+from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.core.engine.plan import Proposal
+from kafkafeatures.core.engine.settling import BROKER_KEEPS
+from kafkafeatures.core.engine.stage import Next, Part, Said
+from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, InFlight, Step
+from kafkafeatures.core.engine.wanted import ApprovalPolicy
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.levels.changes import to_validate, undo_of
+from kafkafeatures.core.levels.checks import Question, blockers, unknown_features_in
+from kafkafeatures.core.levels.drift import drift_of
+from kafkafeatures.core.levels.part import LEVELS, LevelsPart, levels_to_move
+from kafkafeatures.core.levels.read_back import read_back
+from kafkafeatures.core.levels.report import drift_detected, features_finalized, with_levels
+from kafkafeatures.core.levels.soak import LOOK_AGAIN, Soak, soak_of, with_soak
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+
+
+class LevelsNow(Struct, frozen=True, dict=True):
+    """Where the levels stand. `verdict`: the server's own, of exactly `dry_run`; None while it was not asked.
+
+    `soak`: what an irreversible change waits for.
+    """
+
+    facts: Facts
+    part: LevelsPart
+    soak: Soak | None = None
+    verdict: DryRun | None = None
+
+    @cached_property
+    def unknown_features(self) -> tuple[tuple[str, int], ...]:
+        """Desired features that no node knows, with their levels."""
+        return unknown_features_in(self.facts.wanted.levels, self.facts.seen)
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind."""
+        return LEVELS
+
+    @cached_property
+    def is_due(self) -> bool:
+        """Whether a level has to be moved, or cannot be read."""
+        seen = self.facts.seen
+        # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
+        readable = not self.part.desired if seen.in_zookeeper_mode else isinstance(seen.finalized, Known)
+        return bool(self.part.changes or self.unknown_features or not readable)
+
+    @property
+    def is_at_work(self) -> None:
+        """What was sent is settled before anything else is decided."""
+        return None
+
+    @property
+    def outlook(self) -> str:
+        """What it would change, and what prevents it."""
+        would = "would change " + (", ".join(map(str, self.part.changes)) or "nothing")
+        groups = grouped(self.blockers)
+        if groups:
+            return f"{would}; blocked: {first_of(groups[0], groups)}"
+        return f"{would}; {self.soak}" if self.soak is not None and not self.soak.is_over else would
+
+    @cached_property
+    def blockers(self) -> tuple[Blocker, ...]:
+        """All that prevents the changes; none where there are none to make."""
+        if not self.is_due:
+            return ()
+        facts, wanted = self.facts, self.facts.wanted
+        return blockers(
+            Question(
+                facts.seen, self.part.changes, self.verdict, wanted.consents, facts.memory.spent, self.unknown_features,
+                wanted.cluster_flags,
+            )
+        )  # fmt: skip
+
+    @property
+    def drift(self) -> Decision | None:
+        """Levels that had been reached and were changed outside KafkaFeatures, and are not corrected."""
+        return drift_of(self.part, self.facts.wanted.on_drift, self.facts.memory, self.blockers)
+
+    @property
+    def blocked(self) -> Wait | Stalled | None:
+        """What prevents the changes, the server's dry run last."""
+        if self.blockers:
+            return blocked(self.blockers)
+        return self._rejected() if self.is_due else None
+
+    def _rejected(self) -> Wait | Stalled | None:
+        verdict = self.verdict
+        if isinstance(verdict, DryRunRejected):
+            return Stalled(
+                Reason.CONTROLLER_REJECTED,
+                f"dry run (validateOnly) rejected by the active controller: {verdict.message}",
+            )
+        if not self.dry_run:
+            return None  # kraft.version alone is judged when it is sent
+        if isinstance(verdict, DryRunUnavailable) or verdict is None:
+            why = verdict.why if verdict else "not run yet"
+            if verdict and verdict.rights:
+                return Stalled(Reason.NOT_AUTHORIZED, why)
+            return Wait(Reason.PREFLIGHT, f"dry run (validateOnly) unavailable: {why}", after=2.0)
+        return None
+
+    def with_verdict(self, verdict: DryRun) -> LevelsNow:
+        """With the server's own word on exactly that."""
+        return replace(self, verdict=verdict)
+
+    @property
+    def dry_run(self) -> tuple[UpdateFeature, ...]:
+        """What the server is asked about before."""
+        return to_validate(self.part.changes)
+
+    @property
+    def soaking(self) -> Wait | None:
+        """The next change is irreversible, and the nodes have not been healthy for long enough."""
+        soak = self.soak
+        if soak is None or soak.is_over or not self.part.changes or self.part.changes[0] not in soak.changes:
+            return None
+        return Wait(Reason.SOAKING, str(soak), after=min(LOOK_AGAIN, soak.left.total_seconds()))
+
+    @property
+    def goes_at_any_time(self) -> bool:
+        """Every change of a level waits for a window."""
+        return False
+
+    @property
+    def needs_approval(self) -> bool:
+        """A change that is not safe to undo is approved by being named exactly; one the operator computed, or corrects,
+        is not. To correct drift by an irreversible change takes a new approval, whatever the policy; so does a
+        downgrade by a consent that may have been used before. On the command line a person is asked.
+        """
+        wanted, part = self.facts.wanted, self.part
+        if wanted.policy is ApprovalPolicy.ALWAYS or (part.doubtful and not wanted.may_approve_unseen):
+            return True
+        if wanted.policy is ApprovalPolicy.NEVER:
+            return any(undo_of(change) is Undo.IMPOSSIBLE for change in part.changes if change in part.drifted)
+        return any(
+            undo_of(change) is not Undo.SAFE and (change.feature not in wanted.levels or change in part.drifted)
+            for change in part.changes
+        )
+
+    @cached_property
+    def next(self) -> Next:
+        """The next change; where none is left, whether all of them are confirmed."""
+        if not self.part.changes:
+            return read_back(self.part.desired, self.facts.seen)
+        change = self.part.changes[0]
+        return self._may_be_delivered_twice(change) or Act(change)
+
+    def _may_be_delivered_twice(self, change: UpdateFeature) -> Wait | None:
+        """A broker may deliver a request twice: the second one would undo what was changed in between."""
+        left = BROKER_KEEPS - self.facts.memory.passed_on.get(change.feature, BROKER_KEEPS)
+        if left <= timedelta(0):
+            return None
+        return Wait(
+            Reason.VERIFYING,
+            f"a broker forwarded the last change of {change.feature}, and may do so again for 5 minutes; {change} is "
+            "sent after that; changes that can be sent to the active controller itself (bootstrapControllers) need no "
+            "such wait",
+            after=min(left.total_seconds(), LOOK_AGAIN),
+        )
+
+    @property
+    def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
+        """No person is asked to change a level."""
+        return ()
+
+    @property
+    def kept(self) -> Soak | None:
+        """Since when every node has been healthy."""
+        return self.soak
+
+    def corrects_drift(self, step: Step) -> bool:
+        """Whether it undoes a change that was made outside."""
+        return step in self.part.drifted
+
+    def remembered(self, status: Status) -> Status:
+        """With since when every node has been healthy."""
+        return with_soak(status, self.soak) if self.facts.ours else status
+
+    def decided(self, decision: Decision, status: Status) -> Status:
+        """Nothing more is remembered of a decision about levels."""
+        return status
+
+    def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
+        """With every feature, and how far it is."""
+        return with_levels(status, decision, self.facts.seen, self.part, previous)
+
+    def conditions(self, decision: Decision) -> Mapping[Condition, Said]:
+        """Whether all levels are finalized, and whether one was changed outside."""
+        return {
+            Condition.FEATURES_FINALIZED: features_finalized(decision, self.part, self.facts.seen),
+            Condition.DRIFT_DETECTED: drift_detected(self.part),
+        }
+
+
+class Levels:
+    """The kind of stage that moves finalized levels."""
+
+    name = LEVELS
+
+    def demands(self, asked: Asked) -> Demands:
+        """Nothing that is not read anyway."""
+        return Demands()
+
+    def propose(self, facts: Facts, later: tuple[Part, ...]) -> LevelsPart:
+        """What the document asks for and is not there."""
+        return levels_to_move(facts.wanted, facts.seen, facts.memory)
+
+    def judge(self, facts: Facts, proposal: Proposal) -> LevelsNow:
+        """Where the levels stand, and what an irreversible change waits for."""
+        part = levels_in(proposal)
+        soak = None
+        if facts.ours:
+            kept = facts.kept.get(LEVELS)
+            soak = soak_of(
+                facts.wanted, facts.seen, part.changes, facts.remembered,
+                now=facts.stamp, monotonic=facts.monotonic, before=kept if isinstance(kept, Soak) else None,
+            )  # fmt: skip
+        return LevelsNow(facts, part, soak)
+
+
+def levels_in(proposal: Proposal) -> LevelsPart:
+    """What is proposed about levels."""
+    return next(part for part in proposal.parts if isinstance(part, LevelsPart))

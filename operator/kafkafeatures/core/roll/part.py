@@ -1,0 +1,226 @@
+"""Which pods are to be restarted: what a plan says of a roll, and what is left of it.
+
+Pure. By StatefulSets and their update revisions, and never by single nodes: a node more, or one that is done, leaves a
+plan standing; another image is another plan. Made by `core/roll/stage.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
+from kafkafeatures.core.engine.costs import excused_in
+from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.roll.restart_node import RestartNode
+
+if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
+    from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
+
+ROLL = "Roll"
+"""The kind of a stage that restarts pods."""
+
+
+class PodsOfSet(Struct, frozen=True):
+    """A StatefulSet that is rolled. `before`: the revisions of its pods that are not at `after`; `left`: how many."""
+
+    name: str
+    before: str
+    after: str
+    left: int
+
+    def __str__(self) -> str:
+        return f"restart the pods of {self.name} with revision {self.after}"
+
+
+Pods = Mapping[str, PodsOfSet]
+"""By StatefulSet: all of them, those too that are at their update revision."""
+
+
+def pods_of(reading: WorkloadsReading) -> Pods | None:
+    """None while a StatefulSet's own controller has not seen its newest template: which revision that is, is open."""
+    if not all(one.observed and one.update_revision for one in reading.stateful_sets):
+        return None
+    return {one.name: _pods_of(one) for one in reading.stateful_sets}
+
+
+def pods_in(seen: Observation) -> Pods | None:
+    """Of the StatefulSets; none where no driver reads them."""
+    if isinstance(seen.workloads, Known):
+        return pods_of(seen.workloads.value)
+    return {} if seen.workloads.why.kind is FailureKind.NOT_ASKED else None
+
+
+def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
+    """Nodes that a person has to restart with a newer Kafka, and why: those that do not support a desired level."""
+    return {
+        node.id: f"it supports {one.feature} {found}; level {format_level(one.feature, one.after)} is required"
+        for one in changes
+        for node in seen.nodes
+        if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
+    }
+
+
+def _pods_of(one: StatefulSet) -> PodsOfSet:
+    older = [pod.revision for pod in one.pods if pod.revision != one.update_revision]
+    return PodsOfSet(one.name, ", ".join(sorted(set(older))), one.update_revision, len(older))
+
+
+def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...]) -> str:
+    """Of what is rolled to, so that the same roll is known again; a new image is a new one. By hand: which levels."""
+    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
+    revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
+    return hashlib.sha256("\n".join(revisions or map(str, changes)).encode()).hexdigest()[:12]
+
+
+class RollWork(Struct, frozen=True):
+    """`pods`: all that the stage restarts, with how many are left; of one that has not begun, at least one each."""
+
+    pods: tuple[PodsOfSet, ...]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every pod is at its revision, as far as that is known."""
+        return not any(one.left for one in self.pods)
+
+    @property
+    def counted(self) -> int:
+        """A restart is no change that an approval of another plan could be for."""
+        return 0
+
+    @property
+    def left(self) -> Sequence[str]:
+        """What is left of it, for people."""
+        return tuple(str(one) for one in self.pods if one.left)
+
+    @property
+    def is_irreversible(self) -> bool:
+        """Pods can be restarted with the revision of before."""
+        return False
+
+    @property
+    def is_safe_to_undo(self) -> bool:
+        """Pods can be restarted with the revision of before."""
+        return True
+
+    def steps(self) -> Iterator[StepStatus]:
+        """One for each StatefulSet, however many pods it has."""
+        for pods in self.pods:
+            yield StepStatus(
+                id="",
+                action=RestartNode.kind,
+                detail=str(pods),
+                reversible=True,
+                undo=Undo.SAFE.value,
+                state=(StepState.PENDING if pods.left else StepState.DONE).value,
+            )
+
+
+class RollPart(Struct, frozen=True):
+    """What there is to restart. `pods` None where they could not be read.
+
+    excused: what this roll may make unavailable, by a consent, with what only the operator needs of it; planned: as the
+    plan says it. later: rolls that are to follow once this one is over.
+    """
+
+    pods: Pods | None
+    excused: ExcusedTopics | None = None
+    planned: ExcusedTopics | None = None
+    later: tuple[Stage, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind."""
+        return ROLL
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """From which revisions to which."""
+        left = [one for one in (self.pods or {}).values() if one.left]
+        if not left:
+            return self.later
+        now = Stage(
+            kind=ROLL,
+            start={one.name: one.before for one in left},
+            target={one.name: one.after for one in left},
+            excused=self.planned,
+        )
+        return (now, *self.later)
+
+    @property
+    def goes_first(self) -> bool:
+        """Its place is where it is registered."""
+        return False
+
+    @property
+    def costs(self) -> ExcusedTopics | None:
+        """What its restarts make unavailable, by a consent."""
+        return self.planned
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the pods were read."""
+        return self.pods is not None
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """A consent to restarts is for the topics of one plan."""
+        return ()
+
+    def work_of(self, stages: tuple[Stage, ...]) -> tuple[RollWork, ...] | None:
+        """What each roll of a plan comes to by now; None where they are not what there is to do."""
+        rolls = [stage for stage in stages if stage.kind == ROLL]
+        if any(one.start.keys() != one.target.keys() or one.unknown for one in rolls):
+            return None
+        if excused_in(stages) != self.planned:
+            return None
+        if self.pods is None:
+            return tuple(RollWork(pods_rolled_by(one, None)) for one in rolls)
+        if not rolls:
+            return None if self.stages else ()
+        targets = [one.target for one in rolls]
+        following = [one.target for one in self.later]
+        now = next(
+            (
+                number
+                for number in reversed(range(len(rolls)))
+                if targets[number + 1 :] == following and self._is_rolled_to(targets[number])
+            ),
+            None,
+        )
+        if now is None:
+            return None
+        return tuple(
+            RollWork(pods_rolled_by(one, self.pods, begun=number == now, over=number < now))
+            for number, one in enumerate(rolls)
+        )
+
+    def _is_rolled_to(self, target: Mapping[str, int | str]) -> bool:
+        """Whether that is what there is to roll now: the same revisions, whatever is done of it."""
+        pods = (self.pods or {}).values()
+        wanted = {one.name: one.after for one in pods}
+        left = {one.name: one.after for one in pods if one.left}
+        return target.items() <= wanted.items() and left.items() <= target.items()
+
+
+def pods_rolled_by(stage: Stage, pods: Pods | None, *, begun: bool = True, over: bool = False) -> tuple[PodsOfSet, ...]:
+    """What a stage rolls, with what is left of it now; nothing where that is not known. In the order of the pods that
+    were read: the API server sorts what a status says by name.
+    """
+    now = pods or {}
+    ordered = dict.fromkeys((*(name for name in now if name in stage.target), *sorted(stage.target)))
+
+    def left(name: str) -> int:
+        if not begun:
+            return 0 if over else 1
+        return now[name].left if name in now else 0
+
+    return tuple(
+        PodsOfSet(name, str(stage.start.get(name, "")), str(stage.target[name]), left(name)) for name in ordered
+    )

@@ -1,0 +1,110 @@
+"""One order of gates for stages of all kinds."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.gates import GATES, Owner
+from kafkafeatures.core.engine.steps import DryRunAccepted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted, Window
+from tests.kafkafeatures.core.plans import world
+from tests.kafkafeatures.core.rolls import ROLLED_CONTROLLERS, ROLLOUT, cluster, replaced, rolled, sent
+from tests.kafkafeatures.deciding import decide, propose
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/explanation/how-it-decides.md"
+CLOSED = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
+LEVELS = Wanted({"metadata.version": 30}, rollout=CLOSED)
+ROLLS = Wanted({}, rollout=CLOSED)
+
+
+def test_the_gates_are_one_tuple_and_the_documentation_explains_them_in_its_order() -> None:
+    names = [gate.__name__ for gate in GATES]
+    print(" -> ".join(names))
+    assert names == [
+        "cluster", "owner", "unsettled", "mode", "suspend", "drift", "blockers", "soak", "window", "approval", "claim",
+    ]  # fmt: skip
+    section = PAGE.read_text().split("## The gates")[1].split("\n## ")[0]
+    assert re.findall(r"^\d+\. \*\*(\w+)\*\*", section, re.MULTILINE) == names
+    assert all(gate.__doc__ for gate in GATES)
+
+
+def decided(wanted: Wanted, owner: Owner | None = None) -> Decision:
+    """What is decided about levels where the document names some, else about restarts."""
+    if wanted.levels:
+        return decide(wanted, world(), verdict=DryRunAccepted(), owner=owner)
+    return decide(wanted, cluster(), roll=rolled(cluster(), rollout=wanted.rollout), owner=owner)
+
+
+@pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
+def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wanted: Wanted) -> None:
+    policy, another = ApprovalPolicy.ALWAYS, frozenset({"sha256:0123456789"})
+    shut = replace(wanted, cluster_id="another", mode=Mode.OBSERVE, suspend=True, policy=policy, approvals=another)
+    older = Owner("kafka/older", known=True)
+    told = [decided(shut, older)]
+    told.append(decided(shut := replace(shut, cluster_id=""), older))
+    told.append(decided(shut, maybe := replace(older, known=False)))
+    told.append(decided(shut := replace(shut, mode=Mode.APPLY), maybe))
+    told.append(decided(shut := replace(shut, suspend=False), maybe))
+    told.append(decided(shut := replace(shut, rollout=replace(CLOSED, windows=())), maybe))
+    told.append(decided(shut := replace(shut, approvals=frozenset(), policy=ApprovalPolicy.NEVER), maybe))
+    assert [(type(one), getattr(one, "reason", None)) for one in told] == [
+        (Stalled, Reason.CLUSTER_ID_MISMATCH),
+        (Stalled, Reason.DUPLICATE_OWNER),
+        (Done, Reason.OBSERVED),
+        (Held, Reason.SUSPENDED),
+        (Wait, Reason.WAITING_FOR_WINDOW),
+        (Held, Reason.APPROVAL_REQUIRED),
+        (Wait, Reason.PREFLIGHT),
+    ]
+    assert isinstance(decided(shut), Act)
+
+
+@pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
+def test_a_plan_that_waits_for_its_window_can_be_approved_meanwhile(wanted: Wanted) -> None:
+    held = decided(replace(wanted, policy=ApprovalPolicy.ALWAYS))
+    assert isinstance(held, Wait)
+    assert held.reason is Reason.WAITING_FOR_WINDOW
+    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    assert "approve plan sha256:" in held.message
+
+
+CLOSING = {
+    "suspended": replace(ROLLS, suspend=True, rollout=ROLLOUT),
+    "mode Observe": replace(ROLLS, mode=Mode.OBSERVE, rollout=ROLLOUT),
+    "the next window of spec.rollout opens at": ROLLS,
+    "approve plan sha256:": replace(ROLLS, policy=ApprovalPolicy.ALWAYS, rollout=ROLLOUT),
+}
+
+
+@pytest.mark.parametrize("why", CLOSING)
+def test_beside_what_was_begun_no_step_is_begun_at_a_closed_gate_and_it_is_said_what_is_in_flight(why: str) -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)})
+    wanted = CLOSING[why]
+    open_ = replace(wanted, suspend=False, mode=Mode.APPLY, policy=ApprovalPolicy.NEVER, rollout=ROLLOUT)
+    roll = rolled(told, sent(1), rollout=wanted.rollout)
+    assert isinstance(decide(open_, told, roll=roll), Act)
+    held = decide(wanted, told, roll=roll)
+    assert isinstance(held, Wait)
+    assert held.reason is Reason.ROLLING_NODES
+    assert held.message.startswith(why)
+    assert held.message.endswith("still in flight: broker 1")
+
+
+def test_a_roll_that_is_suspended_names_what_halts_it() -> None:
+    blocked = replace(rolled(cluster()), decision=Stalled(Reason.ROLLOUT_HALTED, "broker 1 is not back"))
+    held = decide(Wanted({}, suspend=True, rollout=ROLLOUT), cluster(), roll=blocked)
+    assert isinstance(held, Held)
+    assert held.message == "suspended; would restart 9 nodes; now: broker 1 is not back"
+
+
+def test_a_plan_that_is_over_waits_for_no_approval() -> None:
+    wanted = Wanted({"metadata.version": 25}, policy=ApprovalPolicy.ALWAYS)
+    assert propose(wanted, world()).plan.is_over
+    assert isinstance(decided(wanted), Done)

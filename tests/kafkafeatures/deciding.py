@@ -1,0 +1,129 @@
+"""Decisions on one reading, as `reconcile/evaluate.py` makes them: for tests that have a document and a world only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from kafkafeatures.api.status import EMPTY, ApprovedBy, ExcusedTopics, PlanStatus, Status
+from kafkafeatures.core import kinds
+from kafkafeatures.core.engine import decide as engine
+from kafkafeatures.core.engine import plan
+from kafkafeatures.core.engine.approval import approved_by as how_approved
+from kafkafeatures.core.engine.costs import as_planned, excused_in
+from kafkafeatures.core.engine.decisions import Decision, Stalled, Wait
+from kafkafeatures.core.engine.gates import Owner, Question
+from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
+from kafkafeatures.core.engine.plan import Plan, Proposal
+from kafkafeatures.core.engine.settling import Open
+from kafkafeatures.core.engine.stage import StageNow
+from kafkafeatures.core.engine.steps import DryRun, Step, UnknownStep
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.levels.part import LevelsPart, LevelsWork
+from kafkafeatures.core.levels.soak import Soak
+from kafkafeatures.core.levels.stage import LevelsNow, levels_in
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.report import status as report
+from kafkafeatures.core.roll.part import Pods, PodsOfSet, RollPart, RollWork
+from kafkafeatures.core.roll.roll import Roll
+from kafkafeatures.core.roll.stage import RollNow
+
+
+def facts_of(wanted: Wanted, seen: Observation, memory: Memory = NO_MEMORY, now: datetime | None = None) -> Facts:
+    def age_of(_: str) -> timedelta:
+        return timedelta(0)
+
+    return Facts(wanted, seen, memory, EMPTY, (), now or seen.at, age_of, age_of)
+
+
+def propose(wanted: Wanted, seen: Observation, memory: Memory = NO_MEMORY) -> Proposal:
+    return kinds.propose(facts_of(wanted, seen, memory))
+
+
+def changes_in(proposal: Proposal) -> tuple[UpdateFeature, ...]:
+    return levels_in(proposal).changes
+
+
+def stages_of(
+    facts: Facts,
+    proposal: Proposal,
+    *,
+    verdict: DryRun | None = None,
+    soak: Soak | None = None,
+    roll: Roll | None = None,
+) -> tuple[StageNow, ...]:
+    levels = LevelsNow(facts, levels_in(proposal), soak, verdict)
+    if roll is None:
+        return (levels,)
+    (part,) = (part for part in proposal.parts if isinstance(part, RollPart))
+    return (RollNow(facts, part, roll), levels)
+
+
+def decide(
+    wanted: Wanted,
+    seen: Observation,
+    memory: Memory = NO_MEMORY,
+    *,
+    proposal: Proposal | None = None,
+    unsettled: tuple[Step | UnknownStep, ...] = (),
+    why_open: Open | None = None,
+    verdict: DryRun | None = None,
+    owner: Owner | None = None,
+    log_says: Stalled | Wait | None = None,
+    soak: Soak | None = None,
+    roll: Roll | None = None,
+) -> Decision:
+    facts = facts_of(wanted, seen, memory)
+    proposal = proposal or kinds.propose(facts)
+    stages = stages_of(facts, proposal, verdict=verdict, soak=soak, roll=roll)
+    return engine.decide(
+        Question(
+            wanted, seen, proposal.plan, stages, facts.now, memory, unsettled, why_open, owner, log_says,
+            proposal.unverified,
+        )
+    )  # fmt: skip
+
+
+def approved_by(wanted: Wanted, seen: Observation, proposal: Proposal) -> ApprovedBy | None:
+    (levels,) = stages_of(facts_of(wanted, seen), proposal)
+    return how_approved(wanted, proposal.plan, waits=levels.needs_approval)
+
+
+def plan_of(
+    changes: tuple[UpdateFeature, ...],
+    finalized: Mapping[str, int],
+    *,
+    pods: Pods | None = MappingProxyType({}),
+    excused: ExcusedTopics | None = None,
+    excused_is_known: bool = True,
+    standing: PlanStatus | None = None,
+    **given: Any,
+) -> Plan:
+    """A plan for these changes, and for the pods that are rolled before them."""
+    planned = as_planned(excused if excused_is_known else excused_in(standing.stages) if standing else None)
+    parts = RollPart(pods, excused, planned), LevelsPart({}, finalized, (), (changes,) if changes else ())
+    return plan.plan_of(parts, standing=standing, **given)
+
+
+def all_in(plan: Plan) -> tuple[UpdateFeature, ...]:
+    """Every change that the plan was made of."""
+    return tuple(change for work in plan.work if isinstance(work, LevelsWork) for change in work.all)
+
+
+def pending_in(plan: Plan) -> tuple[UpdateFeature, ...]:
+    return tuple(change for work in plan.work if isinstance(work, LevelsWork) for change in work.pending)
+
+
+def pods_rolled_in(plan: Plan) -> tuple[PodsOfSet, ...]:
+    return tuple(pods for work in plan.work if isinstance(work, RollWork) for pods in work.pods)
+
+
+def status_of(
+    decision: Decision, seen: Observation, proposal: Proposal, *, roll: Roll | None = None, now: datetime, **fields: Any
+) -> Status:
+    stages = stages_of(facts_of(Wanted({}), seen, now=now), proposal, roll=roll)
+    return report.status_of(decision, seen, proposal.plan, stages, now=now, **fields)

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.facts.readings import PartitionsReading
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.roll.planner import order

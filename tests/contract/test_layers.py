@@ -21,9 +21,11 @@ ROOMS = {
     "core.words": "",
     "core.facts": "api core.words kraftlog.image kraftlog.partitions",
     "core.engine": "api core.words core.facts",
-    "core.levels": "api core.facts core.engine",
+    "core.levels": "api core.words core.facts core.engine",
     "core.roll": "api core.words core.facts core.engine",
-    "core.report": "api core.words core.facts core.engine core.levels core.roll",
+    "core.kinds": "api core.engine core.levels core.roll",
+    "core.ports": "api core.facts core.engine core.levels core.roll",
+    "core.report": "api core.words core.kinds core.facts core.engine core.levels core.roll",
     # Kafka and Kubernetes, behind their ports.
     "environment": "",
     "kafka.base": "api core.words core.facts environment kafka.wire",
@@ -98,14 +100,23 @@ HARMLESS = frozenset(
 
 MOVING = frozenset(
     (
-        "core.engine.decide -> core.levels.checks", "core.engine.decide -> core.levels.soak",
-        "core.engine.decide -> core.roll.excuses", "core.engine.decide -> core.roll.stage",
-        "core.engine.memory -> core.roll.restart_node", "core.engine.plan -> core.roll.excuses",
-        "core.ports -> core.roll.restart_node", "core.engine.resolve -> core.levels.remedies",
-        "core.engine.resolve -> core.roll.drivers", "core.engine.steps -> core.roll.restart_node",
-        "core.engine.wanted -> core.levels.remedies", "core.facts.replication -> core.engine.wanted",
-        "core.levels.soak -> core.roll.restart_node", "core.roll.matching -> core.levels.remedies",
+        "core.engine.decide -> core.levels.checks",
+        "core.engine.decide -> core.levels.soak",
+        "core.engine.decide -> core.levels.update_feature",
+        "core.engine.decide -> core.roll.excuses",
+        "core.engine.decide -> core.roll.stage",
+        "core.engine.plan -> core.levels.update_feature",
+        "core.engine.plan -> core.roll.excuses",
+        "core.engine.resolve -> core.roll.drivers",
+        "core.engine.stages -> core.levels.update_feature",
+        "core.levels.accounted -> core.kinds",
+        "core.levels.soak -> core.roll.restart_node",
+        "core.roll.checks -> core.levels.update_feature",
+        "core.roll.drivers -> core.levels.update_feature",
+        "core.roll.excuses -> core.levels.update_feature",
+        "core.roll.question -> core.levels.update_feature",
         "core.roll.report -> core.report.conditions",
+        "core.roll.stage -> core.levels.update_feature",
     )
 )  # fmt: skip
 """Imports that go against the order as long as modules of core still move."""

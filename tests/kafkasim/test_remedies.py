@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkafeatures.core.levels.remedies import cluster_flags
+from kafkafeatures.core.engine.remedies import cluster_flags
 from tests.kafkasim.commands import in_bash, shell
 from tests.kafkasim.test_process import heard, simulator
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkafeatures.core.engine.wanted import Availability, MaxParallel
+from kafkafeatures.api.spec import Availability
+from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.quorum import is_caught_up, may_restart, next_controller
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.roll import planner

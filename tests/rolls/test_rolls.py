@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.facts.replication import Admission, Replication
 from kafkafeatures.core.roll import planner
 from tests.rolls import roller

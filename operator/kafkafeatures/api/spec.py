@@ -6,6 +6,7 @@ so: the types are needed while the program runs, so they are not postponed here.
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import Struct, field
@@ -220,6 +221,13 @@ def _max_parallel(value: object) -> int | str:
     if not number and not (isinstance(value, str) and _PERCENT.match(value)):
         raise ValueError("expected a number from 1 to 256 or a percentage from 1% to 39%")
     return cast("int | str", value)
+
+
+class Availability(StrEnum):
+    """`spec.rollout.availability`: what every partition keeps while a node is away."""
+
+    NO_UNDER_REPLICATED = "NoUnderReplicated"
+    RESPECT_MIN_ISR = "RespectMinISR"
 
 
 class RolloutSpec(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.facts.readings import PartitionsReading
 from kraftlog.partitions import NO_LEADER, Columns, MinInsyncReplicas, Partitions, Replica, Topic
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.engine.wanted import Availability, MaxParallel
+from kafkafeatures.api.spec import Availability
+from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.roll.planner import Advice, Rounds, advice, bounds, cap, order
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, reading, row

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.facts.replication import Forbidding, NeverSatisfied, Replication, Why
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, forbids, least_of, reading, row
 

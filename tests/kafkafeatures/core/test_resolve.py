@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.document import InvalidDocument, read_document
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.engine.resolve import wanted_of
-from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Rollout, Wanted
+from kafkafeatures.core.engine.wanted import MaxParallel, Rollout, Wanted
 from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, STATEFUL_SET
 
 

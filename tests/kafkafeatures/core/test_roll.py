@@ -10,10 +10,11 @@ import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import EMPTY, NodeSince, Result, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled
-from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Window
+from kafkafeatures.core.engine.wanted import MaxParallel, Window
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
     FailureKind,

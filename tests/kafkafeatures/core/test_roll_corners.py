@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import Result
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.settling import Open
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import Availability, MaxParallel
+from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.coming_back import Phase

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Window
+from kafkafeatures.core.engine.wanted import MaxParallel, Window
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod

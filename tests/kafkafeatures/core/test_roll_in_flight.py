@@ -9,11 +9,12 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.settling import Open
-from kafkafeatures.core.engine.wanted import Availability, MaxParallel, Mode, Wanted, Window
+from kafkafeatures.core.engine.wanted import MaxParallel, Mode, Wanted, Window
 from kafkafeatures.core.facts.observation import NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,

@@ -69,7 +69,7 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
 
 def flags_of(arguments: argparse.Namespace) -> str:
     """The same flags once more, for commands that are shown to be copied."""
-    from kafkafeatures.core.levels.remedies import cluster_flags
+    from kafkafeatures.core.engine.remedies import cluster_flags
 
     return cluster_flags(
         arguments.bootstrap_server or "", arguments.bootstrap_controller or "", str(arguments.config or "")

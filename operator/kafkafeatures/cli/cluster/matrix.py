@@ -17,6 +17,7 @@ from rich.text import Text
 
 from kafkafeatures.cli.shell.output import least_width, natural_width
 from kafkafeatures.core.engine.blockers import shortened, title_of, verb
+from kafkafeatures.core.engine.remedies import ghost_remedy
 from kafkafeatures.core.facts.observation import (
     NOT_SUPPORTED,
     Known,
@@ -30,7 +31,6 @@ from kafkafeatures.core.facts.observation import (
 )
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_level
-from kafkafeatures.core.levels.remedies import ghost_remedy
 from kafkafeatures.core.words import counted
 
 UNKNOWN_CELL, ABSENT_CELL = "?", "-"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from kafkafeatures.api.document import InvalidDocument, UnknownRelease
-from kafkafeatures.api.spec import ClusterSpec, KafkaFeatures, RolloutSpec, WorkloadSpec
+from kafkafeatures.api.spec import Availability, ClusterSpec, KafkaFeatures, RolloutSpec, WorkloadSpec
+from kafkafeatures.core.engine.remedies import cluster_flags
 from kafkafeatures.core.engine.wanted import (
     ApprovalPolicy,
-    Availability,
     MaxParallel,
     Mode,
     OnDrift,
@@ -20,7 +20,6 @@ from kafkafeatures.core.engine.wanted import (
     Window,
 )
 from kafkafeatures.core.facts.releases import bundle, metadata_version_named
-from kafkafeatures.core.levels.remedies import cluster_flags
 from kafkafeatures.core.roll.drivers import DRIVERS, Driver, driver_named
 
 

@@ -12,7 +12,8 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from kafkafeatures.core.levels.remedies import ANY_CLUSTER
+from kafkafeatures.api.spec import Availability
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 
 
 class Mode(StrEnum):
@@ -35,13 +36,6 @@ class OnDrift(StrEnum):
 
     REPORT = "Report"
     CORRECT = "Correct"
-
-
-class Availability(StrEnum):
-    """`spec.rollout.availability`: what every partition keeps while a node is away."""
-
-    NO_UNDER_REPLICATED = "NoUnderReplicated"
-    RESPECT_MIN_ISR = "RespectMinISR"
 
 
 class MaxParallel(Struct, frozen=True):

@@ -31,7 +31,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from kafkafeatures.core.engine.wanted import Availability
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.facts.readings import PartitionsReading
 from kafkafeatures.core.words import counted
 from kraftlog.partitions import NO_LEADER, Columns, Replica

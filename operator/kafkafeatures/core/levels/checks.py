@@ -20,6 +20,7 @@ from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import (
@@ -43,7 +44,6 @@ from kafkafeatures.core.levels.readiness import (
     unmet_dependencies,
     unregistered_voters,
 )
-from kafkafeatures.core.levels.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 IN_ZOOKEEPER_MODE = Blocker(

@@ -22,11 +22,11 @@ from datetime import timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
-from kafkafeatures.core.levels.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.roll.conditions import Conditions
 from kafkafeatures.core.roll.pods import Awaited, Fleet, PodWithoutNode, is_away, is_outdated, is_running, why_outdated
 

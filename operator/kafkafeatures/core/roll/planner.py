@@ -18,7 +18,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from kafkafeatures.core.engine.wanted import Availability, MaxParallel
+from kafkafeatures.api.spec import Availability
+from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.replication import NAMED, Bools, Numbers, Replication
 
 MOST_IN_FLIGHT = 64

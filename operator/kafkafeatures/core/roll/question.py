@@ -14,11 +14,12 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import Availability, Wanted
+from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.binaries import supported_by
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown

@@ -17,11 +17,12 @@ from msgspec import Struct, field
 from kafkafeatures.api.names import KAFKA_VERSION, QUORUM_OF_ONE
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
-from kafkafeatures.core.engine.wanted import Availability, Wanted
+from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.engine.windows import closed_until, opening
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.quorum import may_restart, next_controller

@@ -69,6 +69,12 @@ def follows(status: Status) -> bool:
     return any(kind.is_followed for intent in status.intents if (kind := KINDS.get(intent.kind)) is not None)
 
 
+def is_changing(status: Status) -> bool:
+    """Whether a step is open that makes progress with a plan: so may one that only another release knows."""
+    kinds = (KINDS.get(intent.kind) for intent in status.intents)
+    return any(kind is None or kind.counts for kind in kinds)
+
+
 # --- stages ---
 
 

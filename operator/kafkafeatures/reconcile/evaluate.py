@@ -33,7 +33,7 @@ from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure
-from kafkafeatures.core.kinds import assess, demands_of, in_flight
+from kafkafeatures.core.kinds import assess, demands_of, in_flight, is_changing
 from kafkafeatures.core.levels.accounted import missing_in, position_of, sent_by
 from kafkafeatures.core.levels.update_feature import what_is_there
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort
@@ -229,7 +229,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     facts = Facts(
         wanted, observation, memory, remembered, followed, context.now(), context.age_of, context.known_for, ours=ours,
         restarts=_restarts_nodes(context, wanted), replication=replication, monotonic=context.ages.monotonic(),
-        kept=context.ages.kept,
+        kept=context.ages.kept, is_changing=is_changing(remembered),
     )  # fmt: skip
     proposal, stages = await (aside(partial(assess, facts)) if replication is not None else _at_once(facts))
     context.ages.kept = {stage.kind: stage.kept for stage in stages if stage.kept is not None}

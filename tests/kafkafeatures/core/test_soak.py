@@ -16,6 +16,7 @@ from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted, Window
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation
+from kafkafeatures.core.kinds import is_changing
 from kafkafeatures.core.levels.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
 from tests.kafkafeatures.core.plans import EVERY, change, world
 from tests.kafkafeatures.deciding import changes_in, decide, propose
@@ -310,9 +311,11 @@ def test_after_the_soak_it_is_open_until_the_plan_is_carried_out() -> None:
 
 def test_there_is_none_once_a_level_was_sent_and_its_outcome_is_open() -> None:
     sent = replace(EMPTY, intents=(Intent(kind="UpdateFeature"),))
-    assert with_soak(sent, soaking(remembered=sent)).way_back is None
+    assert with_soak(sent, soaking(remembered=sent), is_changing=is_changing(sent)).way_back is None
     restarting = replace(EMPTY, intents=(Intent(kind="RestartNode"),))
-    assert with_soak(restarting, soaking(remembered=restarting)).way_back is not None
+    assert (
+        with_soak(restarting, soaking(remembered=restarting), is_changing=is_changing(restarting)).way_back is not None
+    )
 
 
 # --- windows ---

@@ -15,9 +15,8 @@ from kafkafeatures.api.status import LogPosition, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
 from kafkafeatures.core.facts.readings import Moves
-from kafkafeatures.core.kinds import sent_in
 from kafkafeatures.core.levels.part import LEVELS
-from kafkafeatures.core.levels.update_feature import ChangeInFlight
+from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 
 
 def position_of(seen: Observation) -> LogPosition | None:
@@ -28,7 +27,8 @@ def position_of(seen: Observation) -> LogPosition | None:
 
 def sent_by(status: Status) -> tuple[ChangeInFlight, ...]:
     """Changes of levels whose end is open."""
-    return tuple(one for one in sent_in(status) if isinstance(one, ChangeInFlight))
+    found = (UpdateFeature.read_own(intent) for intent in status.intents)
+    return tuple(one for one in found if one is not None)
 
 
 # --- a log that ends too soon ---

@@ -22,7 +22,6 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observa
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.restart_node import RestartNode
 
 LOOK_AGAIN = 10.0
 """Seconds between two looks while it lasts: a node that fails is to be seen."""
@@ -118,15 +117,16 @@ def soak_of(
     return Soak(irreversible, lasts, started_at, lasts, why_not, anew, of, monotonic, monotonic, processes, epoch)
 
 
-def with_soak(remembered: Status, soak: Soak | None) -> Status:
-    """The status with what is to be remembered of it, and the way back as long as there surely is one."""
+def with_soak(remembered: Status, soak: Soak | None, *, is_changing: bool = False) -> Status:
+    """The status with what is to be remembered of it, and the way back as long as there surely is one. `is_changing`: a
+    step is open that may be carried out at any moment, and that no roll undoes.
+    """
     if soak is None:
         if remembered.soak_started_at is None and remembered.way_back is None:
             return remembered
         return replace(remembered, soak_started_at=None, way_back=None)
-    sent = any(intent.kind != RestartNode.kind for intent in remembered.intents)  # and may be carried out at any moment
     foreign = remembered.way_back.unknown if remembered.way_back is not None else {}
-    way_back = None if sent else WayBack(until=soak.until, how=_how(soak), unknown=foreign)
+    way_back = None if is_changing else WayBack(until=soak.until, how=_how(soak), unknown=foreign)
     return replace(remembered, soak_started_at=soak.started_at, way_back=way_back)
 
 

@@ -193,7 +193,7 @@ class LevelsNow(Struct, frozen=True, dict=True):
 
     def remembered(self, status: Status) -> Status:
         """With since when every node has been healthy."""
-        return with_soak(status, self.soak) if self.facts.ours else status
+        return with_soak(status, self.soak, is_changing=self.facts.is_changing) if self.facts.ours else status
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """Nothing more is remembered of a decision about levels."""

@@ -99,6 +99,14 @@ class UpdateFeature(Struct, frozen=True):
         )
 
     @classmethod
+    def read_own(cls, intent: Intent) -> ChangeInFlight | None:
+        """None for an intent of another kind, and for one that is damaged."""
+        try:
+            return cls.read(intent) if intent.kind == cls.kind else None
+        except ValueError:
+            return None
+
+    @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
         """Successes, and what the active controller rejected."""
         reason, warning = _EVENTS.get(ended.result, ("", False))

@@ -18,7 +18,6 @@ from kafkafeatures.api.schema import Text, as_json, fields_of
 from kafkafeatures.api.spec import Spec
 from kafkafeatures.api.status import EMPTY, Status, Via
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.resolve import wanted_of
 from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
@@ -26,6 +25,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 from kafkafeatures.core.report.status import status_of_unreachable
+from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.roll.drivers import DRIVERS
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.reconcile.file_store import read_file

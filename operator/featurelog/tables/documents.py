@@ -16,9 +16,9 @@ from featurelog.tables.inputs import ClusterCopies
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import HistoryEntry, Result, read_status
-from kafkafeatures.core.engine.resolve import wanted_of
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.resolve import wanted_of
 
 UNATTRIBUTED = "Unattributed"
 

@@ -26,8 +26,8 @@ from kafkafeatures.api.schema import as_json
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, StepStatus, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.resolve import wanted_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.reconcile.ports import NotReadable, Resource
 
 MAX_DOCUMENT_BYTES = 1024 * 1024

@@ -19,8 +19,8 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.resolve import wanted_of
 from kafkafeatures.core.levels.accounted import is_downgrade
+from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Conflict, Invalid, KubeError
 from kafkafeatures.reconcile.ports import NotReadable, Resource, needs_write

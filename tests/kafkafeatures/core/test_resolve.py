@@ -9,8 +9,8 @@ import pytest
 
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.core.engine.resolve import wanted_of
 from kafkafeatures.core.engine.wanted import MaxParallel, Rollout, Wanted
+from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, STATEFUL_SET
 
 

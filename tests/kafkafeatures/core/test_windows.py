@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.document import InvalidDocument, read_document
-from kafkafeatures.core.engine.resolve import wanted_of
 from kafkafeatures.core.engine.wanted import Window
 from kafkafeatures.core.engine.windows import closed_until, problems
+from kafkafeatures.core.resolve import wanted_of
 
 
 def window(schedule: str, hours: float = 1, zone: str = "Etc/UTC") -> Window:

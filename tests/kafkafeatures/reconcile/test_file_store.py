@@ -14,7 +14,7 @@ import yaml
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.engine.resolve import wanted_of
+from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
 from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnreadable, read_file
 from tests.e2e.rig.certificates import Certificates

@@ -31,10 +31,10 @@ from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.plan import HASH_SHOWN
-from kafkafeatures.core.engine.resolve import driver_in
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.stage import levels_in
+from kafkafeatures.core.resolve import driver_in
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster

@@ -18,7 +18,7 @@ from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.plan import HASH_SHOWN
-from kafkafeatures.core.engine.resolve import driver_in
+from kafkafeatures.core.resolve import driver_in
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of

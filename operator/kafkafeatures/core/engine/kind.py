@@ -35,8 +35,8 @@ class Facts(Struct, frozen=True):
     steps that are followed, whose end was not seen. ours: False where another cluster answers, or one that cannot be
     told: then nothing is remembered of it. restarts: nodes can be restarted from here. age_of, known_for: how old a
     moment of the status is, and how much of that this process has lived through. monotonic: seconds of a clock that
-    nobody sets. kept: by kind, what this process keeps of its last look and no status tells. is_changing: a step is open
-    that makes progress with a plan, or that only another release knows.
+    nobody sets. kept: by kind, what this process keeps of its last look and no status tells. is_changing: a step is
+    open that makes progress with a plan, or that only another release knows.
     """
 
     wanted: Wanted

@@ -4,7 +4,7 @@ A driver is one object, and outside of it nothing asks which one it is. To add o
 Kubernetes side, one module of `kube/workloads/` (what it reads, its request, its rights); add a line to `DRIVERS`; give
 the chart its rights, and the CRD its name. What must hold before its restarts is a module like `stateful_sets.py`.
 
-Pure. Chosen by `core/engine/resolve.py`; asked by `core/roll/`, and by `reconcile/` for what has to be read. Every
+Pure. Chosen by `core/resolve.py`; asked by `core/roll/`, and by `reconcile/` for what has to be read. Every
 document has one, also where no pod is ever read: so methods import what judges pods.
 """
 
@@ -148,7 +148,7 @@ def driver_named(name: object) -> Driver | None:
 
 
 def driver_of(rollout: Rollout) -> Driver:
-    """The driver that a document names. Raises ValueError where `core/engine/resolve.py` has not made sure of it."""
+    """The driver that a document names. Raises ValueError where `core/resolve.py` has not made sure of it."""
     driver = driver_named(rollout.driver)
     if driver is None:
         raise ValueError(f"there is no driver {rollout.driver!r}")

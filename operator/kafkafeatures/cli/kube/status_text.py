@@ -7,7 +7,6 @@ of it by `plan NAME` and `approve`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -36,7 +35,6 @@ from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.report.events import facts_of
 
 NOBODY_LOOKED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
@@ -44,7 +42,6 @@ HISTORY_SHOWN = 5
 WORTH_SAYING = timedelta(seconds=90)
 """By how much Ready has to be older than its reason for both ages to be said."""
 
-_CHANGE = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})$")
 _NOT_MADE = (Result.NOT_APPLIED, Result.REJECTED, Result.NOT_SENT)
 
 _READY = {"True": ("ready", "bold green"), "False": ("not ready", "bold red"), "Unknown": ("unknown", "bold yellow")}
@@ -234,16 +231,8 @@ def _in_progress(console: Console, resource: KubeResource, now: datetime) -> Non
     if intents:
         _title(console, "In progress")
     for intent in intents:
-        sent, facts, at = in_flight(intent), facts_of(intent), str(intent.unknown.get("at", ""))
-        since = f" {age(at, now)} ago" if at else ""
-        if facts.node:
-            outcome = f"back and in sync for {age(facts.in_sync_at, now)}" if facts.in_sync_at else "not back yet"
-            line = f"  restart of {sent}, begun{since}; {outcome}"
-        else:
-            accepted = "accepted by the active controller; the level is being verified"
-            outcome = accepted if intent.unknown.get("outcome") else "outcome not known yet"
-            line = f"  {sent}{', sent' + since if since else ''}; {outcome}"
-        console.print(Text(line), overflow="fold")
+        line = in_flight(intent).progress(lambda moment: age(moment, now))
+        console.print(Text(f"  {line}"), overflow="fold")
 
 
 def _roll(console: Console, resource: KubeResource) -> None:
@@ -308,10 +297,8 @@ def _history(console: Console, resource: KubeResource) -> None:
 
 def _is_irreversible(entry: HistoryEntry) -> bool:
     """Whether it is a change that Kafka does not undo, and that was made, as far as is known."""
-    found = _CHANGE.match(entry.action)
-    if found is None or entry.result in _NOT_MADE:
-        return False
-    return undo_of(UpdateFeature(found[1], int(found[2]), int(found[3]))) is Undo.IMPOSSIBLE
+    change = UpdateFeature.named(entry.action)
+    return change is not None and entry.result not in _NOT_MADE and undo_of(change) is Undo.IMPOSSIBLE
 
 
 def _title(console: Console, text: str) -> None:

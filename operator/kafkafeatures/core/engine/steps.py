@@ -115,6 +115,11 @@ class UnknownStep(Struct, frozen=True):
             return f"{target or '?'} {fields['before']} -> {fields['after']}"
         return f"{self.intent.kind or '?'} {target}".rstrip()
 
+    def progress(self, ago: Callable[[str], str]) -> str:
+        """What is known of it, in one line."""
+        at = self.intent.unknown.get("at")
+        return f"{self}{f', sent {ago(str(at))} ago' if at else ''}; outcome not known yet"
+
 
 class InFlight(Struct, frozen=True):
     """A step that may have been sent and is not settled. Each kind adds what it has to remember of its own.

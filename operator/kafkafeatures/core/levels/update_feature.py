@@ -5,6 +5,7 @@ Pure. Made by `core/engine/plan.py`; sent by `reconcile/act.py`; registered in `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -21,6 +22,8 @@ from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.quorum import nothing_was_moved_since, worked_between
 from kafkafeatures.core.words import format_span
+
+_NAMED = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})")
 
 
 class UpdateFeature(Struct, frozen=True):
@@ -41,6 +44,12 @@ class UpdateFeature(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.feature} {self.before} -> {self.after}"
+
+    @classmethod
+    def named(cls, action: str) -> UpdateFeature | None:
+        """The change that an entry of the history names: nothing else in it says from which level to which."""
+        found = _NAMED.fullmatch(action)
+        return cls(found[1], int(found[2]), int(found[3])) if found else None
 
     @property
     def target(self) -> str:

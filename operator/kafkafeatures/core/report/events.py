@@ -36,9 +36,10 @@ def _plan(before: Status, after: Status) -> Iterator[EventRecord]:
     old_hash, was_approved = (before.plan.hash, bool(before.plan.approved_by)) if before.plan else ("", False)
     shown = f"plan {new.hash[:HASH_SHOWN]}"
     if new.hash != old_hash:
-        yield EventRecord("PlanComputed", "Plan", f"{shown}: {new.summary}")
+        yield EventRecord("PlanComputed", "Plan", f"{shown}: {new.summary}", facts=EventFacts(plan=new.hash))
     if new.approved_by and (new.hash != old_hash or not was_approved):
-        yield EventRecord("PlanApproved", "Plan", f"{shown} is approved: {new.approved_by}")
+        note = f"{shown} is approved: {new.approved_by}"
+        yield EventRecord("PlanApproved", "Plan", note, facts=EventFacts(plan=new.hash))
 
 
 def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:

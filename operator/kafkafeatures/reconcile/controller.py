@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from kafkafeatures.api.document import InvalidDocument, read_document
+from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.steps import Applied, Rejected
+from kafkafeatures.core.engine.decisions import Done, Held
+from kafkafeatures.core.engine.steps import Rejected
 from kafkafeatures.core.engine.wanted import Mode, Rollout
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.kinds import follows
-from kafkafeatures.core.levels.soak import LOOKS_WITHIN
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.report.status import (
     status_of_failed_reconciliation,
@@ -33,31 +30,26 @@ from kafkafeatures.core.report.status import (
     status_of_pending,
     status_of_unreachable,
 )
-from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
 from kafkafeatures.kube.events import event_of
-from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of, write_if_changed
+from kafkafeatures.reconcile.act import reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import NOT_RECORDED, Connections, LogRecorder, OpenCluster, OpenClusterOf
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of
+from kafkafeatures.reconcile.credentials import CredentialsInvalid
 from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, ReconcileContext, ignore
+from kafkafeatures.reconcile.kept import Kept, Settled, Until
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, LastStatus, SchemaOutdated
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
+from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
 from kafkafeatures.reconcile.pods import Pods, pods_of
-from kafkafeatures.reconcile.ports import Resource
 
-CHECK_EVERY = 60.0
-"""Seconds; of a resource that does not say, also because it cannot be understood."""
 FULL_LOOK_EVERY = 600.0
 """Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
-HALTED_WAIT = 10.0
-"""Of a roll that waits for somebody while nodes are in flight."""
-SLOWEST_WAIT = LOOKS_WITHIN  # while something is waited for, it is looked at this often at least
 
 logger = logging.getLogger(__name__)
 
@@ -79,65 +71,6 @@ class OperatorContext(Struct, frozen=True):
     operator: OperatorIdentity
     policy: AddressPolicy
     effects: Effects = ignore
-
-
-class _Until(Struct, frozen=True):
-    """Something that holds of one version of a resource, and until when."""
-
-    version: str
-    until: float
-
-    def holds(self, version: str, now: float) -> bool:
-        """Whether it is this version, and not over yet."""
-        return self.version == version and now < self.until
-
-
-class _Settled(_Until, frozen=True):
-    """Found in sync, or a change rejected: until then only the log of the cluster, and its pods, may say otherwise.
-
-    `applies`: it speaks for its cluster, as long as no older one may own that.
-    """
-
-    applies: bool
-    check_every: float
-    status: Status
-    cluster: OpenCluster
-    pods: Pods | None
-
-
-@dataclass(slots=True)
-class _Known:
-    """What is kept of a resource from one reconciliation to the next.
-
-    `written`: versions that the last one made. `next_due`: until then no other one is due. `unkept`: a status that the
-    API server did not keep as a whole, and of which generation: the same is tried first, until the document is another
-    one and so may be its status. `last`: the status that was read or written last.
-    """
-
-    pace: Pace
-    ages: Ages
-    written: set[str] = field(default_factory=set)
-    settled: _Settled | None = None
-    next_due: _Until | None = None
-    unkept: tuple[int, Status] | None = None
-    logged: tuple[int, str] = (0, "")
-    document: KafkaFeatures | None = None
-    last: LastStatus = field(default_factory=LastStatus)
-
-    def document_of(self, resource: Mapping[str, Any]) -> KafkaFeatures:
-        """The document as types, with addresses that are some; read anew only where its spec is another one. Raises
-        InvalidDocument.
-        """
-        if self.document is None or self.document.written != resource.get("spec"):
-            document = read_document(resource)
-            bootstrap_of(document.spec.cluster)  # before any Secret is asked for
-            self.document = document
-        return self.document
-
-
-class _Pause(Struct, frozen=True):
-    result: str
-    seconds: float
 
 
 class Controller:
@@ -164,7 +97,7 @@ class Controller:
         self._monotonic = context.environment.monotonic
         self._connections = Connections(api, open_cluster, context.policy)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
-        self._known: dict[Key, _Known] = {}
+        self._known: dict[Key, Kept] = {}
 
     def forget_versions(self) -> None:
         """Forget all versions: etcd was restored, and the same version may stand for another state."""
@@ -217,7 +150,7 @@ class Controller:
             await self._post_events(before, store)
         self._claims.note(store.raw, read=True)
         self._claims.passed(key)
-        self._watcher.passed(key, _RESULTS[pause.result], self._monotonic() - began, store.status)
+        self._watcher.passed(key, pause.result, self._monotonic() - began, store.status)
         return self._until_next(key, known, store.version, pause.seconds)
 
     async def failed(self, key: Key, error: BaseException) -> None:
@@ -278,7 +211,7 @@ class Controller:
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
         return self._until_next(key, known, version, settled.check_every)
 
-    async def _settled(self, key: Key, known: _Known, version: str) -> _Settled | None:
+    async def _settled(self, key: Key, known: Kept, version: str) -> Settled | None:
         """What was found in sync, where it still is: the same version, and a log to which nothing happened since.
 
         Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
@@ -293,14 +226,14 @@ class Controller:
             known.settled = None
         return known.settled  # None as well where versions were forgotten meanwhile
 
-    async def _guarded(self, key: Key, known: _Known, store: KubernetesStore) -> _Pause:
+    async def _guarded(self, key: Key, known: Kept, store: KubernetesStore) -> Pause:
         """Reconcile, unless a second operator writes this status or the API server drops fields."""
         others = self._operators.beside_us(store.raw)
         if others:
             await self._disconnect(key, known)
             if not self._operators.is_reported(store.status, store.generation):
                 await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(others))
-            return _Pause("held", self._operators.hand_over_ends_in or CHECK_EVERY)
+            return Pause("success", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
             if known.unkept is not None and known.unkept[0] == store.generation:
                 await store.try_status(known.unkept[1])
@@ -312,9 +245,9 @@ class Controller:
                 # What was approved and is over, or was reached, is so also where not all of that could be written.
                 store.kept = replace(store.kept, plan=error.status.plan, features=error.status.features)
             await self._stall(key, store, Reason.SCHEMA_OUTDATED, str(error))
-            return _Pause("held", SLOWEST_WAIT)
+            return Pause("success", SLOWEST_WAIT)
 
-    async def _read_and_reconcile(self, key: Key, known: _Known, store: KubernetesStore) -> _Pause:
+    async def _read_and_reconcile(self, key: Key, known: Kept, store: KubernetesStore) -> Pause:
         now = self._context.environment.clock
         if store.status == EMPTY:
             await store.write_status(status_of_pending(generation=store.generation, now=now()))
@@ -326,20 +259,20 @@ class Controller:
             message = "; ".join(error.problems)
             status = status_of_invalid(error.reason, message, generation=store.generation, previous=previous, now=now())
             await write_if_changed(store, store, status)
-            return _Pause("held", CHECK_EVERY)
+            return Pause("success", CHECK_EVERY)
         try:
             cluster, is_new = await self._connections.cluster(key, document.spec.cluster)
         except CredentialsInvalid as error:
             failure = Failure(FailureKind.CREDENTIALS, "spec.cluster", str(error))
             status = status_of_unreachable(failure, generation=store.generation, previous=previous, now=now())
             await write_if_changed(store, resource, status)
-            return _Pause("waiting", known.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
+            return Pause("requeued", known.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
         check_every = document.spec.drift.check_every_seconds
         if is_new:
             known.settled = None
         if await self._settled(key, known, store.version):
             self._recorder.saw(key, cluster, store.status)
-            return _Pause("done", check_every)
+            return Pause("success", check_every)
         known.settled = None
         pods = self._pods_of(key, resource.wanted.rollout)
         last = await reconcile(self._context_of(key, known, store, cluster, pods), resource)
@@ -348,21 +281,21 @@ class Controller:
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
         if (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None):
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
-            known.settled = _Settled(store.version, until, applies, check_every, store.status, cluster, pods)
-        held_back = _is_held_back(last.decision, last.status)
+            known.settled = Settled(store.version, until, applies, check_every, store.status, cluster, pods)
+        held_back = is_held_back(last.decision, last.status)
         if held_back or not follows(last.status):
             cluster.release_partitions(at_once=held_back)
         if rests:
             await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))
-        return self._pause(known, resource, last, check_every)
+        return pause_after(last, resource, known.pace, check_every)
 
     def _pods_of(self, key: Key, rollout: Rollout) -> Pods | None:
         rival = partial(self._claims.competing_driver, key)
         return pods_of(self._api, key.namespace, rollout, self._context.environment.clock, rival)
 
     def _context_of(
-        self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster, pods: Pods | None
+        self, key: Key, known: Kept, store: KubernetesStore, cluster: OpenCluster, pods: Pods | None
     ) -> ReconcileContext:
         environment = self._context.environment
         return ReconcileContext(
@@ -394,34 +327,12 @@ class Controller:
 
     # --- when the next one is due ---
 
-    def _pause(self, known: _Known, resource: Resource, last: Reconciliation, check_every: float) -> _Pause:
-        if isinstance(last.decision, Act) and not isinstance(last.outcome, Applied):
-            # Nothing came of it, and it will be sent again: not every second for ever.
-            found = resource.generation, last.decision.step, type(last.outcome)
-            return _Pause("acting", known.pace.backoff(found, last.requeue_after or 1.0, SLOWEST_WAIT))
-        if isinstance(last.decision, Act | Done | Held):
-            known.pace.progress()
-        if isinstance(last.decision, Act):
-            return _Pause("acting", last.requeue_after or 0.0)
-        if isinstance(last.decision, Done | Held):
-            often = min(check_every, LOOKS_WITHIN) if last.status.soak_started_at else check_every
-            return _Pause("done" if isinstance(last.decision, Done) else "held", often)
-        first = last.requeue_after or 2.0
-        known.pace.rolling = follows(last.status) and driver_of(resource.wanted.rollout).restarts_nodes
-        if known.pace.rolling:  # each second counts, unless somebody has to act first
-            return _Pause("waiting", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
-        reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
-        longest = first if reason is Reason.SOAKING else max(first, min(check_every, SLOWEST_WAIT))
-        if isinstance(last.outcome, Rejected) and isinstance(last.decision, Stalled):
-            longest = max(first, check_every)  # each time takes two writes, and the answer will hardly be another one
-        return _Pause("waiting", known.pace.backoff((resource.generation, reason), first, longest))
-
-    def _until_next(self, key: Key, known: _Known, version: str, pause: float) -> float:
+    def _until_next(self, key: Key, known: Kept, version: str, pause: float) -> float:
         seconds = max(pause, self._throttle(key, known))
-        known.next_due = _Until(version, self._monotonic() + seconds)
+        known.next_due = Until(version, self._monotonic() + seconds)
         return seconds
 
-    def _again(self, key: Key, known: _Known) -> float:
+    def _again(self, key: Key, known: Kept) -> float:
         """It was changed meanwhile: read again, decide again, write again.
 
         Whoever has it written all the time may not keep younger resources waiting for what it turns out to own.
@@ -431,7 +342,7 @@ class Controller:
             self._claims.passed(key)
         return max(again, self._throttle(key, known))
 
-    def _throttle(self, key: Key, known: _Known) -> float:
+    def _throttle(self, key: Key, known: Kept) -> float:
         seconds = known.pace.throttle()
         if seconds:
             logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", seconds, extra=_labels(key))
@@ -442,13 +353,13 @@ class Controller:
     def _store(self, key: Key) -> KubernetesStore:
         return KubernetesStore(self._api, key, lambda: self._operators.writer, self._of(key).last)
 
-    def _of(self, key: Key) -> _Known:
+    def _of(self, key: Key) -> Kept:
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = _Known(Pace(self._monotonic), Ages(self._monotonic))
+            known = self._known[key] = Kept(Pace(self._monotonic), Ages(self._monotonic))
         return known
 
-    async def _disconnect(self, key: Key, known: _Known) -> None:
+    async def _disconnect(self, key: Key, known: Kept) -> None:
         known.settled = None
         await self._connections.close(key)
 
@@ -481,16 +392,5 @@ class Controller:
                 logger.warning("an Event could not be written: %s", error)
 
 
-_RESULTS = {"done": "success", "held": "success", "acting": "requeued", "waiting": "requeued"}
-
-
 def _labels(key: Key) -> dict[str, object]:
     return {"namespace": key.namespace, "resource": key.name}
-
-
-def _is_held_back(decision: Decision | Failure, status: Status) -> bool:
-    """Whether no node is restarted until somebody acts, or a window opens: that may be days."""
-    if isinstance(decision, Wait):
-        by_hand = status.reason(Condition.NODES_ROLLED) == Reason.RESTART_REQUESTED
-        return by_hand or decision.reason is Reason.WAITING_FOR_WINDOW
-    return isinstance(decision, Done | Held | Stalled)

@@ -29,8 +29,9 @@ from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import STRAIGHT_FOR, Claims
 from kafkafeatures.reconcile.connections import LONGEST_REQUEST, OpenCluster
-from kafkafeatures.reconcile.controller import CHECK_EVERY, SLOWEST_WAIT, Controller, OperatorContext
+from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
+from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.simulated import Cluster
 from tests.kafkafeatures.worlds import NOW

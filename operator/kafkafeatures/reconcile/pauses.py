@@ -1,0 +1,66 @@
+"""When the next reconciliation of a resource is due, by what the last one came to.
+
+Called by `reconcile/controller.py` after each reconciliation. The pace of the resource (`reconcile/pace.py`) makes
+waits longer while the same thing is found.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.steps import Applied, Rejected
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.kinds import follows
+from kafkafeatures.core.levels.soak import LOOKS_WITHIN
+from kafkafeatures.core.roll.drivers import driver_of
+from kafkafeatures.reconcile.act import Reconciliation
+from kafkafeatures.reconcile.pace import Pace
+from kafkafeatures.reconcile.ports import Resource
+
+CHECK_EVERY = 60.0
+"""Seconds; of a resource that does not say, also because it cannot be understood."""
+HALTED_WAIT = 10.0
+"""Of a roll that waits for somebody while nodes are in flight."""
+SLOWEST_WAIT = LOOKS_WITHIN  # while something is waited for, it is looked at this often at least
+
+
+class Pause(Struct, frozen=True):
+    """`result`: success or requeued, for metrics. `seconds`: until the next one."""
+
+    result: str
+    seconds: float
+
+
+def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_every: float) -> Pause:
+    """What a reconciliation came to, and when the next one is due. `check_every`: in seconds, of a settled cluster."""
+    if isinstance(last.decision, Act) and not isinstance(last.outcome, Applied):
+        # Nothing came of it, and it will be sent again: not every second for ever.
+        found = resource.generation, last.decision.step, type(last.outcome)
+        return Pause("requeued", pace.backoff(found, last.requeue_after or 1.0, SLOWEST_WAIT))
+    if isinstance(last.decision, Act | Done | Held):
+        pace.progress()
+    if isinstance(last.decision, Act):
+        return Pause("requeued", last.requeue_after or 0.0)
+    if isinstance(last.decision, Done | Held):
+        often = min(check_every, LOOKS_WITHIN) if last.status.soak_started_at else check_every
+        return Pause("success", often)
+    first = last.requeue_after or 2.0
+    pace.rolling = follows(last.status) and driver_of(resource.wanted.rollout).restarts_nodes
+    if pace.rolling:  # each second counts, unless somebody has to act first
+        return Pause("requeued", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
+    reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
+    longest = first if reason is Reason.SOAKING else max(first, min(check_every, SLOWEST_WAIT))
+    if isinstance(last.outcome, Rejected) and isinstance(last.decision, Stalled):
+        longest = max(first, check_every)  # each time takes two writes, and the answer will hardly be another one
+    return Pause("requeued", pace.backoff((resource.generation, reason), first, longest))
+
+
+def is_held_back(decision: Decision | Failure, status: Status) -> bool:
+    """Whether no node is restarted until somebody acts, or a window opens: that may be days."""
+    if isinstance(decision, Wait):
+        by_hand = status.reason(Condition.NODES_ROLLED) == Reason.RESTART_REQUESTED
+        return by_hand or decision.reason is Reason.WAITING_FOR_WINDOW
+    return isinstance(decision, Done | Held | Stalled)

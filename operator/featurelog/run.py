@@ -1,7 +1,7 @@
 """One run of the pipeline: what is new in the inputs is read, tables are made of it, and all of that is there at once.
 
 What it decides: what is read in which order, and when it is committed. Called by `kafkafeatures pipeline run`. Who
-reads, and makes the tables of clusters, is given to it (`Engine`): this process, or Spark. Everything else happens
+reads, and makes the tables of clusters, is given to it (an `Engine`): this process, or Spark. Everything else happens
 here, on one core, and is the same for both. Killed at any moment, the next run makes the tables that this one would
 have made: whatever is not named by the manifest was never there.
 """
@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from featurelog import cuts, manifest, stores
 from featurelog.cuts import Survey
 from featurelog.disk import Disk
+from featurelog.engine import Derive, Engine, Look, OneCore, Problem, Seen
 from featurelog.layout import InputsError, NodeLog, Root
 from featurelog.ledger import Due, Ledger, Node, due
 from featurelog.manifest import Manifest, OutputError, TableFile
@@ -35,11 +36,8 @@ from featurelog.parts import (
     Task,
     combined,
     merged,
-    new_path,
     open_range,
     stamp,
-    synced,
-    write_part,
 )
 from featurelog.tables.inputs import COLUMNS, ClusterCopies, FileRecords, NodeCopy, clusters_of
 from kraftlog.files import DIRECTORY
@@ -51,110 +49,6 @@ DERIVED = 2
 """Changes whenever the tables of clusters are made in another way: they are then made anew."""
 MOST_PARTS = 24
 """Parts of one file that may lie beside one another, before they are joined into one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a task has no part. is_fatal: the mode ends the run. is_lost: nothing else can be read there either."""
-
-    text: str
-    is_fatal: bool = False
-    is_lost: bool = False
-
-
-Outcome = Part | Problem
-"""What became of a task."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A span of a file to look at, to know where the file can be cut. uri, path, version: as of a task."""
-
-    uri: str
-    path: str
-    where: str
-    version: str
-    begin: int
-    until: int
-    end: int
-
-
-Seen = Survey | Problem | None
-"""What was found in a span; None where no batch begins in it."""
-Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
-"""The tables of a cluster, by name."""
-Derived = Mapping[str, TableFile]
-"""Files of a cluster's tables, by the name of the table; a table without rows has none."""
-
-
-class Engine(Protocol):
-    """Who reads, and who makes the tables of clusters: gives what came of each, in the order in which they are given.
-
-    surveys: of the spans of each file; not all of them need be taken. derive: what `pickle` can write, if the engine is
-    not this process.
-    """
-
-    def surveys(self, files: Sequence[Sequence[Look]]) -> Iterable[Iterable[Seen]]: ...
-
-    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterable[Outcome]: ...
-
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> Iterable[Derived]: ...
-
-
-class OneCore:
-    """This process, one task and one cluster after the other."""
-
-    name = "one core"
-
-    def surveys(self, files: Sequence[Sequence[Look]]) -> Iterator[Iterator[Seen]]:
-        """Surveys the spans of each file, when the result is asked for."""
-        return (map(seen, looks) for looks in files)
-
-    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
-        """Runs the tasks, each when its result is asked for."""
-        return (outcome(task, folder) for task, folder in tasks)
-
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> Iterator[Derived]:
-        """Makes the tables of the clusters, each when its result is asked for."""
-        return (derived(derive, one, output) for one in clusters)
-
-
-def outcome(task: Task, folder: str) -> Outcome:
-    """What becomes of one task; sent to workers by value, as all of `parts` is."""
-    try:
-        return write_part(task, folder)
-    except DamagedInputError as error:
-        return Problem(str(error), is_fatal=True)
-    except InputChangedError as error:
-        return Problem(str(error))
-    except OSError as error:
-        return Problem(f"{task.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
-
-
-def seen(look: Look) -> Seen:
-    """What is found in one span; sent to workers by value, too."""
-    try:
-        data = open_range(look.uri, look.path, look.begin, look.end, look.where, version=look.version)
-        found = cuts.survey(data, 0, look.until - look.begin)
-    except InputChangedError as error:
-        return Problem(str(error))
-    except OSError as error:
-        return Problem(f"{look.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
-    return found and found.moved(look.begin)
-
-
-def derived(derive: Derive, cluster: ClusterCopies, output: Path) -> Derived:
-    """The tables of one cluster, written and safe on disk. Raises OSError."""
-    found = {}
-    for name, table in derive(cluster).items():
-        if table.num_rows:
-            path = Path(new_path(str(manifest.folder_of(output, name, cluster.cluster))))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(table, path, compression="zstd")
-            synced(str(path))
-            place = str(path.relative_to(output))
-            found[name] = TableFile(*_id(cluster), place, table.num_rows, path.stat().st_size)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

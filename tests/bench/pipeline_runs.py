@@ -19,8 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from featurelog.engine import Derive, Derived, Engine, Look, OneCore, Outcome, Seen
 from featurelog.parts import Task
-from featurelog.run import Derive, Derived, Engine, Look, OneCore, Outcome, Run, Seen, Settings
+from featurelog.run import Run, Settings
 from featurelog.tables import NO_DOCUMENTS, ClusterCopies, Judging, tables_of
 
 _TICKS = os.sysconf("SC_CLK_TCK")

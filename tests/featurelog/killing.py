@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from featurelog.disk import Disk
+from featurelog.engine import OneCore, Outcome
 from featurelog.parts import Task
-from featurelog.run import OneCore, Outcome
 from featurelog.tables import ClusterCopies
 from tests.featurelog.inputs import derive, run
 

@@ -11,9 +11,10 @@ import pytest
 
 from featurelog import cuts
 from featurelog.disk import Disk, LockedError
+from featurelog.engine import Engine, Look, OneCore, Outcome, Seen
 from featurelog.manifest import OutputError, load
 from featurelog.parts import DROPMALFORMED, FAILFAST, DamagedInputError, Task
-from featurelog.run import MOST_PARTS, Engine, Look, OneCore, Outcome, Seen
+from featurelog.run import MOST_PARTS
 from kraftlog.files import DIRECTORY
 from tests.featurelog.inputs import SEGMENT, files, fleet, made_log, put, run, tables
 from tests.kraftlog.build import batch, level, no_op

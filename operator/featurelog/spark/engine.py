@@ -22,8 +22,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from featurelog.cuts import Survey
+from featurelog.engine import Derive, Derived, Look, Outcome, Problem, Seen, derived, outcome, seen
 from featurelog.parts import EngineError, Part, Task
-from featurelog.run import Derive, Derived, Look, Outcome, Problem, Seen, derived, outcome, seen
 from featurelog.spark import archive
 from featurelog.spark.session import first_reason
 from featurelog.tables import ClusterCopies

@@ -23,10 +23,11 @@ from featurelog.tables import (
     upgrade_readiness,
 )
 from featurelog.tables.documents import NO_DOCUMENTS, Documents
-from featurelog.tables.history import History, history_of
+from featurelog.tables.history import History
 from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
 from featurelog.tables.table import Column, Table
 from featurelog.tables.upgrade_readiness import Judging
+from featurelog.tables.walk import history_of
 
 TABLES: Mapping[str, Table] = {
     module.TABLE.name: module.TABLE

@@ -16,8 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from featurelog.engine import Engine, Outcome, outcome
 from featurelog.parts import Task
-from featurelog.run import Engine, Outcome, Run, Settings, outcome
+from featurelog.run import Run, Settings
 from featurelog.spark.engine import OnSpark
 from featurelog.spark.session import session
 from tests.featurelog.inputs import derive

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from featurelog.engine import Engine, OneCore
 from featurelog.manifest import OutputError
-from featurelog.run import Engine, OneCore
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
 from tests.e2e.pipeline.standalone import cluster

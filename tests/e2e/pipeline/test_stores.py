@@ -9,11 +9,12 @@ import pytest
 from deltalake import DeltaTable
 
 from featurelog import stores
+from featurelog.engine import OneCore, Outcome
 from featurelog.export import SCHEMAS, export
 from featurelog.layout import InputsError, Root
 from featurelog.manifest import load
 from featurelog.parts import EngineError, InputChangedError, PartReader, Task
-from featurelog.run import OneCore, Outcome, Run, Settings, Summary
+from featurelog.run import Run, Settings, Summary
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kraftlog.files import DIRECTORY

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelog import run
+from featurelog import engine
 from featurelog.disk import Disk
 from featurelog.parts import Task
 from kafkafeatures.cli.shell.main import main
@@ -69,13 +69,13 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_is_there(
     put(config.parent / "in", "orders", "1", SEGMENT, made_log())
     path = put(config.parent / "in", "orders", "2", SEGMENT, made_log())
 
-    def gone(task: Task, folder: str) -> run.Outcome:
+    def gone(task: Task, folder: str) -> engine.Outcome:
         if task.node == "2":
             path.unlink(missing_ok=True)
         return outcome(task, folder)
 
-    outcome = run.outcome
-    monkeypatch.setattr(run, "outcome", gone)
+    outcome = engine.outcome
+    monkeypatch.setattr(engine, "outcome", gone)
     assert pipeline(config) == 1
     assert capsys.readouterr().err == f"pipeline: orders/2/{SEGMENT}: deleted since it was listed; run again\n"
     assert tables(config.parent / "out")["feature_timeline"]

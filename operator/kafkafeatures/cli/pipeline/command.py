@@ -27,7 +27,8 @@ from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
     from featurelog.config import Config
-    from featurelog.run import Engine, Summary
+    from featurelog.engine import Engine
+    from featurelog.run import Summary
 
 _TOLD = 5  # seconds between lines of progress
 _SHOWN = 5  # problems of one kind
@@ -91,7 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(config: Config) -> tuple[Summary, str]:
     """The run, and who read."""
     from featurelog.config import documents
-    from featurelog.run import OneCore, Run
+    from featurelog.engine import OneCore
+    from featurelog.run import Run
     from featurelog.tables import NO_DOCUMENTS, Documents, Judging, tables_of
 
     given = list(documents(config.documents)) if config.documents else []

@@ -1,0 +1,357 @@
+"""From the rows of a cluster's metadata logs to its `History`: one walk over all records and snapshots, in order.
+
+What it decides: when records take effect (metadata transactions at their End, KIP-868), what a snapshot proves, and
+which doubts there are at the end: a doubt is over with the next whole snapshot, because that says all of the state.
+What each record does to the state is `kraftlog.state`'s to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from featurelog.tables.history import (
+    BROKER,
+    CONTROLLER,
+    Doubt,
+    History,
+    Migration,
+    NodeKey,
+    Note,
+    Registered,
+)
+from featurelog.tables.inputs import ClusterCopies
+from featurelog.tables.merging import Piece, SnapshotFile, merged
+from featurelog.tables.scans import KEYS, rows_of
+from featurelog.tables.tracks import Evidence, Point
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.facts.readings import majority_of
+from kraftlog.arrow import DECODED
+from kraftlog.errors import ContradictionError
+from kraftlog.image import MIGRATION_UNDER_WAY, SMALL, BrokerRegistration, ControllerRegistration
+from kraftlog.schema import table
+from kraftlog.state import CONTROL_RULES, METADATA_RULES, State
+from kraftlog.transactions import ABORT, BEGIN, TRANSACTION_KEYS, Transactions
+
+RECORD, CONTROL, SNAPSHOT = "record", "control", "snapshot"
+
+_RULES = {key: rule for section in SMALL for key, rule in METADATA_RULES[section].items()}
+
+_Record = tuple[int, Mapping[str, Any], Evidence]
+"""Its api key, what it says, and where it stands."""
+
+_MOST = 1000
+"""Notes of each kind, and doubts, that are kept one by one: a log may give reason for any number."""
+
+
+def history_of(cluster: ClusterCopies) -> History:
+    """Read the files of a cluster once, and go over what is in them."""
+    return _Walk(History(cluster, merged(cluster))).run()
+
+
+class _Walk:
+    def __init__(self, found: History) -> None:
+        self.found = found
+        self.state = State(SMALL)
+        self.transactions: Transactions[_Record] = Transactions()
+        self.began: Evidence | None = None
+        self.position = 0
+        self.static_voters: frozenset[int] | None = None
+        self.noted: Counter[str] = Counter()
+        self.since_gap = False  # until a snapshot: something before may be missing
+
+    def run(self) -> History:
+        found, log = self.found, self.found.log
+        if not log.pieces or log.pieces[0].begin > 0:
+            self.since_gap = True
+            found.doubts.append(
+                Doubt("no_base", "neither the beginning of the log nor a snapshot of its state is here")
+            )
+        else:
+            found.base = 0
+        for one in self._in_order():
+            if isinstance(one, SnapshotFile):
+                self._snapshot(one)
+            else:
+                self._piece(one)
+        self._open_transaction("is not over at the end")
+        found.end = max(self.position, log.end)
+        found.voters = self._voters()
+        found.doubts += [Doubt(kind, text) for kind, text in found.cluster.doubts]
+        found.doubts += [Doubt("contradiction", one.text) for one in log.contradictions]
+        found.committed_below = self._committed_below()
+        return found
+
+    def _in_order(self) -> Iterator[Piece | SnapshotFile]:
+        """A snapshot comes before the records that begin at its end."""
+        everything: list[Piece | SnapshotFile] = [*self.found.log.snapshots, *self.found.log.pieces]
+        return iter(sorted(everything, key=lambda one: one.end if isinstance(one, SnapshotFile) else one.begin))
+
+    def _committed_below(self) -> int:
+        """What is in a snapshot, and what a majority of the voters has a copy of.
+
+        It never grows where a copy is left out: then fewer voters are known to have it.
+        """
+        log, voters = self.found.log, self.found.voters or ()
+        proved = max((one.end for one in log.snapshots), default=0)
+        until = dict.fromkeys(voters, 0)
+        for folder, end in log.held_until.items():
+            id_ = log.witnesses.of[folder].id
+            if id_ in until:
+                until[id_] = max(until[id_], end)
+        held = sorted(until.values(), reverse=True)
+        return max(proved, held[majority_of(len(held)) - 1]) if held else proved
+
+    def _voted(self, offset: int) -> None:
+        voters, known = self._voters(), self.found.voter_sets
+        if voters is not None and (not known or known[-1][1] != voters):
+            known.append((offset, voters))
+
+    def _voters(self) -> frozenset[int] | None:
+        if self.state.voters is not None:
+            return frozenset(one.id for one in self.state.voters)
+        # A log says who votes where a leader was elected: that may be longer ago than it goes back. Nodes keep it too.
+        return self.found.cluster.static_voters if self.static_voters is None else self.static_voters
+
+    # --- pieces and gaps
+
+    def _gap(self, until: int) -> None:
+        """Offsets up to here are missing."""
+        found = self.found
+        self._open_transaction("has its end in a gap")
+        self.static_voters = None
+        if not (self.position == 0 and self.since_gap):  # where the oldest files begin is no gap
+            text = f"offsets {self.position} to {until - 1} are missing"
+            self._add(Note("gap", text, offset=self.position, end_offset=until, count=until - self.position))
+            self._add(Doubt("gap", text))
+        found.base = None
+        self.since_gap = True
+
+    def _piece(self, piece: Piece) -> None:
+        if piece.begin > self.position:
+            self._gap(piece.begin)
+        source = piece.scan.source
+        for row in rows_of(piece.scan.between(piece.begin, piece.end)):
+            self._row(row, Evidence(source.node, source.file, row["offset"], row["timestamp_ms"]))
+        self.position = piece.end
+        self.found.end_ms = piece.end_ms
+
+    def _row(self, row: dict[str, Any], at: Evidence) -> None:
+        if row["status"] != DECODED:
+            self._not_decoded(row, at)
+            return
+        key, data = row["api_key"], json.loads(row["body"])
+        if row["is_control"]:
+            self._control(key, data, at)
+        elif key in TRANSACTION_KEYS:
+            self._mark(key, at)
+        else:
+            self._take_effect(self.transactions.take((key, data, at)), at)
+
+    def _mark(self, key: int, at: Evidence) -> None:
+        open_ = self.transactions.open
+        try:
+            effects = self.transactions.mark(key)
+        except ContradictionError as error:
+            if open_ is not None or not self.since_gap:  # else it began in what is missing
+                self._doubt("contradiction_in_log", f"{error}, at offset {at.offset}", at)
+            return
+        if key == BEGIN:
+            self.began = at
+        elif key == ABORT:
+            void = len(open_ or ())
+            text = f"a transaction was aborted; {void} of its records about nodes and levels had no effect"
+            self._note("aborted_transaction", text, at)
+        self._take_effect(effects, at)
+
+    def _take_effect(self, records: Iterable[_Record], at: Evidence) -> None:
+        for key, data, said in records:
+            self._apply(key, data, said, self._point(at, RECORD, said))
+
+    def _open_transaction(self, why: str) -> None:
+        if self.transactions.open is not None and self.began is not None:
+            text = f"the transaction that began at offset {self.began.offset} {why}"
+            self._doubt("open_transaction", text, self.began)
+        self.transactions.forget()
+
+    def _not_decoded(self, row: dict[str, Any], at: Evidence) -> None:
+        """What it could be: anything, unless its type is known, and is none of those that the tables are made of."""
+        known = row["record_type"] is not None
+        if row["is_control"] or not known or row["api_key"] in KEYS:
+            what = row["record_type"] or f"type {row['api_key']}"
+            self._add(
+                Doubt("not_decoded", f"a record of {what} at offset {at.offset} was not decoded: {row['reason']}")
+            )
+
+    def _point(self, at: Evidence, source: str, said: Evidence) -> Point:
+        return Point(at.offset, at.at_ms, at.at_ms if at.at_ms is not None else -1, source, self.since_gap, said)
+
+    def _add(self, more: Doubt | Note) -> None:
+        if isinstance(more, Doubt):
+            if len(self.found.doubts) < _MOST:
+                self.found.doubts.append(more)
+            return
+        self.noted[more.kind] += 1
+        if self.noted[more.kind] <= _MOST:
+            self.found.notes.append(more)
+
+    def _note(self, kind: str, text: str, at: Evidence) -> None:
+        self._add(Note(kind, text, at.node, at.file, at.offset, at_ms=at.at_ms))
+
+    def _doubt(self, kind: str, text: str, at: Evidence) -> None:
+        self._note(kind, text, at)
+        self._add(Doubt(kind, text))
+
+    # --- records
+
+    def _control(self, key: int, data: Mapping[str, Any], at: Evidence) -> None:
+        CONTROL_RULES[key](self.state, data)
+        if key == table.LEADER_CHANGE.key:
+            self.static_voters = frozenset(one["voterId"] for one in data["voters"])
+        if key in (table.LEADER_CHANGE.key, table.KRAFT_VOTERS.key):
+            self._voted(at.offset)
+        elif key == table.KRAFT_VERSION.key:
+            known = not self.since_gap
+            point = self._point(at, CONTROL, at)
+            self.found.levels.put(KRAFT_VERSION, self.state.kraft_version, point, before_known=known)
+
+    def _apply(self, key: int, data: Mapping[str, Any], said: Evidence, at: Point) -> None:
+        state = self.state
+        try:
+            _RULES[key](state, data)
+        except ContradictionError as error:
+            if not self.since_gap:  # else what it is about was in what is missing
+                self._doubt("contradiction_in_log", f"{error}, at offset {said.offset}", said)
+            return
+        if key in (table.FEATURE_LEVEL.key, table.REMOVE_FEATURE_LEVEL.key):
+            self._level(data["name"], said, at)
+        elif key in (table.REGISTER_CONTROLLER.key, table.UNREGISTER_CONTROLLER.key):
+            self._node((CONTROLLER, data["controllerId"]), at)
+        elif key == table.ZK_MIGRATION_STATE.key:
+            self._migration(at)
+        else:
+            self._node((BROKER, data["brokerId"] if "brokerId" in data else data["id"]), at)
+            self._migration(at)
+
+    def _level(self, name: str, said: Evidence, at: Point) -> None:
+        if name == KRAFT_VERSION:
+            text = "a FeatureLevel record for kraft.version, which has no effect on the quorum (KAFKA-18979)"
+            self._note("kraft_version_record", text, said)
+            return
+        level, known = self.state.features.get(name) or 0, not self.since_gap
+        if level or name in self.found.levels.now or not known:  # else it was not finalized, and is not
+            self.found.levels.put(name, level, at, before_known=known)
+
+    def _node(self, key: NodeKey, at: Point) -> None:
+        registration = self._registration(self.state, key)
+        known = not self.since_gap
+        if registration is None:
+            self.found.nodes.put(key, None, at, before_known=known)
+            return
+        now = self.found.nodes.now.get(key)
+        value = Registered(registration, at.evidence, at.not_after_ms)
+        if now is not None:
+            before = now.value.registration
+            is_same = before.incarnation == registration.incarnation
+            was_fenced = isinstance(before, BrokerRegistration) and before.fenced
+            value = Registered(
+                registration,
+                now.value.by if is_same else at.evidence,
+                now.value.fenced_since if is_same and was_fenced else at.not_after_ms,
+            )
+        self.found.nodes.put(key, value, at, before_known=known)
+
+    @staticmethod
+    def _registration(state: State, key: NodeKey) -> BrokerRegistration | ControllerRegistration | None:
+        return state.brokers.get(key[1]) if key[0] == BROKER else state.controllers.get(key[1])
+
+    def _migration(self, at: Point) -> None:
+        code = self.state.zk_migration_state
+        if code is None:
+            return
+        zk_brokers: tuple[int, ...] = ()
+        if code in MIGRATION_UNDER_WAY:
+            brokers = self.state.brokers.view().items()
+            zk_brokers = tuple(sorted(id_ for id_, one in brokers if one.is_migrating_zk_broker))
+        value = Migration(code, zk_brokers, self.state.features.get(METADATA_VERSION))
+        self.found.migration.put("", value, at, before_known=not self.since_gap)
+
+    # --- snapshots
+
+    def _snapshot(self, file: SnapshotFile) -> None:
+        """Take its state, or hold it against the one that is known: then they must be the same."""
+        found, source = self.found, file.scan.source
+        if file.end < self.position:
+            return
+        if file.end > self.position:
+            self._gap(file.end)
+            self.position = file.end
+        self._open_transaction("is not over where a snapshot was made")
+        fresh, header_ms, unreadable = _state_of(file)
+        at = Evidence(source.node, source.file, file.end, header_ms)
+        was_known = not found.doubts and file.end > 0  # at 0 lies what a quorum was formatted with, which no log has
+        point = Point(file.end, None, header_ms if header_ms is not None else -1, SNAPSHOT, self.since_gap, at)
+        self.state, before = fresh, self.state
+        changed = self._adopt(before, point)
+        found.doubts.clear()
+        found.doubts += unreadable
+        if was_known and changed:
+            text = f"it contradicts the log before its end: {', '.join(sorted(changed)[:5])}"
+            self._doubt("snapshot_contradicts_log", text, at)
+        elif not was_known:
+            found.base = file.end
+        self.since_gap = False
+        self._voted(file.end - 1)
+        found.end_ms = max(header_ms, found.end_ms or header_ms) if header_ms is not None else found.end_ms
+
+    def _adopt(self, before: State, at: Point) -> list[str]:
+        """What the snapshot has otherwise, in words."""
+        changed = []
+        known = not self.since_gap
+        names = {*before.features.view(), *self.state.features.view()}
+        for name in names:
+            level = self.state.features.get(name)
+            was_seen = name in self.found.levels.now
+            if self.found.levels.put(name, level if level or not was_seen else 0, at, before_known=known):
+                changed.append(name)
+        if (self.state.kraft_version or KRAFT_VERSION in self.found.levels.now) and self.found.levels.put(
+            KRAFT_VERSION, self.state.kraft_version, at, before_known=known
+        ):
+            changed.append(KRAFT_VERSION)
+        keys = {(BROKER, id_) for state in (before, self.state) for id_ in state.brokers.view()}
+        keys |= {(CONTROLLER, id_) for state in (before, self.state) for id_ in state.controllers.view()}
+        for key in keys:
+            was = self.found.nodes.now.get(key)
+            self._node(key, at)
+            if self.found.nodes.now.get(key) is not was:
+                changed.append(f"{key[0]} {key[1]}")
+        self._migration(at)
+        return changed
+
+
+def _state_of(file: SnapshotFile) -> tuple[State, int | None, list[Doubt]]:
+    """What a snapshot says; when its last record was; which of its records could say what is not known. Of the one at
+    offset 0 only what Raft takes from it: see kraftlog's SnapshotReader.
+    """
+    state, doubts = State(SMALL), []
+    for row in rows_of(file.scan.small):
+        key = row["api_key"]
+        if file.end == 0 and not row["is_control"]:
+            continue
+        if row["status"] != DECODED:
+            if row["is_control"] or row["record_type"] is None or key in KEYS:
+                doubts.append(Doubt("not_decoded", f"snapshot {file.scan.source.file}: {row['reason']}"))
+            continue
+        data = json.loads(row["body"])
+        if row["is_control"]:
+            CONTROL_RULES[key](state, data)
+            continue
+        try:
+            if key in _RULES:
+                _RULES[key](state, data)
+        except ContradictionError as error:
+            doubts.append(Doubt("contradiction_in_log", f"snapshot {file.scan.source.file}: {error}"))
+    at_ms = state.snapshot_timestamp_ms
+    return state, (at_ms if at_ms >= 0 else None), doubts

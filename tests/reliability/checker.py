@@ -31,6 +31,9 @@ from tests.reliability.facts import (
     writer,
 )
 from tests.reliability.last_rules import LAST_RULES
+from tests.reliability.level_rules import LEVEL_RULES
+from tests.reliability.log_rules import LOG_RULES
+from tests.reliability.node_rules import NODE_RULES
 from tests.reliability.records import Approved, Ended, History, Jumped, Left, Looked, Moved, Sent, Stored, Validated
 from tests.reliability.roll_rules import ROLL_RULES
 from tests.reliability.violations import Violation
@@ -41,6 +44,8 @@ HAND_OVER = 32.0
 """Seconds in which a process that was replaced may write on; with the API server's whole seconds."""
 SEEN_WITHIN = 2.0
 """Seconds by which an operator may know of a node later than the world does: of a look, and the way there."""
+SHORTEST = len("sha256:") + 8
+"""Of an approval: the first digits of a hash are enough."""
 COMMITTED_WITHIN = 0.1
 """Seconds until what a controller wrote is what all of them say."""
 
@@ -340,8 +345,8 @@ def approvals_are_for_one_plan(facts: Facts) -> Iterator[Violation]:
         sent, policy = act.sent, (act.begun.spec.get("approval") or {}).get("policy", "IrreversibleOnly")
         plan = (act.begun.status.get("plan") or {}).get("hash", "")
         in_spec = (act.begun.spec.get("approval") or {}).get("planHash")
-        given = {in_spec, act.begun.annotations.get(APPROVE)} - {None}
-        if given and not any(plan.startswith(one) for one in given):
+        given = {one for one in (in_spec, act.begun.annotations.get(APPROVE)) if one is not None}
+        if not all(len(one) >= SHORTEST and plan.startswith(one) for one in given):
             yield Violation("approval", sent.at, f"{sent} of plan {plan}, not {sorted(map(str, given))}")
         computed = sent.feature not in desired(act.begun)
         unsafe = not lossless(sent.feature, sent.before, sent.after)
@@ -352,7 +357,7 @@ def approvals_are_for_one_plan(facts: Facts) -> Iterator[Violation]:
         approved = [
             (place, one)
             for place, one in facts.of_kind(Approved)
-            if place < act.place and one.uid == sent.uid and one.hash == plan and one.hash in given
+            if place < act.place and one.uid == sent.uid and one.hash == plan and (one.given or one.hash) in given
         ]
         if not approved:
             yield Violation("approval", sent.at, f"{sent} of plan {plan}, which nobody approved")
@@ -488,6 +493,9 @@ RULES: tuple[Rule, ...] = (
     it_settles_and_rests,
     *ROLL_RULES,
     *LAST_RULES,
+    *LEVEL_RULES,
+    *LOG_RULES,
+    *NODE_RULES,
 )
 
 

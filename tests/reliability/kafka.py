@@ -1,14 +1,13 @@
 """Simulated Kafka clusters as the operator's processes reach them: late, in part, by a detour, or not at all.
 
-The worlds are kafkasim's. A process gets raw readings of them, which production's own observer judges, and its requests
-go the way that production's router names. What goes wrong on the way is drawn by the simulation. Every level that moves
-is recorded, with the effect that moved it.
+The worlds are kafkasim's (`recorded_world.py`). A process gets raw readings of them, which production's own observer
+judges, and its requests go the way that production's router names. What goes wrong on the way is drawn by the
+simulation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
@@ -16,19 +15,15 @@ from typing import Any, Protocol
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Failure, FailureKind, NodeAnswer, ProbedNode, Readings, Role
 from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkasim.log import Write
 from kafkasim.node import Node
-from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster
 from kafkasim.readings import Access
 from kafkasim.releases import KRAFT_VERSION, Release
 from kafkasim.rules import FeatureUpdate, UpgradeType
-from kafkasim.world import CATCH_UP_MS, ControllerAnswer, NoActiveControllerError, World
 from kraftlog import Registrations
-from kraftlog.schema import table
-from tests.reliability.records import Ended, Kept, Looked, Moved, Nodes, Whole
+from tests.reliability.recorded_world import START_MS, RecordedWorld
+from tests.reliability.records import Looked, Nodes
 
-START_MS = 1_800_000_000_000
 LEVELS: Mapping[str, tuple[int, ...]] = {
     "metadata.version": (21, 22, 24, 25, 26, 27, 28, 29),
     "group.version": (0, 1),
@@ -39,8 +34,8 @@ LEVELS: Mapping[str, tuple[int, ...]] = {
 """The features and levels that histories ask for, and that other clients set."""
 LAGS_FOR_MS = 15_000
 """A node that follows the log slowly is so far behind; the first broker may be cut off from it for ever."""
-KEPT_FOR_MS = 280_000
-"""A broker keeps a request that no controller takes for about so long; the operator waits a little longer."""
+OPEN_MIGRATION = (1, 2)
+"""ZkMigrationState, as of Kafka 3.5."""
 
 
 @dataclass
@@ -54,6 +49,10 @@ class Roads:
     the log was read up to some seconds before the nodes were asked. `late`: that a request which has left is on its way
     for seconds, whatever becomes of its sender; `queued`: that the controller has it in a queue that does not continue;
     `twice`: that a broker which kept it forwards it once more.
+
+    Not drawn: `eviction_lost`: no eviction arrives; `reverted`: another client moves a level back as soon as it was
+    moved; `flipped`: the level is another one while a dry run is judged; `unread`: a dry run is rejected before it comes
+    into the queue of the controller.
     """
 
     lost_before: float = 0.0
@@ -70,155 +69,10 @@ class Roads:
     late: float = 0.0
     queued: float = 0.0
     twice: float = 0.0
-
-
-class RecordedWorld(World):
-    """A world that says who moved a level. `sender`: the number of the effect that is on its way now."""
-
-    def __init__(self, plan: Plan, record: Callable[[Moved | Kept | Whole | Ended], None], random: Random) -> None:
-        self.sender: int | None = None
-        self.hung: set[int] = set()
-        """Nodes that do not answer, while their sessions continue."""
-        self._record = record
-        self._away: set[int] | None = None  # None while it is being made, and where it has no partitions
-        self.levels_before: dict[str, int] | None = None
-        """Before the last one moved; None while none has."""
-        self.twice = 0.0
-        self.healed = False
-        self.busy_until_ms = 0
-        """Until then the active controller's queue does not continue; what is asked of it meanwhile waits in it."""
-        self.moved_ms = START_MS
-        """When that was."""
-        super().__init__(plan, now_ms=START_MS, random=random)
-        if plan.topics:
-            self._away = self.away()
-
-    @property
-    def levels(self) -> dict[str, int]:
-        """With what is not committed yet."""
-        image = self.leader_image
-        return {**image.features, KRAFT_VERSION: image.kraft_version}
-
-    @property
-    def seconds(self) -> float:
-        """Since the beginning of the history."""
-        return (self.now_ms - START_MS) / 1000
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether nothing is taken out of the active controller's queue."""
-        return self.now_ms < self.busy_until_ms
-
-    def later(self, at: Node, delay_ms: int, change: FeatureUpdate) -> None:
-        """What is on its way to a node, and arrives if it is the same process that listens then."""
-        number, life = self.sender, at.incarnation
-
-        def arrive() -> None:
-            if at.running and at.incarnation == life:
-                with self.sent_by(number), suppress(NoActiveControllerError):
-                    self.update_features(at, [change], validate_only=False)
-
-        self.after(delay_ms, arrive)
-
-    def update_features(self, at: Node, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> ControllerAnswer:
-        before = self.levels
-        outcome = super().update_features(at, updates, validate_only=validate_only)
-        after = self.levels
-        if after != before:
-            self.moved_ms = self.now_ms
-            self.levels_before = {name: level for name, level in before.items() if level}
-        for name in sorted(before.keys() | after.keys()):
-            if before.get(name, 0) != after.get(name, 0):
-                moved = (name, before.get(name, 0), after.get(name, 0))
-                self._record(Moved(self.seconds, self.cluster_id, *moved, self.sender))
-        return outcome
-
-    def append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
-        super().append(writes, commit=commit)
-        if len(writes) > 1 or writes[0].type is not table.NO_OP:
-            self._look_around()
-
-    def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
-        self.hung.discard(node_id)
-        if self.nodes[role, node_id].running:
-            self._record(Ended(self.seconds, self.cluster_id, node_id))
-        super().stop(role, node_id, kill=kill)
-        self._look_around()
-
-    def start(self, role: Role, node_id: int, release: Release | None = None) -> None:
-        super().start(role, node_id, release)
-        self._look_around()
-        self.after(CATCH_UP_MS, self._look_around)
-
-    def start_again(self, role: Role, node_id: int) -> None:
-        """Started again by its owner, as it was; at the end of the history it is healed instead."""
-        if not self.healed:
-            self.start(role, node_id)
-
-    def away(self) -> set[int]:
-        """Nodes that are not wholly there: stopped, fenced, out of an ISR, or behind the leader."""
-        brokers = self.leader_image.brokers
-        found = {
-            node.id
-            for node in self.of_role(Role.BROKER)
-            if not node.running
-            or (there := brokers.get(node.id)) is None
-            or there.incarnation != node.incarnation
-            or there.fenced
-            or there.in_controlled_shutdown
-        }
-        found |= {
-            node.id for node in self.of_role(Role.CONTROLLER) if not node.running or self.now_ms < node.caught_up_ms
-        }
-        for one in self.partitions():
-            if len(one.state.in_sync) != len(one.state.replicas):
-                found.update(set(one.state.replicas) - one.state.in_sync)
-        return found
-
-    def _look_around(self) -> None:
-        """Say who is back."""
-        if self._away is None:
-            return
-        now = self.away()
-        for node_id in sorted(self._away - now):
-            self._record(Whole(self.seconds, self.cluster_id, node_id))
-        self._away = now
-
-    def keep(self, at: Node, request: Callable[[], object]) -> None:
-        number, since = self.sender, self.now_ms
-
-        if number is not None:
-            self._record(Kept(self.seconds, number, False))
-
-        def arrive() -> None:
-            if number is not None:
-                self._record(Kept(self.seconds, number, True))
-            if at.running and self.now_ms - since <= KEPT_FOR_MS:
-                with self.sent_by(number), suppress(NoActiveControllerError):
-                    request()
-
-        def deliver() -> None:
-            """A controller leads again; the broker hears of it sooner or later."""
-            self.after(self.random.choice((0, 200, 5_000, 60_000)), arrive)
-            if self.random.random() < self.twice:
-                self.after(self.random.randrange(60_000, 120_000), arrive)
-
-        super().keep(at, deliver)
-
-    def sent_by(self, number: int | None) -> _Sender:
-        """While this is entered, whatever arrives is of this effect."""
-        return _Sender(self, number)
-
-
-class _Sender:
-    def __init__(self, world: RecordedWorld, number: int | None) -> None:
-        self._world, self._number, self._before = world, number, world.sender
-
-    def __enter__(self) -> None:
-        self._world.sender = self._number
-
-    def __exit__(self, *_: object) -> None:
-        self._world.sender = self._before
+    eviction_lost: bool = False
+    reverted: bool = False
+    flipped: bool = False
+    unread: bool = False
 
 
 class LaggingClient(SimulatedCluster):
@@ -345,6 +199,9 @@ class Cluster:
             quorum=world.active is not None and len(running) * 2 > len(world.voters),
             ranges=self.ranges(),
             nodes=None if self.pods is None else self.pods.nodes(),
+            migrating=world.image.zk_migration_state in OPEN_MIGRATION,
+            end=world.log.high_watermark,
+            epoch=world.image.epoch,
         )
 
     def ranges(self) -> dict[str, tuple[int, int]]:

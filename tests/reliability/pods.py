@@ -13,10 +13,11 @@ from typing import Any
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
 from kafkasim.pods import Pods, PodTiming, SetPlan, addresses, release_of, revision_of
-from kafkasim.releases import release_named
+from kafkasim.releases import Release, release_named
 from kafkasim.replicas import found_in
 from kraftlog.partitions import Partitions
-from tests.reliability.kafka import Cluster, RecordedWorld
+from tests.reliability.kafka import Cluster
+from tests.reliability.recorded_world import RecordedWorld
 from tests.reliability.records import Copies, Nodes, Stopped
 
 OLD = "kafka:4.1.2"
@@ -96,7 +97,28 @@ class RecordedPods(Pods):
                 for one, pod in pods
                 if pod.image == one.image and pod.ended_for and world.now_ms - pod.ended_ms < WITHIN_MS
             ),
+            stopped=frozenset(node.id for node in world.nodes.values() if not node.running),
+            fenced=frozenset(one.id for one in world.image.brokers.values() if one.fenced),
+            draining=frozenset(pod.node_id for _, pod in pods if pod.draining),
+            moving=frozenset(
+                f"{one.topic}-{one.number}" for one in world.partitions() if one.state.adding or one.state.removing
+            ),
+            unheld=dict(self._unheld()),
+            refused=frozenset(
+                pod.node_id
+                for _, pod in pods
+                if pod.ready and not pod.terminating and not all(self._allows(each, pod) for each in self.budgets)
+            ),
         )
+
+    def _unheld(self) -> Iterator[tuple[int, str]]:
+        levels = self._history.image.features.items()
+        for one in self.sets.values():
+            release = release_of(one.seen)
+            if release is not None:
+                missing = [f"{name} {level}" for name, level in levels if not _holds(release, name, level)]
+                if missing:
+                    yield from ((node, missing[0]) for node in one.plan.nodes)
 
     def _ends(self) -> Iterator[tuple[int, str]]:
         for one in self.sets.values():
@@ -127,6 +149,10 @@ class RecordedPods(Pods):
         """The highest that a broker applies."""
         brokers = self.world.image.brokers
         return max((self.world.default_min_insync_replicas(one) for one in brokers), default=1)
+
+
+def _holds(release: Release, feature: str, level: int) -> bool:
+    return not level or (feature in release.features and level in release.features[feature])
 
 
 # --- the beginning of a history ---

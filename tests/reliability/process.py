@@ -7,8 +7,8 @@ Simulated are the connections to the API server and to Kafka, the watch, and the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -21,6 +21,7 @@ from kafkafeatures.core.engine.steps import (
     Applied,
     DryRun,
     DryRunAccepted,
+    DryRunRejected,
     DryRunUnavailable,
     NotSent,
     Outcome,
@@ -53,8 +54,10 @@ from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.resources import Resources
 from kafkasim.ports import REFUSED
 from kafkasim.rules import FeatureUpdate, UpgradeType
+from kafkasim.world import INVALID_REQUEST
 from kraftlog import Image
-from tests.reliability.kafka import LEVELS, Cluster, Pods, RecordedWorld, Roads
+from tests.reliability.kafka import LEVELS, Cluster, Pods, Roads
+from tests.reliability.recorded_world import RecordedWorld
 from tests.reliability.records import Left, Looked, Nodes, Validated
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Request, refusal
@@ -305,7 +308,7 @@ class _Connection:
         told = self._process.name, self._uid, self._cluster.world.cluster_id, step, logged
         number = self._process.world.asked(*told)
         await self._reached()
-        if self._draw(self._weather.lost_before):
+        if self._draw(self._weather.lost_before) or self._weather.roads.eviction_lost:
             return OutcomeUnknown("no answer")
         with self._cluster.world.sent_by(number):
             outcome = Applied() if pods.evict(step.pod, step.pod_uid) else Rejected(429, REFUSED)
@@ -333,7 +336,7 @@ class _Connection:
         looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen
         if pods is None or looked.nodes is None:
             return looked
-        of_pods = ("behind", "stuck", "templates", "ends", "crashing")
+        of_pods = ("behind", "stuck", "templates", "ends", "crashing", "draining", "unheld", "refused")
         nodes = replace(looked.nodes, **{name: getattr(pods, name) for name in of_pods})
         return replace(looked, nodes=nodes)
 
@@ -378,11 +381,17 @@ class _Connection:
         return await self._client.moves_since(offset, epoch)
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        cluster, verdict = await self._reached(), None
+        cluster = await self._reached()
+        verdict: DryRun | None = None
         assert cluster is not None
         assert self._client is not None
-        if not self._draw(self._weather.roads.lost_before) and not cluster.world.is_busy:
-            with cluster.world.sent_by(None):
+        roads = self._weather.roads
+        if self._draw(roads.lost_before):
+            pass
+        elif roads.unread:
+            verdict = DryRunRejected(INVALID_REQUEST, "the request cannot be read")
+        elif not cluster.world.is_busy:
+            with cluster.world.sent_by(None), self._flipped(cluster, changes[0], when=roads.flipped and not directly):
                 verdict = await self._client.validate(changes, directly=directly)
         asked = tuple((one.feature, one.after) for one in changes)
         accepted = isinstance(verdict, DryRunAccepted)
@@ -420,10 +429,24 @@ class _Connection:
         with cluster.world.sent_by(number):
             delay = self._on_its_way(cluster.world, request, leaves, change)
             outcome = await request.send(leaves) if delay is None else OutcomeUnknown("timed out")
+        if cluster.world.stands:  # an answer comes once it is committed
+            outcome = OutcomeUnknown("timed out")
+        if roads.reverted:
+            cluster.move(change.feature, change.before)
         if delay is not None:  # nothing of it arrives any more once its connection was closed
             await asyncio.sleep(min(delay, DELIVERED_MS) / 1000)
         await self._back()
         return OutcomeUnknown("EOF") if self._draw(roads.lost_after) else outcome
+
+    @contextmanager
+    def _flipped(self, cluster: Cluster, change: UpdateFeature, *, when: bool) -> Iterator[None]:
+        """Meanwhile the level is one from which Kafka makes no such change; afterwards it is what it was."""
+        beyond = LEVELS[change.feature][-1 if change.after > change.before else 0]
+        if when:
+            cluster.move(change.feature, beyond)
+        yield
+        if when:
+            cluster.move(change.feature, change.before)
 
     def _overtake(self, change: UpdateFeature) -> None:
         """Another client moves the level between the look and the request."""

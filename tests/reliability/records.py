@@ -47,7 +47,8 @@ class Looked:
 
     `quorum`: a controller was active, and a majority of the voters ran. `ranges`: what every node that counts supports,
     registered or a voter, live or not. `log`: whether it could read the metadata log. `said`: levels in the answers of
-    nodes that are wholly there, and behind.
+    nodes that are wholly there, and behind. `migrating`: by the log, a migration from ZooKeeper is open. `end`,
+    `epoch`: of the log, up to where it is committed.
     """
 
     at: float
@@ -60,6 +61,9 @@ class Looked:
     nodes: Nodes | None = None
     log: bool = True
     said: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    migrating: bool = False
+    end: int = -1
+    epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,9 @@ class Nodes:
     has ended by itself within the last hour. away: nodes that are not wholly there: stopped, fenced, out of an
     ISR, or behind the leader. voters: of the quorum, whether each has caught up. leader: -1 for none. templates: what
     each node would run next. ends: at which level of its log a controller would end that is restarted now.
+    stopped: nodes without a process; fenced: brokers that do not serve yet; draining: nodes whose Kubernetes node is
+    drained. moving: partitions that are reassigned. unheld: nodes whose next binary does not support a finalized level,
+    and which. refused: nodes whose pod a budget does not let go.
     """
 
     copies: Mapping[str, Copies]
@@ -92,6 +99,12 @@ class Nodes:
     templates: Mapping[int, str]
     ends: Mapping[int, str] = field(default_factory=dict)
     crashing: frozenset[int] = frozenset()
+    stopped: frozenset[int] = frozenset()
+    fenced: frozenset[int] = frozenset()
+    draining: frozenset[int] = frozenset()
+    moving: frozenset[str] = frozenset()
+    unheld: Mapping[int, str] = field(default_factory=dict)
+    refused: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +222,24 @@ class Jumped:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """A person read a plan in the status, and approved it."""
+    """A person read a plan in the status, and approved it. `given`: what was written for that, if it is not all of the
+    hash.
+    """
 
     at: float
     uid: str
     hash: str
     steps: tuple[str, ...]
+    given: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Kafka's metadata log became again what a backup has of it: the records before `end`."""
+
+    at: float
+    cluster_id: str
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +266,7 @@ Record = (
     | Kept
     | Jumped
     | Approved
+    | Restored
     | Calmed
 )
 

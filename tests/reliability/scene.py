@@ -18,9 +18,10 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
-from tests.reliability.kafka import LEVELS, START_MS, Cluster, RecordedWorld, Roads
+from tests.reliability.kafka import LEVELS, Cluster, Roads
 from tests.reliability.pods import cluster_in_pods, rollout_fields
 from tests.reliability.process import Process, Surrounding, Weather
+from tests.reliability.recorded_world import START_MS, RecordedWorld
 from tests.reliability.records import Approved, Asked, History, Jumped, Sent, Stored
 from tests.simulated.kubernetes import ApiServer
 

@@ -19,6 +19,8 @@ from kafkafeatures.api.names import PAUSE
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.releases import release_named
 from tests.reliability import rolls
+from tests.reliability.encores import encore_of
+from tests.reliability.hands import Hands, as_the_status_asks
 from tests.reliability.kafka import LEVELS, Cluster, Roads
 from tests.reliability.records import Calmed, History, Stored
 from tests.reliability.scene import NAMESPACE, ROLL, Scene
@@ -51,6 +53,11 @@ class Simulation(Scene):
                 else:
                     await self._something_happens()
                 self.revive()
+            encore = encore_of(self)
+            if encore is not None:
+                self.history.acts.append(f"{self.loop.time():.3f} encore: {encore.__name__}")
+                await self._still()
+                await encore(Hands(self))
             await self._calm()
         finally:
             for process in self.processes:
@@ -216,6 +223,27 @@ class Simulation(Scene):
     async def _calm(self) -> None:
         """Nothing goes wrong any more, and everything that is asked for can be had."""
         self.history.acts.append(f"{self.loop.time():.3f} calm")
+        await self._still()
+        cluster_of = self._let_all_ask_for_what_can_be_had()
+        self.begin()
+        wants = {uid: dict(levels) for uid, (_, levels) in cluster_of.items()}
+        ids = {uid: cluster_id for uid, (cluster_id, _) in cluster_of.items()}
+        self.history.records.append(Calmed(self.loop.time(), False, wants, ids))
+        until = self.loop.time() + SETTLES_WITHIN
+        while self.loop.time() < until and not all(self._looks_settled(uid) for uid in wants):
+            await asyncio.sleep(20.0)
+            as_the_status_asks(self)
+            if self.theme == ROLL:
+                rolls.a_person_restarts_what_is_asked_for(self)
+                rolls.a_person_changes_the_image_where_a_restart_did_not_help(self)
+                rolls.a_person_deletes_what_crashed_and_runs(self)
+                rolls.a_person_deletes_a_pod_that_does_not_run(self)
+        await asyncio.sleep(65.0)
+        self.history.records.append(Calmed(self.loop.time(), True, wants, ids))
+        await asyncio.sleep(QUIET_FOR)
+
+    async def _still(self) -> None:
+        """Faults stop, all nodes run, and no process of the operator does."""
         for field in ("dies", "lost_before", "lost_after", "refused", "stale", "unseen", "late"):
             setattr(self.weather, field, 0.0)
         self.weather.roads = Roads()
@@ -226,22 +254,6 @@ class Simulation(Scene):
         for cluster in self.clusters.values():
             await self._heal(cluster)
         await self.wait(LATEST_DELIVERY)  # of what brokers kept: only then is it plain what can be had
-        cluster_of = self._let_all_ask_for_what_can_be_had()
-        self.begin()
-        wants = {uid: dict(levels) for uid, (_, levels) in cluster_of.items()}
-        ids = {uid: cluster_id for uid, (cluster_id, _) in cluster_of.items()}
-        self.history.records.append(Calmed(self.loop.time(), False, wants, ids))
-        until = self.loop.time() + SETTLES_WITHIN
-        while self.loop.time() < until and not all(self._looks_settled(uid) for uid in wants):
-            await asyncio.sleep(20.0)
-            if self.theme == ROLL:
-                rolls.a_person_restarts_what_is_asked_for(self)
-                rolls.a_person_changes_the_image_where_a_restart_did_not_help(self)
-                rolls.a_person_deletes_what_crashed_and_runs(self)
-                rolls.a_person_deletes_a_pod_that_does_not_run(self)
-        await asyncio.sleep(65.0)
-        self.history.records.append(Calmed(self.loop.time(), True, wants, ids))
-        await asyncio.sleep(QUIET_FOR)
 
     def _looks_settled(self, uid: str) -> bool:
         """Enough to stop waiting; the checker judges."""

@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from tests.reliability import checker, end_rules, facts, last_rules, records, roll_rules
+from tests.reliability import (
+    checker,
+    end_rules,
+    facts,
+    last_rules,
+    level_rules,
+    log_rules,
+    node_rules,
+    records,
+    roll_rules,
+)
 from tests.reliability import violations as told
 from tests.reliability.calibration import DEFECTS, Defect, defective, source_of, tried
 from tests.reliability.checker import violations
@@ -57,6 +67,9 @@ def test_the_checker_knows_nothing_of_the_operator() -> None:
         end_rules.__file__,
         facts.__file__,
         last_rules.__file__,
+        level_rules.__file__,
+        log_rules.__file__,
+        node_rules.__file__,
         records.__file__,
         roll_rules.__file__,
         told.__file__,
@@ -110,6 +123,7 @@ FORGED: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "approval": (Stored, in_each_version(lambda one: one["spec"].update(approval={"policy": "Always"}))),
     "generation": (Stored, in_each_version(lambda one: one["metadata"].update(generation=0))),
     "settles": (Looked, lambda one: replace(one, levels={})),
+    "migration": (Looked, lambda one: replace(one, migrating=True)),
 }
 
 
@@ -190,6 +204,12 @@ def of_another_roll(one: dict[str, Any]) -> None:
     rollout.update(id=one["metadata"]["resourceVersion"], excused={"topics": 1, "names": ["orders"]})
 
 
+def also_announced(one: dict[str, Any]) -> None:
+    """The restart of another node, whose pod nobody ever stopped."""
+    intents = one.get("status", {}).get("intents") or []
+    intents += [each | {"nodeId": 99, "podUid": "another"} for each in intents if each["kind"] == "RestartNode"][:1]
+
+
 NEVER = [{"schedule": "*/2 * * * *", "duration": "0m"}]
 
 FORGED_ROLLS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
@@ -208,6 +228,11 @@ FORGED_ROLLS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "replay": (Looked, of_nodes(lambda one: replace(one, ends=dict.fromkeys(one.templates, "share.version 2")))),
     "levels last": (Looked, of_nodes(everybody_behind)),
     "rolled": (Looked, of_nodes(everybody_behind)),
+    "migration": (Looked, lambda one: replace(one, migrating=True)),
+    "left alone": (Looked, of_nodes(lambda one: replace(one, fenced=one.brokers - {max(one.brokers)}))),
+    "reassignment": (Looked, of_nodes(lambda one: replace(one, moving=frozenset({"orders-0"})))),
+    "budget": (Looked, of_nodes(lambda one: replace(one, refused=one.brokers))),
+    "one at a time": (Stored, in_each_version(also_announced)),
 }
 
 

@@ -1,0 +1,349 @@
+"""Encores: one more story at the end of a history, after everything was healed, and before it is let to settle.
+
+Each brings about exactly what one promise is about, where chance alone would take many thousands of histories. What is
+drawn for it comes from a generator of its own, so everything before it is as it was for its seed. Told by
+`simulation.py`; those of rolls are in `roll_encores.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from kafkafeatures.api.names import ACCEPT_RESTORED_LOG
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import Role
+from kafkasim import registrations
+from kafkasim.log import Write
+from kafkasim.releases import release_named
+from kraftlog.schema import table
+from tests.reliability.hands import WHOLE, Hands
+from tests.reliability.roll_encores import ROLL_ENCORES
+from tests.reliability.scene import NAMESPACE, ROLL, Scene
+
+SHARE = 0.5
+"""So many histories have one; of those of rolls, all."""
+TRANSACTION, GROUP, METADATA, KRAFT = "transaction.version", "group.version", "metadata.version", "kraft.version"
+ALWAYS = {"policy": "Always"}
+MOVES_VOTERS = {"kind": "MoveVoters", "at": "2027-01-15T08:00:00Z", "voter": 3004}
+
+
+# --- approvals ---
+
+
+async def a_prefix_approves(it: Hands) -> None:
+    """A plan is approved by so many digits of its hash; eight are enough, and fewer are none."""
+    it.move(transaction=0)
+    policy = it.random.choice(("Always", "Never"))
+    await it.begin({TRANSACTION: 1}, approval={"policy": policy}, suspend=True)
+    it.approve(it.random.choice((1, 4, 7, 7, 8, 12, WHOLE)))
+    await it.wait(2.0)
+    it.edit(suspend=False)
+    await it.wait(15.0)
+
+
+async def a_plan_is_withdrawn(it: Hands) -> None:
+    """It was approved, and nothing of it done. Later the same is asked for again; the log can be read, or not. Maybe
+    somebody else has done the first step by then: what is left is no part of what was approved before.
+    """
+    it.scene.weather.roads.no_log = it.random.choice((0.0, 1.0))
+    it.move(group=0, transaction=0)
+    both = {GROUP: 1, TRANSACTION: 1}
+    await it.begin(both, approval=ALWAYS, suspend=True)
+    it.approve()
+    await it.wait(2.0)
+    it.ask({})
+    await it.until(it.is_observed)
+    await it.wait(2.0)
+    it.ask(both)
+    await it.until(it.is_observed)
+    await it.wait(2.0)
+    if it.random.random() < 0.6:
+        it.move(group=1)
+        await it.wait(32.0)
+    it.edit(suspend=False)
+    await it.wait(15.0)
+
+
+async def others_do_a_part_of_it(it: Hands) -> None:
+    """A plan of two levels is approved. While no operator runs, somebody else moves the first, or moves it back and
+    forth after the operator has.
+    """
+    it.move(group=0, transaction=0)
+    is_suspended = it.random.random() < 0.5
+    await it.begin({GROUP: 1, TRANSACTION: 1}, approval=ALWAYS, suspend=is_suspended)
+    it.approve()
+    if is_suspended:
+        await it.wait(2.0)
+        await it.leave()
+        it.move(group=1)
+    else:
+        await it.sent()
+        await it.until(lambda: it.level(GROUP) == 1, within=2.0, every=0.005)
+        await it.leave()
+        it.move(group=0)
+        await it.wait(0.5)
+        it.move(group=1)
+    await it.wait(3.0)
+    it.scene.begin()
+    it.edit(suspend=False)
+    await it.wait(50.0)
+
+
+# --- order ---
+
+
+async def many_levels_at_once(it: Hands) -> None:
+    """Some go up and some down, with what they depend on, and maybe the quorum becomes a dynamic one."""
+    there = it.level(METADATA)
+    it.move(transaction=2, group=it.random.choice((0, 1)))
+    before = it.level(GROUP)
+    asked = {METADATA: 25 if there > 25 else 29, TRANSACTION: it.random.choice((0, 1)), GROUP: 1 - before}
+    consents = [f"{TRANSACTION}:2->{asked[TRANSACTION]}", f"{METADATA}:{there}->25", f"{GROUP}:1->0"]
+    if it.random.random() < 0.5:
+        asked[KRAFT] = 1
+        consents.append("dynamic-quorum")
+    await it.begin({}, consents=[])
+    it.ask(asked, consents=consents)
+    await it.wait(30.0)
+
+
+# --- consents ---
+
+
+async def a_consent_of_before(it: Hands) -> None:
+    """A new resource has a consent from the first moment on: nobody knows whether it was used before."""
+    it.move(transaction=2)
+    await it.begin({TRANSACTION: 1}, consents=[f"{TRANSACTION}:2->1"])
+    await it.wait(15.0)
+
+
+async def others_use_a_consent(it: Hands) -> None:
+    """While no operator runs, somebody else makes the very change that a consent is for, and takes it back. The first
+    record of that may be the next one of the log; and the operator may begin with a snapshot that was made afterwards.
+    """
+    if it.random.random() < 0.5:
+        it.world.timing = replace(it.world.timing, snapshot=20_000)
+    it.move(transaction=2)
+    await it.begin({TRANSACTION: 2}, consents=[])
+    await it.wait(3.0)
+    it.edit(consents=[f"{TRANSACTION}:2->1"])
+    await it.until(it.is_observed, every=0.02)
+    await it.leave()
+    it.move(transaction=1)
+    await it.wait(1.0)
+    it.move(transaction=2)
+    await it.wait(25.0)
+    it.scene.begin()
+    await it.wait(it.random.choice((0.0, 10.0)))
+    it.ask({TRANSACTION: 1})
+    await it.wait(15.0)
+
+
+# --- soaks ---
+
+
+async def a_soak_is_disturbed(it: Hands) -> None:
+    """Another target while it soaks, nobody who looks for a while, or something that another release has begun."""
+    there = it.level(METADATA)
+    if there >= 25 and it.level(KRAFT):
+        return
+    asked, consents = ({METADATA: 25}, []) if there < 25 else ({KRAFT: 1}, ["dynamic-quorum"])
+    how = it.random.choice(("target", "gap", "begun") if there < 25 else ("gap", "begun"))
+    lasts = "90s" if how == "gap" else "40s"
+    await it.begin({}, consents=consents, features={"finalizeAfter": lasts})
+    if how == "begun":
+        begun = [MOVES_VOTERS]
+        it.scene.server.edit_status(NAMESPACE, it.name, lambda one: one["status"].update(intents=begun))
+    it.ask(asked)
+    await it.wait(15.0)
+    if how == "target":
+        it.ask({METADATA: 27})
+    elif how == "gap":
+        it.scene.weather.lost_before = 1.0
+        await it.wait(70.0)
+        it.scene.weather.lost_before = 0.0
+    else:
+        await it.wait(20.0)
+        it.scene.server.edit_status(NAMESPACE, it.name, lambda one: one["status"].update(intents=[]))
+    await it.wait(60.0)
+
+
+# --- what became of it ---
+
+
+async def it_arrives_late(it: Hands) -> None:
+    """A change is on its way when its process dies; the next one looks before it arrives."""
+    it.move(transaction=0)
+    await it.begin({})
+    it.scene.weather.roads.late = 1.0
+    it.ask({TRANSACTION: it.random.choice((1, 2))})
+    await it.sent()
+    await it.wait(0.1)
+    await it.leave()
+    it.scene.begin()
+    await it.wait(20.0)
+
+
+async def it_waits_in_a_queue(it: Hands) -> None:
+    """The controller has it, and answers dry runs before they come into its queue."""
+    roads = it.scene.weather.roads
+    it.move(transaction=0)
+    await it.begin({})
+    roads.queued = 1.0
+    it.ask({TRANSACTION: it.random.choice((1, 2))})
+    await it.sent()
+    roads.unread = True
+    await it.wait(25.0)
+    roads.unread = False
+    await it.wait(10.0)
+
+
+async def nothing_is_committed(it: Hands) -> None:
+    """As it arrives the followers fall silent for less than two seconds, in which it is looked twice."""
+    it.move(transaction=0)
+    await it.begin({})
+    it.ask({TRANSACTION: it.random.choice((1, 2))})
+    await it.sent()
+    it.world.stand_still(1_900)
+    it.edit(drift={"onDrift": "Report", "checkEvery": "1m"})
+    await it.wait(10.0)
+
+
+async def it_is_reverted_at_once(it: Hands) -> None:
+    """Before the operator could read it back, somebody else has set the level to what it was."""
+    it.move(transaction=0)
+    await it.begin({})
+    it.scene.weather.roads.reverted = True
+    it.ask({TRANSACTION: it.random.choice((1, 2))})
+    await it.sent()
+    await it.wait(0.1)
+    it.scene.weather.roads.reverted = False
+    await it.wait(40.0)
+
+
+async def the_controller_says_no(it: Hands) -> None:
+    """While the dry run is judged the level is another one."""
+    it.move(transaction=it.random.choice((0, 2)))
+    await it.begin({}, consents=[])
+    it.scene.weather.roads.flipped = True
+    it.ask({TRANSACTION: 1}, consents=[f"{TRANSACTION}:2->1"])
+    await it.wait(8.0)
+    it.scene.weather.roads.flipped = False
+    await it.wait(10.0)
+
+
+# --- Kafka itself ---
+
+
+async def a_migration_is_open(it: Hands) -> None:
+    """The log says that the cluster comes from ZooKeeper, and that nobody has ended that."""
+    await it.begin({})
+    it.world.append([registrations.migration(it.random.choice((1, 2)))])
+    it.move(transaction=0)
+    await it.wait(1.0)
+    it.ask({TRANSACTION: 1})
+    await it.wait(15.0)
+    it.world.append([registrations.migration(3)])
+    await it.wait(5.0)
+
+
+async def a_voter_is_not_registered(it: Hands) -> None:
+    """In a dynamic quorum Kafka looks at registrations alone; and this voter, of an older release, has none."""
+    world = it.world
+    follower = next((one for one in world.voting() if one.id != world.active), None)
+    new = next((one for one in ("share.version", "streams.version") if not it.level(one)), "")
+    asked = {METADATA: 29} if it.level(METADATA) < 29 else {new: 1}
+    if follower is None or "" in asked:
+        return
+    it.move(kraft=1)
+    await it.wait(1.0)
+    world.stop(Role.CONTROLLER, follower.id, kill=True)
+    await it.wait(2.0)
+    if it.random.random() < 0.5:
+        world.start(Role.CONTROLLER, follower.id, release_named("4.1"))
+        await it.wait(2.0)
+    else:
+        follower.release = release_named("4.1")
+    world.append([Write(table.UNREGISTER_CONTROLLER, {"controllerId": follower.id})])
+    await it.wait(1.0)
+    await it.begin({})
+    it.ask(asked)
+    await it.wait(15.0)
+
+
+async def the_log_is_restored(it: Hands) -> None:
+    """From a backup, while an operator looks or while none does; with a change on its way, or not. It may go on past
+    its former end. Later a person accepts it, by the right word or by another one.
+    """
+    world, away = it.world, it.random.choice(("", "dead", "deaf"))
+    raised = {METADATA: 25} if it.level(METADATA) < 23 else {TRANSACTION: 1}
+    it.move(transaction=0, group=0)
+    drift = {"onDrift": it.random.choice(("Report", "Correct", "Correct")), "checkEvery": "30s"}
+    await it.begin({}, drift=drift)
+    backup = world.log.high_watermark
+    if away != "dead" and it.random.random() < 0.5:
+        await it.elect()
+    it.ask(raised)
+    if away == "dead":
+        it.scene.weather.roads.lost_before = 1.0 if it.random.random() < 0.5 else 0.0
+        await it.sent()
+        await it.leave()
+        it.scene.weather.roads.lost_before = 0.0
+    else:
+        await it.until(lambda: it.ready.get("status") == "True", within=20.0)
+        if it.random.random() < 0.7:  # what was written is in the backup, and what was read is not
+            backup = world.log.high_watermark
+            await it.wait(35.0)
+            it.move(group=1)
+            await it.wait(35.0)
+    await it.wait(1.0)
+    if away == "deaf":
+        it.scene.weather.lost_before = 1.0
+        await it.wait(1.0)
+    before = world.log.end_offset
+    world.restore(min(backup, world.log.end_offset))
+    await it.wait(8.0)
+    if away and it.random.random() < 0.7:
+        while world.log.end_offset <= before + 5:
+            world.append([Write(table.NO_OP, {})])
+        await it.wait(1.0)
+    it.scene.weather.lost_before = 0.0
+    if away == "dead":
+        it.scene.begin()
+    await it.wait(35.0)
+    it.ask({**raised, GROUP: 1})
+    await it.wait(15.0)
+    right = f"{world.cluster_id}@{world.image.epoch}"
+    it.annotate(ACCEPT_RESTORED_LOG, it.random.choice((right, right, "yes", f"{world.cluster_id}@99")))
+    await it.wait(25.0)
+
+
+Encore = Callable[[Hands], Awaitable[None]]
+ENCORES: tuple[Encore, ...] = (
+    a_prefix_approves,
+    a_plan_is_withdrawn,
+    others_do_a_part_of_it,
+    many_levels_at_once,
+    a_consent_of_before,
+    others_use_a_consent,
+    a_soak_is_disturbed,
+    it_arrives_late,
+    it_waits_in_a_queue,
+    nothing_is_committed,
+    it_is_reverted_at_once,
+    the_controller_says_no,
+    a_migration_is_open,
+    a_voter_is_not_registered,
+    the_log_is_restored,
+    the_log_is_restored,
+)
+
+
+def encore_of(scene: Scene) -> Encore | None:
+    """The one that this history has; None for none, as where a person restarts the nodes."""
+    random = Random(f"{scene.history.seed} which encore")
+    if scene.theme == ROLL:
+        pods = scene.clusters["a"].pods
+        return random.choice(ROLL_ENCORES) if pods is not None and not pods.by_hand else None
+    return random.choice(ENCORES) if random.random() < SHARE else None

@@ -1,0 +1,248 @@
+"""Encores of rolls: one more roll at the end of a history, with exactly one thing in its way (`encores.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import Role
+from kafkasim import registrations
+from kafkasim.pods import BudgetPlan
+from tests.reliability.hands import Hands
+from tests.reliability.pods import BROKERS, CONTROLLERS, RecordedPods
+from tests.reliability.records import Asked, Stopped
+from tests.reliability.rolls import BROKEN
+
+BASE, NEW = "kafka:4.4.0", "kafka:4.4.0-debug"
+BOTH = (CONTROLLERS, BROKERS)
+
+
+def _pods(it: Hands) -> RecordedPods:
+    pods = it.cluster.pods
+    assert isinstance(pods, RecordedPods)
+    return pods
+
+
+def _of_brokers(it: Hands) -> list[str]:
+    """The pods of brokers that are nothing else."""
+    return [name for name in _pods(it).names() if name.startswith(BROKERS)]
+
+
+async def _begin(it: Hands, *, needed: int = 1, levels: dict[str, int] | None = None, **rollout: Any) -> None:
+    """Every pod is of one image, and nothing is away."""
+    pods, world = _pods(it), it.world
+    pods.budgets = []
+    for one in BOTH:
+        pods.set_image(one, BASE)
+    await it.wait(1.0)
+    for name in _of_brokers(it):
+        pods.delete(name)
+    await it.wait(12.0)
+    for name in [one for one in pods.names() if one.startswith(CONTROLLERS)]:
+        pods.delete(name)
+        await it.wait(8.0)
+    await it.until(lambda: world.active is not None and not world.away(), within=120.0, every=2.0)
+    for topic in ("orders", "stock"):
+        world.configure(needed, topic=topic)
+    await it.wait(1.0)
+    fields = {"availability": "RespectMinISR", "stableFor": "1s", "nodeTimeout": "20s", "maxParallel": 3, **rollout}
+    await it.begin(levels or {}, workload=pods.workload, rollout=fields)
+
+
+async def _roll(it: Hands, *sets: str, image: str = NEW) -> None:
+    """They have another image, and the document is touched: then it is looked at once."""
+    for one in sets:
+        _pods(it).set_image(one, image)
+    await it.wait(0.4)
+    it.edit(drift={"onDrift": "Report", "checkEvery": it.random.choice(("30s", "31s", "32s"))})
+
+
+async def _asked(it: Hands) -> str:
+    """Until the operator asks for an eviction; the pod, or nothing."""
+    records, before = it.scene.history.records, len(it.scene.history.records)
+    await it.until(lambda: any(isinstance(one, Asked) for one in records[before:]), within=30.0, every=0.1)
+    return next((one.pod for one in records[before:] if isinstance(one, Asked)), "")
+
+
+async def _stopped(it: Hands) -> str:
+    """The same, until a pod begins to stop."""
+    records, before = it.scene.history.records, len(it.scene.history.records)
+    await it.until(lambda: any(isinstance(one, Stopped) for one in records[before:]), within=30.0, every=0.1)
+    return next((one.pod for one in records[before:] if isinstance(one, Stopped)), "")
+
+
+async def controllers_come_later(it: Hands) -> None:
+    """Brokers are being restarted when the controllers get another image too."""
+    await _begin(it, stableFor="10s")
+    await _roll(it, BROKERS)
+    await _stopped(it)
+    await _roll(it, CONTROLLERS)
+    await it.wait(40.0)
+
+
+async def an_eviction_is_lost(it: Hands) -> None:
+    """It is asked for again only if nothing forbids it by then; and nothing else is asked for meanwhile."""
+    await _begin(it)
+    world, roads = it.world, it.scene.weather.roads
+    how = it.random.choice(("turn", "turn", "moved", "moved", "alone"))
+    roads.eviction_lost = True
+    await _roll(it, BROKERS)
+    await _asked(it)
+    if how == "turn":
+        await _roll(it, CONTROLLERS)
+    elif how == "moved":
+        _reassign(it)
+    await it.wait(8.0)
+    roads.eviction_lost = False
+    await it.wait(20.0)
+    world.timing = replace(world.timing, catch_up=(200, 1_000))
+
+
+def _reassign(it: Hands) -> None:
+    """One partition, which takes its time."""
+    world = it.world
+    world.timing = replace(world.timing, catch_up=(25_000, 25_000))
+    brokers = [one.id for one in world.of_role(Role.BROKER)]
+    for found in world.partitions():
+        others = [one for one in brokers if one not in found.state.replicas]
+        if others:
+            world.reassign(found.topic, found.number, (*found.state.replicas[1:], others[0]))
+            return
+    found = world.partitions()[0]
+    world.reassign(found.topic, found.number, found.state.replicas[1:])
+
+
+async def partitions_are_moved(it: Hands) -> None:
+    """While it rolls."""
+    await _begin(it)
+    _reassign(it)
+    await it.wait(1.0)
+    await _roll(it, BROKERS)
+    await it.wait(20.0)
+    it.world.timing = replace(it.world.timing, catch_up=(200, 1_000))
+    await it.wait(10.0)
+
+
+async def a_broker_is_away(it: Hands) -> None:
+    """Its process has died, and nobody starts it again; or its Kubernetes node is about to be drained."""
+    how = it.random.choice(("died", "died", "drained"))
+    await _begin(it, needed=it.random.choice((1, 2)), maxParallel=1 if how == "drained" else it.random.choice((1, 3)))
+    pods, world = _pods(it), it.world
+    name = it.random.choice(_of_brokers(it))
+    if how == "died":
+        world.stop(Role.BROKER, pods.node_of(name), kill=True)
+    else:
+        pods.drain(name)
+    await _roll(it, BROKERS)
+    await it.wait(30.0)
+    if how == "died":
+        world.start(Role.BROKER, pods.node_of(name))
+    else:
+        pods.uncordon(name)
+    await it.wait(10.0)
+
+
+async def a_broker_is_late(it: Hands) -> None:
+    """Its pod finds no place, or its replicas do not come back."""
+    await _begin(it, stableFor="20s", maxParallel=2)
+    pods, world = _pods(it), it.world
+    await _roll(it, BROKERS)
+    name = await _stopped(it)
+    if not name:
+        return
+    node = world.nodes[Role.BROKER, pods.node_of(name)]
+    if it.random.random() < 0.5:
+        pods.drain(name)
+    else:
+        await it.until(lambda: not node.running, within=20.0)
+        await it.until(lambda: node.running and node.id not in world.away(), within=30.0)
+        world.fall_behind(node.id, for_ms=90_000)
+    await it.wait(75.0)
+    pods.uncordon(name)
+    await it.wait(5.0)
+
+
+async def a_controller_is_slow(it: Hands) -> None:
+    """It reads for a while what it missed; a level is to be raised after the last of them."""
+    it.move(transaction=0)
+    await _begin(it)
+    it.world.behind_for_ms = 20_000
+    await _roll(it, CONTROLLERS)
+    it.ask({"transaction.version": 1})
+    await it.wait(100.0)
+    it.world.behind_for_ms = 0
+
+
+async def a_node_is_what_it_was(it: Hands) -> None:
+    """While no operator runs, somebody brings a node back to the image that the roll took it from."""
+    await _begin(it, stableFor="5s", maxParallel=1)
+    pods = _pods(it)
+    await _roll(it, BROKERS)
+    await it.until(lambda: bool((it.status.get("rollout") or {}).get("nodes")), within=60.0)
+    done = (it.status.get("rollout") or {}).get("nodes", "")
+    name = next((one for one in _of_brokers(it) if str(pods.node_of(one)) == done), "")
+    await it.leave()
+    if name:
+        await _roll(it, BROKERS, image=BASE)
+        await it.wait(1.0)
+        pods.delete(name)
+        await it.wait(15.0)
+        await _roll(it, BROKERS)
+    await it.wait(1.0)
+    it.scene.begin()
+    await it.wait(45.0)
+
+
+async def a_stuck_node_waits_for_its_window(it: Hands) -> None:
+    """An image that cannot run goes to one node; outside of the windows there is a better one."""
+    windows = [{"schedule": "*/2 * * * *", "duration": "1m"}]
+    await _begin(it, maxParallel=1, windows=windows)
+    await _roll(it, BROKERS, image=BROKEN)
+    name = await _until_it_stops(it)
+    if name:
+        await it.wait(75.0)
+        await it.until(lambda: it.scene.loop.time() % 120.0 > 65.0, within=120.0)
+    await _roll(it, BROKERS)
+    await it.wait(30.0)
+
+
+async def _until_it_stops(it: Hands) -> str:
+    name = await _stopped(it)
+    return name or await _stopped(it) or await _stopped(it)
+
+
+async def a_budget_lets_one_go(it: Hands) -> None:
+    """Where the document allows more."""
+    await _begin(it, stableFor="10s")
+    _pods(it).budgets = [BudgetPlan("kafka", (BROKERS,), 1)]
+    await _roll(it, BROKERS)
+    await it.wait(30.0)
+    _pods(it).budgets = []
+
+
+async def nodes_wait_for_a_migration(it: Hands) -> None:
+    """From ZooKeeper, by the word of the log."""
+    await _begin(it)
+    it.world.append([registrations.migration(1)])
+    await it.wait(1.0)
+    await _roll(it, *BOTH)
+    await it.wait(10.0)
+    it.world.append([registrations.migration(3)])
+    await it.wait(5.0)
+
+
+ROLL_ENCORES: tuple[Callable[[Hands], Awaitable[None]], ...] = (
+    controllers_come_later,
+    an_eviction_is_lost,
+    an_eviction_is_lost,
+    partitions_are_moved,
+    a_broker_is_away,
+    a_broker_is_away,
+    a_broker_is_late,
+    a_controller_is_slow,
+    a_node_is_what_it_was,
+    a_stuck_node_waits_for_its_window,
+    a_budget_lets_one_go,
+    nodes_wait_for_a_migration,
+)

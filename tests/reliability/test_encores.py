@@ -1,0 +1,216 @@
+"""Encores tell what they are for, leave everything before them as it was, and break no promise of today's operator."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.engine.accounted import why_restored
+from kafkafeatures.core.facts.observation import Known, Observation, Source, SourceKind
+from tests.reliability import encores, simulation
+from tests.reliability.checker import violations
+from tests.reliability.encores import ENCORES
+from tests.reliability.facts import Facts
+from tests.reliability.hands import Hands
+from tests.reliability.level_rules import (
+    a_consent_of_before_needs_an_approval,
+    levels_are_moved_in_order,
+    others_end_a_plan,
+    others_use_up_a_consent,
+)
+from tests.reliability.log_rules import ACCEPT, nothing_is_done_on_a_restored_log
+from tests.reliability.records import (
+    Approved,
+    Asked,
+    Calmed,
+    History,
+    Looked,
+    Moved,
+    Record,
+    Restored,
+    Sent,
+    Stopped,
+    Stored,
+)
+from tests.reliability.roll_encores import ROLL_ENCORES
+from tests.reliability.scene import Scene
+from tests.reliability.simulation import simulate
+
+HEALTHY, ROLLING = 5, 31
+"""Seeds of a history of levels, and of one of rolls, whose clusters end well."""
+
+
+def told(encore: Callable[[Hands], Awaitable[None]] | None, seed: int) -> History:
+    """The history of this seed, with this encore."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulation, "encore_of", lambda scene: encore)
+        return simulate(seed)
+
+
+@cache
+def without(seed: int) -> History:
+    return told(None, seed)
+
+
+@pytest.mark.parametrize("encore", dict.fromkeys(ENCORES), ids=lambda one: one.__name__)
+def test_an_encore_changes_nothing_that_was_before_it_and_breaks_no_promise(
+    encore: Callable[[Hands], Awaitable[None]],
+) -> None:
+    history, plain = told(encore, HEALTHY), without(HEALTHY)
+    at = next(float(act.split()[0]) for act in history.acts if "encore" in act)
+    before = [one for one in history.records if one.at < at]
+    assert before == plain.records[: len(before)]
+    assert any(isinstance(one, Stored | Sent) and one.at > at for one in history.records)
+    assert violations(history) == []
+
+
+@pytest.mark.parametrize("encore", dict.fromkeys(ROLL_ENCORES), ids=lambda one: one.__name__)
+def test_an_encore_of_a_roll_breaks_no_promise(encore: Callable[[Hands], Awaitable[None]]) -> None:
+    history = told(encore, ROLLING)
+    assert violations(history) == []
+    at = next(float(act.split()[0]) for act in history.acts if "encore" in act)
+    calm = next(one.at for one in history.records if isinstance(one, Calmed))
+    begun = [one for one in history.records if isinstance(one, Asked | Stopped) and at < one.at < calm]
+    assert begun
+
+
+def test_every_encore_is_told_by_some_history() -> None:
+    class Told:
+        theme, clusters = "drift", {}
+
+        def __init__(self, seed: int) -> None:
+            self.history = History(seed)
+
+    found = {encores.encore_of(Told(seed)) for seed in range(600)}  # type: ignore[arg-type]
+    assert found == {*ENCORES, None}
+
+
+def test_a_person_finds_what_to_accept_in_the_words_of_the_status() -> None:
+    """The simulation reads them as people do."""
+    from tests.reliability.hands import _ASKED
+
+    source = Source(SourceKind.METADATA_LOG, 7, 3)
+    seen: Any = type("Seen", (), {"source": source, "cluster_id": Known("A", SourceKind.API_REQUESTS, "", None)})  # type: ignore[arg-type]
+    missing: Any = type("Position", (), {"offset": 9})
+    asked = _ASKED.search(why_restored(seen, missing))
+    assert asked is not None
+    assert asked[1] == "A@3"
+    assert issubclass(Observation, object)
+    assert issubclass(Scene, object)
+
+
+# --- the rules, each held against a record that was written for it ---
+
+UID, OPERATOR, PERSON = "1", "kafkafeatures.dev/ops/operator", "kubectl-edit"
+POSITION = {"offset": 100, "epoch": 2}
+
+
+def stored(at: float, by: str = OPERATOR, **parts: Any) -> Stored:
+    spec = {"cluster": {}, "consents": parts.pop("consents", []), "features": {"levels": parts.pop("levels", [])}}
+    metadata = {"uid": UID, "generation": 1, "annotations": parts.pop("annotations", {})}
+    status = {"operator": {"instance": "o"}, "observedGeneration": 1, "clusterId": "A", **parts}
+    return Stored(at, "MODIFIED", {"metadata": metadata, "spec": spec, "status": status}, by)
+
+
+def looked(at: float, levels: Mapping[str, int] | None = None, *, end: int = 120, epoch: int = 2) -> Looked:
+    return Looked(at, "o", UID, "A", levels or {}, True, {}, end=end, epoch=epoch)
+
+
+def intent(feature: str, before: int, after: int) -> list[dict[str, Any]]:
+    return [{"kind": "UpdateFeature", "target": feature, "before": str(before), "after": str(after), "at": "now"}]
+
+
+def sent(at: float, feature: str, before: int, after: int) -> Sent:
+    return Sent(at, "o", UID, "A", feature, before, after, 1)
+
+
+def found(rule: Callable[[Facts], Any], *records: Record) -> list[str]:
+    return [one.rule for one in rule(Facts(History(0, list(records))))]
+
+
+WANTED = [{"name": name, "level": level} for name, level in (("metadata.version", 29), ("transaction.version", 1))]
+
+
+@pytest.mark.parametrize(
+    ("feature", "before", "after", "broken"),
+    [("metadata.version", 25, 29, ["order of levels"]), ("transaction.version", 2, 1, [])],
+)
+def test_what_depends_on_metadata_version_goes_down_before_it(
+    feature: str, before: int, after: int, broken: list[str]
+) -> None:
+    records: list[Record] = [
+        stored(0.0, levels=WANTED),
+        looked(10.0, {"metadata.version": 25, "transaction.version": 2}),
+        stored(11.0, levels=WANTED, intents=intent(feature, before, after)),
+        sent(12.0, feature, before, after),
+    ]
+    assert found(levels_are_moved_in_order, *records) == broken
+
+
+CONSENT = ["transaction.version:2->1"]
+DOWN = intent("transaction.version", 2, 1)
+
+
+@pytest.mark.parametrize(("given_first", "broken"), [(CONSENT, ["first contact"]), ([], [])])
+def test_a_consent_that_is_older_than_the_status_does_not_do(given_first: list[str], broken: list[str]) -> None:
+    records: list[Record] = [
+        stored(0.0, consents=CONSENT, clusterId=""),
+        stored(1.0, consents=given_first),
+        stored(2.0, PERSON, consents=CONSENT),
+        stored(3.0, consents=CONSENT, intents=DOWN),
+        sent(4.0, "transaction.version", 2, 1),
+    ]
+    assert found(a_consent_of_before_needs_an_approval, *records) == broken
+
+
+@pytest.mark.parametrize(("by", "broken"), [(None, ["consent"]), (7, [])])
+def test_a_consent_is_used_up_by_whoever_makes_the_change(by: int | None, broken: list[str]) -> None:
+    records: list[Record] = [
+        stored(0.0, consents=CONSENT, logPosition=POSITION),
+        Moved(1.0, "A", "transaction.version", 2, 1, by),
+        Moved(2.0, "A", "transaction.version", 1, 2, by),
+        looked(10.0),
+        stored(11.0, consents=CONSENT, logPosition=POSITION, intents=DOWN),
+        sent(12.0, "transaction.version", 2, 1),
+    ]
+    assert found(others_use_up_a_consent, *records) == broken
+
+
+@pytest.mark.parametrize(("moved", "broken"), [("group.version", ["approval"]), ("share.version", [])])
+def test_an_approval_ends_where_somebody_else_moves_a_level_of_its_plan(moved: str, broken: list[str]) -> None:
+    plan = {"hash": "sha256:1", "approvedBy": "Annotation"}
+    records: list[Record] = [
+        stored(0.0, logPosition=POSITION, plan=plan),
+        Approved(1.0, UID, "sha256:1", ("group.version 0 -> 1", "transaction.version 0 -> 1")),
+        Moved(2.0, "A", moved, 0, 1, None),
+        looked(10.0),
+        stored(11.0, logPosition=POSITION, plan=plan, intents=intent("transaction.version", 0, 1)),
+        sent(12.0, "transaction.version", 0, 1),
+    ]
+    assert found(others_end_a_plan, *records) == broken
+
+
+@pytest.mark.parametrize(
+    ("end", "epoch", "accepted", "broken"),
+    [
+        (90, 3, "", ["restored log"]),  # it ends before what the status tells of
+        (150, 1, "", ["restored log"]),  # of an older epoch
+        (150, 3, "", ["restored log"]),  # it went on, and never had that position
+        (150, 2, "", []),  # as if it had gone on: nothing shows that it is another one
+        (90, 3, "A@3", []),
+        (90, 3, "yes", ["restored log"]),
+    ],
+)
+def test_nothing_is_sent_on_a_restored_log(end: int, epoch: int, accepted: str, broken: list[str]) -> None:
+    given = {ACCEPT: accepted} if accepted else {}
+    records: list[Record] = [
+        stored(0.0, logPosition=POSITION),
+        Restored(1.0, "A", 80),
+        looked(2.0, end=end, epoch=epoch),
+        stored(3.0, PERSON, logPosition=POSITION, annotations=given),
+        sent(4.0, "group.version", 0, 1),
+    ]
+    assert found(nothing_is_done_on_a_restored_log, *records) == broken

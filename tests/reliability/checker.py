@@ -45,7 +45,7 @@ HAND_OVER = 32.0
 SEEN_WITHIN = 2.0
 """Seconds by which an operator may know of a node later than the world does: of a look, and the way there."""
 SHORTEST = len("sha256:") + 8
-"""Of an approval: the first digits of a hash are enough."""
+"""An approval: the first eight digits of a hash are enough."""
 COMMITTED_WITHIN = 0.1
 """Seconds until what a controller wrote is what all of them say."""
 

@@ -1,7 +1,7 @@
 """Encores: one more story at the end of a history, after everything was healed, and before it is let to settle.
 
 Each brings about exactly what one promise is about, where chance alone would take many thousands of histories. What is
-drawn for it comes from a generator of its own, so everything before it is as it was for its seed. Told by
+drawn for it comes from a generator of its own, so everything before it is as it was for its seed. Played by
 `simulation.py`; those of rolls are in `roll_encores.py`.
 """
 
@@ -44,7 +44,7 @@ async def a_prefix_approves(it: Hands) -> None:
 
 async def a_plan_is_withdrawn(it: Hands) -> None:
     """It was approved, and nothing of it done. Later the same is asked for again; the log can be read, or not. Maybe
-    somebody else has done the first step by then: what is left is no part of what was approved before.
+    another client has done the first step by then: what is left is no part of what was approved before.
     """
     it.scene.weather.roads.no_log = it.random.choice((0.0, 1.0))
     it.move(group=0, transaction=0)
@@ -66,8 +66,8 @@ async def a_plan_is_withdrawn(it: Hands) -> None:
 
 
 async def others_do_a_part_of_it(it: Hands) -> None:
-    """A plan of two levels is approved. While no operator runs, somebody else moves the first, or moves it back and
-    forth after the operator has.
+    """A plan of two levels is approved. While no operator runs, another client moves the first, or moves it back
+    and forth after the operator has.
     """
     it.move(group=0, transaction=0)
     is_suspended = it.random.random() < 0.5
@@ -112,14 +112,14 @@ async def many_levels_at_once(it: Hands) -> None:
 
 
 async def a_consent_of_before(it: Hands) -> None:
-    """A new resource has a consent from the first moment on: nobody knows whether it was used before."""
+    """A new resource has a consent from the first moment on: whether it was used before is unknown."""
     it.move(transaction=2)
     await it.begin({TRANSACTION: 1}, consents=[f"{TRANSACTION}:2->1"])
     await it.wait(15.0)
 
 
 async def others_use_a_consent(it: Hands) -> None:
-    """While no operator runs, somebody else makes the very change that a consent is for, and takes it back. The first
+    """While no operator runs, another client makes the very change that a consent is for, and takes it back. The first
     record of that may be the next one of the log; and the operator may begin with a snapshot that was made afterwards.
     """
     if it.random.random() < 0.5:
@@ -144,7 +144,7 @@ async def others_use_a_consent(it: Hands) -> None:
 
 
 async def a_soak_is_disturbed(it: Hands) -> None:
-    """Another target while it soaks, nobody who looks for a while, or something that another release has begun."""
+    """Another target while it soaks, no look for a while, or something that another release has begun."""
     there = it.level(METADATA)
     if there >= 25 and it.level(KRAFT):
         return
@@ -200,7 +200,7 @@ async def it_waits_in_a_queue(it: Hands) -> None:
 
 
 async def nothing_is_committed(it: Hands) -> None:
-    """As it arrives the followers fall silent for less than two seconds, in which it is looked twice."""
+    """When it arrives the followers fall silent for less than two seconds, in which it is looked twice."""
     it.move(transaction=0)
     await it.begin({})
     it.ask({TRANSACTION: it.random.choice((1, 2))})
@@ -211,7 +211,7 @@ async def nothing_is_committed(it: Hands) -> None:
 
 
 async def it_is_reverted_at_once(it: Hands) -> None:
-    """Before the operator could read it back, somebody else has set the level to what it was."""
+    """Before the operator could read it back, another client has set the level to what it was."""
     it.move(transaction=0)
     await it.begin({})
     it.scene.weather.roads.reverted = True
@@ -237,7 +237,7 @@ async def the_controller_says_no(it: Hands) -> None:
 
 
 async def a_migration_is_open(it: Hands) -> None:
-    """The log says that the cluster comes from ZooKeeper, and that nobody has ended that."""
+    """The log says that the cluster comes from ZooKeeper, and that the migration was never ended."""
     await it.begin({})
     it.world.append([registrations.migration(it.random.choice((1, 2)))])
     it.move(transaction=0)
@@ -273,7 +273,7 @@ async def a_voter_is_not_registered(it: Hands) -> None:
 
 
 async def the_log_is_restored(it: Hands) -> None:
-    """From a backup, while an operator looks or while none does; with a change on its way, or not. It may go on past
+    """From a backup, while an operator looks or while none does; with a change on its way, or not. It may grow past
     its former end. Later a person accepts it, by the right word or by another one.
     """
     world, away = it.world, it.random.choice(("", "dead", "deaf"))

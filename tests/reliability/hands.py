@@ -40,14 +40,14 @@ class Hands:
 
     @property
     def object(self) -> Mapping[str, Any]:
-        """As it is stored."""
+        """The resource as it is stored."""
         found = self.scene.server.stored(NAMESPACE, self.name)
         assert found is not None
         return found
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """Of it; empty where there is none yet."""
+        """Its status; empty where there is none yet."""
         return self.object.get("status") or {}
 
     async def begin(self, levels: Mapping[str, int], **fields: Any) -> None:
@@ -130,7 +130,7 @@ class Hands:
         self.scene.processes.clear()
 
     def move(self, **levels: int) -> None:
-        """By somebody else; of names with a blank in place of the point."""
+        """A change by another client; the names without their `.version`."""
         for name, level in levels.items():
             self.cluster.move(f"{name}.version", level)
 
@@ -149,7 +149,7 @@ class Hands:
 
 
 def listed(levels: Mapping[str, int]) -> list[dict[str, Any]]:
-    """As a document says it."""
+    """The levels as they stand in a document."""
     return [{"name": name, "level": level} for name, level in sorted(levels.items())]
 
 

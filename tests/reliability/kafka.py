@@ -51,8 +51,8 @@ class Roads:
     `twice`: that a broker which kept it forwards it once more.
 
     Not drawn: `eviction_lost`: no eviction arrives; `reverted`: another client moves a level back as soon as it was
-    moved; `flipped`: the level is another one while a dry run is judged; `unread`: a dry run is rejected before it comes
-    into the queue of the controller.
+    moved; `flipped`: the level is another one while a dry run is judged; `unread`: a dry run is rejected before it
+    comes into the queue of the controller.
     """
 
     lost_before: float = 0.0

@@ -24,7 +24,7 @@ from tests.reliability.violations import Violation
 JUST_NOW = 3.0
 """Seconds in which an operator may not have read what is so: its log is up to a second behind."""
 LONGEST_GAP = 62.0
-"""Seconds between two looks, after which nobody knows what happened in between; with the way there."""
+"""Seconds between two looks, after which it is unknown what happened in between; with the way there."""
 KRAFT, METADATA = "kraft.version", "metadata.version"
 
 
@@ -68,7 +68,7 @@ def _moved_just_now(facts: Facts, sent: Sent, feature: str, look: Looked) -> boo
 
 
 def a_consent_of_before_needs_an_approval(facts: Facts) -> Iterator[Violation]:
-    """Nobody knows whether one that was in the document at the first contact was used before."""
+    """Whether one that was in the document at the first contact was used before is unknown."""
     for act in facts.acts:
         sent, consent = act.sent, _consent(act.sent)
         if act.begun is None or sent.after >= sent.before or consent == "":
@@ -99,7 +99,7 @@ def others_use_up_a_consent(facts: Facts) -> Iterator[Violation]:
 
 
 def others_end_a_plan(facts: Facts) -> Iterator[Violation]:
-    """An approval is for what a person saw: it ends where the log shows that somebody else moved one of its levels."""
+    """An approval is for what a person saw: it ends where the log shows that another client moved one of its levels."""
     for act in facts.acts:
         given = [
             (place, one)
@@ -135,7 +135,7 @@ def _moved_by_others(facts: Facts, act: Act) -> Iterator[tuple[int, Moved]]:
 def _accounted_since(facts: Facts, act: Act, place: int) -> list[Stored]:
     """The versions from the one before that place on, where each says up to where it accounts for the log; else none.
 
-    What is open when somebody else moves a level cannot be told from that: then none as well.
+    What is open when another client moves a level looks just like that: then none as well.
     """
     if facts.lost(act.sent.uid, act.place) >= place:
         return []
@@ -165,7 +165,7 @@ def _was_approved(facts: Facts, act: Act, since: int = -1) -> bool:
 
 
 def a_soak_is_of_what_it_is_for(facts: Facts) -> Iterator[Violation]:
-    """While it lasted nothing else was asked for, nothing unknown was in progress, and somebody looked all the time."""
+    """While it lasted nothing else was asked for, nothing unknown was in progress, and an operator kept looking."""
     for act in facts.acts:
         sent = act.sent
         if act.begun is None or not irreversible(sent.feature, sent.before, sent.after):
@@ -200,7 +200,7 @@ def nothing_is_done_in_a_migration(facts: Facts) -> Iterator[Violation]:
 
 
 def what_was_reverted_is_drift(facts: Facts) -> Iterator[Violation]:
-    """A change that the controller said yes to is not made again on top of what somebody else did, unless that is
+    """A change that the controller said yes to is not made again on top of what another client did, unless that is
     asked for.
     """
     for act in facts.acts:

@@ -13,11 +13,11 @@ from tests.reliability.violations import Violation
 ACCEPT = "kafkafeatures.dev/accept-restored-log"
 
 Position = tuple[int, int]
-"""Offset and epoch; -1 for an epoch that nobody wrote down."""
+"""Offset and epoch; -1 for an epoch that was never written down."""
 
 
 def nothing_is_done_on_a_restored_log(facts: Facts) -> Iterator[Violation]:
-    """From the first look that could tell, until a person named exactly this log. However far it goes on meanwhile."""
+    """From the first look that could tell, until a person named exactly this log. However far it grows meanwhile."""
     for place, restored in facts.of_kind(Restored):
         for uid in facts.versions:
             found = _first_that_tells(facts, place, restored, uid)
@@ -51,7 +51,7 @@ def _first_that_tells(facts: Facts, place: int, restored: Restored, uid: str) ->
         known += [read[look.process]] if look.process in read else []
         if any(look.end < offset or look.epoch < epoch for offset, epoch in known):
             return at
-        # The log goes on in a later epoch: up to which offset it has the one of before is asked as well.
+        # The log continues in a later epoch: up to which offset it has the one of before is asked as well.
         if position[0] > restored.end and look.epoch > position[1] >= 0:
             return at
         return None  # it looks as if it had gone on
@@ -76,7 +76,7 @@ def _accepted(facts: Facts, since: int, restored: Restored, uid: str) -> int:
 
 
 def its_outcome_is_unknown(facts: Facts) -> Iterator[Violation]:
-    """What was sent before is not told as done or undone by a log that is not the one it was sent on."""
+    """What was sent before is not reported as done or undone by a log that is not the one it was sent on."""
     for place, restored in facts.of_kind(Restored):
         for uid, versions in facts.versions.items():
             found = _first_that_tells(facts, place, restored, uid)

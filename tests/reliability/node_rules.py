@@ -1,4 +1,4 @@
-"""What a roll promises of everything that is away, late or refused, whoever made it so. It imports nothing of the
+"""What a roll promises of everything that is away, late or refused, for any reason. It imports nothing of the
 operator.
 
 As in `roll_rules.py`, an operator knows what it read: what was so when it looked last counts.
@@ -62,7 +62,7 @@ def who_is_away_keeps_no_partition(facts: Facts) -> Iterator[Violation]:
 
 
 def who_is_away_counts(facts: Facts) -> Iterator[Violation]:
-    """Fewer brokers than maxParallel are away, whoever made them go."""
+    """Fewer brokers than maxParallel are away, for any reason."""
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or one.begun is None or _was_over(facts, one) or one.asked.node in nodes.stuck:
@@ -95,7 +95,7 @@ def nothing_is_asked_for_that_a_budget_refuses(facts: Facts) -> Iterator[Violati
 
 
 def nothing_goes_beside_one_that_is_late(facts: Facts) -> Iterator[Violation]:
-    """Of a node in flight that is not back within nodeTimeout; one that recovers its log takes as long as it takes."""
+    """A node in flight that is not back within nodeTimeout halts the roll, unless it recovers its log meanwhile."""
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or one.begun is None or one.look is None or _was_over(facts, one):
@@ -156,7 +156,7 @@ def _before(facts: Facts, one: Restart) -> Stored | None:
 
 
 def _nodes(text: str) -> set[int]:
-    """Of runs such as "1-3, 7"."""
+    """The nodes in runs such as "1-3, 7"."""
     found: set[int] = set()
     for run in filter(None, text.split(", ")):
         first, _, last = run.partition("-")
@@ -184,7 +184,7 @@ def levels_wait_until_the_last_is_back(facts: Facts) -> Iterator[Violation]:
 
 
 def _was_away_before(facts: Facts, stopped: Stopped) -> bool:
-    """Of a node that lacked something anyway, no more is waited for than what it had."""
+    """A node that lacked something anyway is waited for only until it has what it had."""
     looks = [it for _, it in facts.of_kind(Looked) if it.at <= stopped.at and it.nodes is not None]
     return bool(looks) and looks[-1].nodes is not None and stopped.node in looks[-1].nodes.away
 

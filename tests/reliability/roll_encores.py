@@ -66,7 +66,7 @@ async def _asked(it: Hands) -> str:
 
 
 async def _stopped(it: Hands) -> str:
-    """The same, until a pod begins to stop."""
+    """Until a pod begins to stop; the pod, or nothing."""
     records, before = it.scene.history.records, len(it.scene.history.records)
     await it.until(lambda: any(isinstance(one, Stopped) for one in records[before:]), within=30.0, every=0.1)
     return next((one.pod for one in records[before:] if isinstance(one, Stopped)), "")
@@ -125,7 +125,7 @@ async def partitions_are_moved(it: Hands) -> None:
 
 
 async def a_broker_is_away(it: Hands) -> None:
-    """Its process has died, and nobody starts it again; or its Kubernetes node is about to be drained."""
+    """Its process has died, and is not started again; or its Kubernetes node is about to be drained."""
     how = it.random.choice(("died", "died", "drained"))
     await _begin(it, needed=it.random.choice((1, 2)), maxParallel=1 if how == "drained" else it.random.choice((1, 3)))
     pods, world = _pods(it), it.world
@@ -175,7 +175,7 @@ async def a_controller_is_slow(it: Hands) -> None:
 
 
 async def a_node_is_what_it_was(it: Hands) -> None:
-    """While no operator runs, somebody brings a node back to the image that the roll took it from."""
+    """While no operator runs, a person brings a node back to the image that the roll took it from."""
     await _begin(it, stableFor="5s", maxParallel=1)
     pods = _pods(it)
     await _roll(it, BROKERS)

@@ -1,4 +1,4 @@
-"""Encores tell what they are for, leave everything before them as it was, and break no promise of today's operator."""
+"""Encores bring about what they are for, change nothing that was before them, and break no promise of the operator."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.engine.accounted import why_restored
-from kafkafeatures.core.facts.observation import Known, Observation, Source, SourceKind
+from kafkafeatures.core.facts.observation import Known, Source, SourceKind
+from kafkafeatures.core.levels.accounted import why_restored
 from tests.reliability import encores, simulation
 from tests.reliability.checker import violations
 from tests.reliability.encores import ENCORES
@@ -36,7 +36,6 @@ from tests.reliability.records import (
     Stored,
 )
 from tests.reliability.roll_encores import ROLL_ENCORES
-from tests.reliability.scene import Scene
 from tests.reliability.simulation import simulate
 
 HEALTHY, ROLLING = 5, 31
@@ -77,9 +76,9 @@ def test_an_encore_of_a_roll_breaks_no_promise(encore: Callable[[Hands], Awaitab
     assert begun
 
 
-def test_every_encore_is_told_by_some_history() -> None:
+def test_every_encore_is_played_in_some_history() -> None:
     class Told:
-        theme, clusters = "drift", {}
+        theme = "drift"
 
         def __init__(self, seed: int) -> None:
             self.history = History(seed)
@@ -98,8 +97,6 @@ def test_a_person_finds_what_to_accept_in_the_words_of_the_status() -> None:
     asked = _ASKED.search(why_restored(seen, missing))
     assert asked is not None
     assert asked[1] == "A@3"
-    assert issubclass(Observation, object)
-    assert issubclass(Scene, object)
 
 
 # --- the rules, each held against a record that was written for it ---
@@ -167,7 +164,7 @@ def test_a_consent_that_is_older_than_the_status_does_not_do(given_first: list[s
 
 
 @pytest.mark.parametrize(("by", "broken"), [(None, ["consent"]), (7, [])])
-def test_a_consent_is_used_up_by_whoever_makes_the_change(by: int | None, broken: list[str]) -> None:
+def test_a_consent_is_used_up_by_any_client_that_makes_the_change(by: int | None, broken: list[str]) -> None:
     records: list[Record] = [
         stored(0.0, consents=CONSENT, logPosition=POSITION),
         Moved(1.0, "A", "transaction.version", 2, 1, by),
@@ -180,7 +177,7 @@ def test_a_consent_is_used_up_by_whoever_makes_the_change(by: int | None, broken
 
 
 @pytest.mark.parametrize(("moved", "broken"), [("group.version", ["approval"]), ("share.version", [])])
-def test_an_approval_ends_where_somebody_else_moves_a_level_of_its_plan(moved: str, broken: list[str]) -> None:
+def test_an_approval_ends_where_another_client_moves_a_level_of_its_plan(moved: str, broken: list[str]) -> None:
     plan = {"hash": "sha256:1", "approvedBy": "Annotation"}
     records: list[Record] = [
         stored(0.0, logPosition=POSITION, plan=plan),

@@ -205,7 +205,7 @@ def of_another_roll(one: dict[str, Any]) -> None:
 
 
 def also_announced(one: dict[str, Any]) -> None:
-    """The restart of another node, whose pod nobody ever stopped."""
+    """The restart of another node, whose pod was never stopped."""
     intents = one.get("status", {}).get("intents") or []
     intents += [each | {"nodeId": 99, "podUid": "another"} for each in intents if each["kind"] == "RestartNode"][:1]
 

@@ -55,7 +55,7 @@ DEFECTS = (
     Defect(
         "ready-without-quorum",
         "Ready=True while no controller is active",
-        "kafkafeatures.core.engine.decide",
+        "kafkafeatures.core.levels.read_back",
         (("    leaderless = tuple(quorum_is_known(Question(observation, ())))\n", "    leaderless = ()\n"),),
     ),
     Defect(
@@ -128,13 +128,13 @@ DEFECTS = (
     Defect(
         "wrong-cluster",
         "a resource that is pointed at another cluster acts there",
-        "kafkafeatures.core.engine.decide",
-        (("    if pinned and observation.cluster_id.value != pinned:\n", "    if False:\n"),),
+        "kafkafeatures.core.engine.gates",
+        (("    if pinned and seen.cluster_id.value != pinned:\n", "    if False:\n"),),
     ),
     Defect(
         "drift-corrected",
         "drift is corrected although it is only to be reported",
-        "kafkafeatures.core.engine.decide",
+        "kafkafeatures.core.levels.part",
         (
             (
                 "    return reached == change.after if change.feature in wanted.levels else reached >= change.after\n",
@@ -145,7 +145,7 @@ DEFECTS = (
     Defect(
         "no-isr-gate",
         "a broker goes whatever becomes of its partitions",
-        "kafkafeatures.core.roll.stage",
+        "kafkafeatures.core.roll.roll",
         (
             (
                 "        if id_ not in question.unavailable and admission.allows(id_):",
@@ -202,13 +202,8 @@ DEFECTS = (
     Defect(
         "suspend-ignored",
         "suspend does not keep a roll from continuing",
-        "kafkafeatures.core.engine.decide",
-        (
-            (
-                "    if wanted.suspend:\n        if roll.in_flight:\n",
-                "    if False:\n        if roll.in_flight:\n",
-            ),
-        ),
+        "kafkafeatures.core.engine.gates",
+        (("    if not question.wanted.suspend or not stage.is_due:\n", "    if True:\n"),),
         of_rolls=True,
     ),
     Defect(

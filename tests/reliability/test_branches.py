@@ -9,20 +9,17 @@ from tests.reliability import branches
 from tests.reliability.branches import Reached, all_branches, report
 from tests.reliability.simulation import simulate
 
-DECIDE = Path(__file__).parents[2] / "operator" / "kafkafeatures" / "core" / "engine" / "decide.py"
+GATES = Path(__file__).parents[2] / "operator" / "kafkafeatures" / "core" / "engine" / "gates.py"
 
 
 def line_of(words: str) -> int:
-    """The line of `core/engine/decide.py` that begins with these words."""
-    lines = DECIDE.read_text().splitlines()
+    """The line of `core/engine/gates.py` that begins with these words."""
+    lines = GATES.read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if line.startswith(words))
 
 
 def test_what_a_history_runs_is_reached_and_what_none_runs_is_not() -> None:
-    begun = (
-        "core/engine/decide.py",
-        line_of("    if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:"),
-    )
+    begun = ("core/engine/gates.py", line_of("    pinned, memory = question.wanted.cluster_id, question.memory"))
     with Reached() as reached:
         simulate(2)
     assert begun in reached.branches

@@ -68,7 +68,7 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
 
 
 def flags_of(arguments: argparse.Namespace) -> str:
-    """The same flags once more, for commands that are shown to be copied."""
+    """The flags of this connection as text, for commands that users are shown to copy."""
     from kafkafeatures.core.engine.remedies import cluster_flags
 
     return cluster_flags(

@@ -1,9 +1,9 @@
-"""`kafkafeatures demo`: the story on a simulated cluster, told by the shipped commands themselves.
+"""`kafkafeatures demo`: a walkthrough on a simulated cluster, in which every step is a shipped command.
 
 It starts the simulator (`python -m kafkasim`) as a process, then runs the commands as processes of their own and shows
 each command line with its own output. It decides nothing about clusters: it only checks that every step did
-what the story says, and ends with exit code 1 where one did not. It never touches a cluster that is not its own.
-The roll of nodes is told by `demo_roll.py`, a fleet by `demo_fleet.py`.
+what the walkthrough expects, and ends with exit code 1 where one did not. It never touches a cluster that is not its
+own. The parts about a roll of nodes and about a fleet are in `cli/demo/roll.py` and `cli/demo/fleet.py`.
 """
 
 from __future__ import annotations

@@ -156,13 +156,13 @@ class _Scene:
         self._state = state
         self._last = EMPTY
         self._generation = 0
-        self._told = ""
+        self._shown = ""
         self._restarted: list[int] = []
         self._effects: list[EffectRecord] = []
         self.fewest_in_sync = min(self._in_sync())
 
     async def until(self, reached: Callable[[Status], bool]) -> None:
-        """Reconcile, and tell what changes, until the status says so."""
+        """Reconcile and print what changes, until the status has reached its end."""
         most = self._world.now_ms + _LONGEST_MS
         with FileStore(read_document(self._document), self._state) as store:
             context = ReconcileContext(
@@ -194,8 +194,8 @@ class _Scene:
                 self._restarted.append(self._pods.node_of(event.facts.pod))
         self._last = done.status
         ready = done.status.condition(Condition.READY)
-        if ready is not None and ready.message != self._told and not isinstance(done.decision, Act):
-            self._told = ready.message
+        if ready is not None and ready.message != self._shown and not isinstance(done.decision, Act):
+            self._shown = ready.message
             if done.status.condition(Condition.STALLED) is None:  # else an Event says that
                 self._line("", ready.message, "dim")
 
@@ -208,7 +208,7 @@ class _Scene:
         self._console().print(row)
 
     def _console(self) -> Console:
-        """As the other parts are: no escape sequence at all where NO_COLOR is."""
+        """Where output is drawn; without any escape sequence where NO_COLOR is set."""
         return console(width=width(), plain=bool(os.environ.get("NO_COLOR")))
 
     @property
@@ -247,7 +247,7 @@ class _Scene:
     # --- what is shown of it, and checked ---
 
     def draw(self) -> None:
-        """As it is shown on Kubernetes."""
+        """Print what `kafkafeatures status` would show of this resource on Kubernetes."""
         tell("On Kubernetes, `kafkafeatures status demo -n kafka` shows it so:")
         raw = {
             "metadata": {**self._document["metadata"], "generation": self._generation},

@@ -1,6 +1,6 @@
 """Where the walkthrough runs the shipped commands: in a folder of its own, each shown with its output and checked.
 
-Called by `demo.py` and `demo_fleet.py`. A command that does not do what the story says ends the walkthrough.
+Called by `cli/demo/command.py` and `cli/demo/fleet.py`. A command that does not do what is expected ends it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Stage(Struct, frozen=True):
         return path
 
     def show_file(self, path: Path) -> None:
-        """As `cat` would."""
+        """Print a file below the `cat` command that would show it."""
         show(f"$ cat {path.name}\n{path.read_text()}")
 
     def show(self, text: str) -> None:

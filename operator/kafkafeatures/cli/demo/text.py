@@ -12,7 +12,7 @@ _WIDEST, _WIDEST_TEXT = 100, 80
 
 
 def width() -> int:
-    """Of the terminal; 80 where there is none."""
+    """The width of the terminal in columns; 80 where there is none."""
     return min(_WIDEST, shutil.get_terminal_size((80, 24)).columns)
 
 
@@ -23,12 +23,12 @@ def tell(text: str) -> None:
 
 
 def title(text: str) -> None:
-    """Of a part."""
+    """Print the heading of a part of the walkthrough."""
     show(f"# {text}\n# {'-' * len(text)}\n")
 
 
 def show(text: str) -> None:
-    """As it is."""
+    """Print text unchanged."""
     print(text, file=clean_stdout(), flush=True)  # what the commands drew has colours, and is clean
 
 

@@ -197,7 +197,7 @@ class _Permission:
             self.show(found.status)
 
     def check_approval(self, status: Status) -> None:
-        """Of a plan that waits for approval. Raises _Question where the person at the terminal may give it."""
+        """Raises _Question where a plan waits for an approval that the user at the terminal may give."""
         if self._may_approve and status.plan and _at_terminal():
             raise _Question(status, approves=True)
 
@@ -251,7 +251,7 @@ class _Progress:
             self.said = line
 
     def code_of(self, last: Reconciliation) -> Exit | None:
-        """The exit code if the command is over; None to go on: what resolves automatically is waited for."""
+        """The exit code if the command is over; None to continue, because what is missing resolves automatically."""
         match last.decision:
             case Done():
                 return Exit.DONE

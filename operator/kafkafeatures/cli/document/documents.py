@@ -51,7 +51,7 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
 
 
 class _Once(argparse.Action):
-    """Of several documents argparse itself would take the last, and say nothing of the others."""
+    """Refuses an option that is given twice, where argparse itself would silently use the last one."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None

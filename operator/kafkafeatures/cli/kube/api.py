@@ -3,7 +3,7 @@
     with connected(arguments) as kube:
         kube.resource("orders")
 
-Nothing is repeated here; `cli/kube/wait.py` goes on asking after `Away`. Keys that a kubeconfig carries inside lie in a
+Nothing is repeated here; `cli/kube/wait.py` asks again after `Away`. Keys that a kubeconfig carries inside lie in a
 folder of our own while the command runs, readable by its user alone.
 """
 
@@ -238,7 +238,7 @@ class Kube:
         return CommandFailed(f"context {self._context!r}: {why}; correct it with kubectl config", Exit.BLOCKED)
 
     def _keys_in_files(self, content: dict[str, Any]) -> None:
-        """Of our own: pykube would leave them in /tmp, where everybody can read them."""
+        """Write a kubeconfig's keys into a private folder: pykube would leave them in /tmp, readable by all."""
         for key in [one for one in content if one.endswith("-data")]:
             name = key.removesuffix("-data")
             try:

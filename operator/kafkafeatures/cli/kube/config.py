@@ -25,7 +25,7 @@ _NOT_SUPPORTED = ("auth-provider", "as", "as-uid", "as-groups", "as-user-extra")
 
 
 def kubeconfig(context: str = "") -> KubeConfig:
-    """As kubectl chooses. pykube-ng would prefer the account of the pod to every file. Raises CommandFailed."""
+    """The kubeconfig that kubectl would use; pykube-ng would prefer the service account. Raises CommandFailed."""
     named = [Path(one).expanduser() for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
     files = [one for one in named or [Path("~/.kube/config").expanduser()] if one.is_file()]
     if files:

@@ -26,7 +26,7 @@ _OF_THE_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "cer
 
 
 class Login:
-    """Of `user` at `cluster`, as a kubeconfig has them. `present` is given the PEM texts of a plugin's certificate."""
+    """Authenticates `user` at `cluster`, as in a kubeconfig. `present` gets a plugin's certificate and key as PEM."""
 
     def __init__(
         self, cluster: Mapping[str, Any], user: Mapping[str, Any], present: Callable[[str, str], None]

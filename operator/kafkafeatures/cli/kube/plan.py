@@ -30,6 +30,6 @@ def show(resource: KubeResource, form: str) -> PlanVerdict:
 
 
 def plan_document_of(resource: KubeResource) -> Json:
-    """Of the status as far as it can be understood, whoever wrote it."""
+    """The plan in the status of a resource, as far as this release understands it."""
     status, _ = read_status(resource.written_status)
     return document_of_status(status, name=str(resource), generation=resource.generation, approved=resource.is_approved)

@@ -18,7 +18,7 @@ from kraftlog.rolls import RollHistory, RollReader
 
 
 def read_roll(settings: ClusterSettings, cluster_id: str, since: datetime) -> RollHistory | str:
-    """Of this cluster and no other, where `cluster_id` is not empty."""
+    """Restarts and levels from the metadata log, or why it was not read. An empty `cluster_id` accepts any cluster."""
     try:
         found = on_cluster(_read(settings, cluster_id, since))
     except CommandFailed as failed:

@@ -1,8 +1,8 @@
-"""A KafkaFeatures as the API server has it, and what the commands ask of it. Pure; never asks anybody.
+"""A KafkaFeatures as the API server has it, and what the commands ask of it. Pure; it sends no request.
 
 The only place where a command reads the object itself. Its status is read as people are shown it (`api/shown.py`): all
-that is there, whoever wrote it. A condition speaks of the generation in its `observedGeneration`. What it says of an
-older one is shown with that, and nothing is concluded from it.
+that is there, also what another release or another tool wrote. A condition speaks of the generation in its
+`observedGeneration`. What it says of an older one is shown with that generation, and nothing is concluded from it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """As it was written; a newer release may know more fields than this one."""
+        """The spec as written; it may hold fields of a newer release."""
         found: Mapping[str, Any] = self.raw.get("spec") or {}
         return found
 
@@ -116,13 +116,13 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def written_status(self) -> Mapping[str, Any]:
-        """As it stands on the API server, for documents."""
+        """The status as the API server has it, for documents."""
         found: Mapping[str, Any] = self.raw.get("status") or {}
         return found
 
     @cached_property
     def status(self) -> Status:
-        """As people are shown it."""
+        """The status as commands show it to people."""
         return shown(Status, self.written_status)
 
     def says(self, kind: Condition) -> StatusCondition | None:
@@ -136,7 +136,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def plan_hash(self) -> str:
-        """Of the plan; empty where there is none."""
+        """The hash of the current plan; empty where there is none."""
         return self.status.plan.hash if self.status.plan is not None else ""
 
     @property

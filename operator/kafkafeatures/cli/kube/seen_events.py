@@ -1,6 +1,6 @@
 """Events about a resource as the API server shows them: the sentence for people, and the facts for the page.
 
-An Event without facts is of an older release, or of somebody else: it is shown by its sentence, and nothing is
+An Event without facts comes from an older release or from another tool: it is shown by its sentence, and nothing is
 concluded from that. Pure; read by `report`.
 """
 

@@ -36,9 +36,10 @@ from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
-NOBODY_LOOKED = "not reconciled yet; check that the operator is running and watches this namespace"
+NOT_RECONCILED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
-"""Of the newest. Irreversible changes are shown however many came after them."""
+"""How many of the newest entries of the history are shown. Irreversible changes are shown however many came after them.
+"""
 WORTH_SAYING = timedelta(seconds=90)
 """By how much Ready has to be older than its reason for both ages to be said."""
 
@@ -83,7 +84,7 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
         line.append("  ").append_text(_plan_line(resource, plan, now))
     console.print(line, overflow="fold")
     ready = resource.status.condition(Condition.READY)
-    console.print(Text(f"{ready.reason}: {ready.message}" if ready else NOBODY_LOOKED), overflow="fold")
+    console.print(Text(f"{ready.reason}: {ready.message}" if ready else NOT_RECONCILED), overflow="fold")
     _soak(console, resource, now)
     draw_how_to_approve(console, resource)
 
@@ -97,7 +98,7 @@ def draw_headline(console: Console, resource: KubeResource, now: datetime) -> No
     if ready:
         line.append(f": {ready.reason}", style).append(f", for {_ages_of(status, ready, word, now)}")
     console.print(line, overflow="fold")
-    console.print(Text(ready.message if ready else NOBODY_LOOKED), overflow="fold")
+    console.print(Text(ready.message if ready else NOT_RECONCILED), overflow="fold")
     facts = (
         f"Cluster {status.cluster_id}" if status.cluster_id else "cluster unknown",
         status.metadata_mode,
@@ -195,10 +196,10 @@ def _ages_of(status: Status, ready: StatusCondition, word: str, now: datetime) -
 
 
 def _reason_since(status: Status, ready: StatusCondition) -> str:
-    """As the status says; of an older release's as the condition says that came with the reason, such as Stalled."""
-    told = status.ready_reason
-    if told is not None and told.reason == ready.reason and told.since:
-        return told.since
+    """Since when Ready has its reason. The status of an older release has it only in the condition of that reason."""
+    written = status.ready_reason
+    if written is not None and written.reason == ready.reason and written.since:
+        return written.since
     others = (one for one in status.conditions if one.reason == ready.reason and one.status == "True")
     return next(others, ready).last_transition_time
 
@@ -252,7 +253,7 @@ def _roll(console: Console, resource: KubeResource) -> None:
 
 
 def _forecast(rollout: RolloutStatus) -> Iterator[str]:
-    """As long as the restarts so far took on average, in as many rounds as are left."""
+    """The time left: what a restart has taken on average so far, times the rounds that remain."""
     left = rollout.total - rollout.done
     nodes = rollout.restarted + left
     if rollout.rounds and nodes:

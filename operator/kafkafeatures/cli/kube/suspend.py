@@ -1,7 +1,7 @@
 """`kafkafeatures suspend NAME`: what was sent is finished, nothing else is begun.
 
 Written as the annotation kafkafeatures.dev/pause, so that Git does not revert it. It needs no plan and no version of
-the resource: whoever suspends wants it now. `cli/kube/resume.py` takes it back.
+the resource: a suspension takes effect at once. `cli/kube/resume.py` takes it back.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         ending = _until(kube, arguments.name, arguments.goal, time.monotonic() + arguments.timeout)
     if ending.code is not Exit.DONE:
         raise CommandFailed(printable(ending.text), ending.code)
-    print(printable(ending.text))  # on one line, whoever wrote the status
+    print(printable(ending.text))  # on one line, whatever the status holds
     return Exit.DONE
 
 

@@ -26,7 +26,7 @@ class Template(Struct, frozen=True):
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Template:
-        """As the API server shows it."""
+        """Reads a StatefulSet as the API server returns it."""
         status = raw.get("status") or {}
         observed = int(status.get("observedGeneration") or 0) >= int(raw["metadata"].get("generation") or 0)
         return cls(str(status.get("updateRevision") or "") if observed else "", int(raw["spec"].get("replicas", 1)))
@@ -77,10 +77,10 @@ def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
 
 def rolled_text(templates: Templates) -> str:
     """What every pod runs, for people."""
-    told = (
+    parts = (
         f"{counted(one.replicas, 'pod')} of {name} at revision {one.revision}" for name, one in templates.items() if one
     )
-    return ", ".join(told) or "no node needs a restart"
+    return ", ".join(parts) or "no node needs a restart"
 
 
 def _seen(resource: KubeResource, name: str) -> WorkloadStatus:

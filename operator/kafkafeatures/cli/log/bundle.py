@@ -1,9 +1,9 @@
-"""Metadata logs inside of a support bundle: a tar, a tar.gz or a zip that somebody else made.
+"""Metadata logs inside of a support bundle: a tar, a tar.gz or a zip from an untrusted source.
 
 What it decides: which members are read, and what a bundle may claim. Nothing is unpacked under a name of its own: the
 files of metadata logs, and nothing else, are copied into one temporary file that has no name, so that no path in a
 bundle leads anywhere. Links and devices are none of these files. Members, bytes and what they inflate to are bounded.
-Called by `log_paths`.
+Called by `cli/log/paths.py`.
 """
 
 from __future__ import annotations

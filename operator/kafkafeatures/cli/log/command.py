@@ -150,7 +150,7 @@ def _object(entry: Entry, no_redact: bool) -> str:
 
 
 def _line(entry: Entry, no_redact: bool) -> str:
-    """The same for people."""
+    """A record as one line of text."""
     name, version, content = _shown(entry, no_redact)
     when = format_time(entry.timestamp_ms)
     return f"{entry.offset:>{_OFFSET}}  {when}  {name} v{version}  {content.removeprefix(_DATA)}"

@@ -1,8 +1,8 @@
 """The files of a metadata log: how they are read, and what their names say is missing.
 
 What it decides: which file a node may still be writing to, and whether files hold what their names and their neighbours
-promise. Called by `log` and `log_paths`. Files are read a piece at a time, never mapped: a node may cut its log at any
-moment. Only regular files are opened for reading: nothing here may wait for a writer.
+promise. Called by `cli/log/command.py` and `cli/log/paths.py`. Files are read a piece at a time, never mapped: a node
+may cut its log at any moment. Only regular files are opened for reading: nothing here may wait for a writer.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Opened:
 def open_regular(path: Path) -> BinaryIO:
     """A file to read. Raises CommandFailed for anything else, and for what may not be read."""
     try:
-        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - whoever called closes it
+        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - the caller closes it
     except OSError as error:
         raise refused(path, error.strerror) from None
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -1,7 +1,7 @@
 """The metadata log of one node: the files it has now, wherever they are, and what they say of themselves.
 
-Made by `log_paths` and `log_bundle`, read by the commands that say what a log as a whole says (`state`, `timeline`,
-`ghosts`, `describe --from`).
+Made by `cli/log/paths.py` and `cli/log/bundle.py`, read by the commands that say what a log as a whole says (`state`,
+`timeline`, `ghosts`, `describe --from`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_PROPERTIES = 64 * 1024
 
 
 class LogFolder(Struct, frozen=True):
-    """The log of one node. shown: what people are told it is. opened: gives the bytes of the file of a name.
+    """The log of one node. shown: its name in messages. opened: gives the bytes of the file of a name.
 
     properties: of the node's `meta.properties`, where it lies beside the log.
     """

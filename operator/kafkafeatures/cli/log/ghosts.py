@@ -1,6 +1,6 @@
 """`kafkafeatures log ghosts PATH`: registrations that may be ghosts, with the evidence that the files of a node have.
 
-A ghost registration is that of a node which does not exist any more (`core/facts/membership.py`): a broker that is
+A ghost registration is that of a node which no longer exists (`core/facts/membership.py`): a broker that is
 fenced, a controller that is not a voter, and nothing that shows that it runs. Files do not show which processes run, so
 what is said here is a suspicion, with its reason and the record of the last registration; a live cluster confirms it.
 """
@@ -58,7 +58,7 @@ class Where(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True):
-    """A registration of which nothing shows that its node runs. suspected: None where that cannot be told."""
+    """A registration of which nothing shows that its node runs. suspected: None where the files do not show it."""
 
     role: str
     registration: Registered
@@ -168,7 +168,7 @@ def _controller(suspected: bool | None, own: bool) -> tuple[bool | None, str] | 
 
 
 def _broker(suspected: bool | None, fenced: Where | None, end_ms: int, own: bool) -> tuple[bool | None, str]:
-    """Of one that is fenced. A state says since when at the latest: it may have been fenced for long as well."""
+    """Whether a fenced broker is suspected, and why. A snapshot shows that it was fenced, but not since when."""
     if own:
         return False, "fenced, but these files are its own"
     if suspected is None or fenced is None:

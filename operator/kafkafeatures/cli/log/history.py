@@ -123,7 +123,7 @@ class History:
         return missing
 
     def _states(self, until: int | None) -> Iterator[Item]:
-        """Of the snapshots that end between what was read and what is read next, if they tell anything new."""
+        """What snapshots add that end between the records read so far and those read next."""
         while self._snapshots and (until is None or self._snapshots[0].end_offset <= until):
             snapshot = self._snapshots.pop(0)
             if snapshot.end_offset < self.end or (self._reader.is_complete and snapshot.end_offset == self.end):

@@ -134,7 +134,7 @@ def _bundle_of(path: Path) -> Path | None:
 
 
 def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
-    """Of what lies deeper only what is called as Kafka calls it: the segments of topics have the same names."""
+    """Metadata logs below a folder. Deeper down only folders with Kafka's own name: segments of topics look alike."""
     entries = sorted(os.scandir(folder), key=lambda one: one.name)
     names = tuple(one.name for one in entries if files.parse(one.name))
     if names and (depth == DEPTH or folder.name == files.DIRECTORY):
@@ -159,11 +159,11 @@ def _of_file(path: Path) -> LogFolder:
 
 
 def _properties(folder: Path) -> Mapping[str, str]:
-    """Of the node: `meta.properties` lies in the directory that holds that of the log."""
+    """The node's `meta.properties`, which lies in the parent of the directory of its metadata log."""
     for place in (folder.parent, folder):
         try:
             with Opened(place / files.PROPERTIES) as data:
                 return parse_properties(bytes(data[:MAX_PROPERTIES]))
-        except CommandFailed:  # not there, or not to be read: then nobody says whose log it is
+        except CommandFailed:  # missing or unreadable: then nothing says whose log it is
             continue
     return {}

@@ -26,7 +26,7 @@ def _second(seconds: int) -> str:
 
 
 def format_time(milliseconds: int) -> str:
-    """As in 2026-11-21T00:24:59.728Z; the number itself where no calendar has it."""
+    """A time stamp such as 2026-11-21T00:24:59.728Z; the number itself where it is no valid date."""
     seconds, rest = divmod(milliseconds, 1000)
     text = _second(seconds)
     return f"{text}.{rest:03}Z" if text else str(milliseconds)
@@ -39,13 +39,13 @@ def migration_state(code: int) -> str:
 
 
 def format_ranges(features: Mapping[str, tuple[int, int]]) -> str:
-    """Of metadata.version what a node supports: the range that decides most."""
+    """The range of metadata.version that a node supports, as text; "-" where it registered none."""
     found = features.get("metadata.version")
     return f"{found[0]}-{found[1]}" if found else "-"
 
 
 def ranges_shape(features: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
-    """Of all features what a node supports, for documents."""
+    """The ranges of all features that a node supports, for documents."""
     return {name: {"min": low, "max": high} for name, (low, high) in sorted(features.items())}
 
 

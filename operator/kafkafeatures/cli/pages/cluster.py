@@ -1,6 +1,6 @@
 """A cluster of a fleet as one HTML page: may it be upgraded, what blocks it, and what its log says of it.
 
-Pure; see `fleet_page.py`, of which it is the other half. Called by `cli/pipeline/gate.py`.
+Pure; the other half of `cli/pages/fleet.py`. Called by `cli/pipeline/gate.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kafkafeatures.core.facts.releases import format_level
 
 _GHOST = f'<span class="at">{MAY_BE_A_GHOST}</span>'
 _MOMENTS = ("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts", "in_sync_ts")
-"""Of a row of `rolls`."""
+"""The columns of a row of `rolls` that hold times."""
 
 
 def cluster_page(gate: Row, cluster: ClusterTables) -> str:

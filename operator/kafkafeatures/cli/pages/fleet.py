@@ -1,7 +1,7 @@
 """A fleet as one HTML page: which clusters may be taken to the target, what blocks the others, and what was not seen.
 
-Pure: of the gate's document and the rows of the pipeline's tables; nothing is added to them. Called by
-`cli/pipeline/gate.py`. Whatever stands in a log was written by somebody else: every text is escaped, and no name
+Pure: it shows the gate's document and the rows of the pipeline's tables, and adds nothing to them. Called by
+`cli/pipeline/gate.py`. What a log holds is not trusted: every text is escaped, and no name
 becomes a name of a file or a link.
 """
 
@@ -21,9 +21,9 @@ from kafkafeatures.core.facts.releases import format_level
 Row = Mapping[str, Any]
 
 MAX_ROWS = 1000
-"""Of a table; nobody looks at more."""
+"""How many rows of a table are shown."""
 MOST_IDS = 5
-"""Of nodes that lack the same, in one line."""
+"""How many node ids are listed in one line, where several nodes lack the same level."""
 
 STYLE = (
     STYLE_OF_ROLLS
@@ -43,7 +43,7 @@ class ClusterTables(Struct, frozen=True):
     tables: Mapping[str, Sequence[Row]] = {}
 
     def rows(self, name: str) -> Sequence[Row]:
-        """Of a table; none where it does not speak of this cluster."""
+        """The rows of a table; empty where it has none about this cluster."""
         return self.tables.get(name, ())
 
     @property
@@ -153,19 +153,19 @@ def _link(link: str, cluster: ClusterTables) -> str:
 
 
 def section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of as many rows as somebody looks at, under its title; nothing where there are none."""
+    """A table of at most MAX_ROWS rows under its title; empty where there are no rows."""
     more = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
     return f"<h2>{title}</h2>\n{table(caption + more, head, rows[:MAX_ROWS])}" if rows else ""
 
 
 def verdict(word: str) -> str:
-    """As it is shown."""
+    """The gate's answer for a cluster, in HTML."""
     style, shown = LOOKS[word]
     return f'<strong class="{style}">{shown}</strong>'
 
 
 def blockers(gate: Row) -> list[tuple[str, str]]:
-    """Of a cluster, of all kinds: (kind, text)."""
+    """All blockers of a cluster as (kind, text)."""
     return [(one["reason"], node_blocker(one)) for one in gate["blockers"]["nodes"]] + other_blockers(gate)
 
 

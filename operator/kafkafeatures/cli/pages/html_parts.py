@@ -1,8 +1,8 @@
 """What a page of a report is put together from: its style, tables, escaped texts, and times.
 
-Called by the modules that make pages: of a resource, its roll, a fleet, a cluster of it. Whatever it is given as text
-is escaped here. Colours have names, a light and a dark value each; whoever draws with them gives each thing a shape or
-a pattern of its own as well.
+Called by the modules that make pages: of a resource, of its roll, of a fleet and of a cluster in it. Whatever it is
+given as text is escaped here. Colours have names, a light and a dark value each; a drawing never relies on colour
+alone: each thing also has its own shape or pattern.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ def _cells(head: Sequence[str], row: Sequence[str]) -> str:
 
 
 def text(value: object) -> str:
-    """Of others: nothing that a browser would obey, or that turns the direction of a line."""
+    """An untrusted value as HTML: without markup, and without characters that reverse the direction of a line."""
     return escape(printable(str(value)))
 
 
 def time_in_log(at_ms: int) -> datetime:
-    """Of a record; the beginning of time for one that says none that there is."""
+    """The time stamp of a record; the earliest possible time where it is no valid date."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -66,12 +66,12 @@ def _head(resource: KubeResource, now: datetime) -> str:
         "Operator": status.operator_version,
         "Report made": day_and_time(now),
     }
-    told = " | ".join(f"{escape(name)}: {escape(str(fact))}" for name, fact in facts.items() if fact)
+    described = " | ".join(f"{escape(name)}: {escape(str(fact))}" for name, fact in facts.items() if fact)
     return (
         f"<h1>{escape(str(resource))}</h1>\n"
         f'<p class="box"><strong class="{style}">{escape(word)}: {escape(ready.reason)}</strong>'
         f"{escape(old)}<br>{escape(ready.message)}</p>\n"
-        f'<p class="muted">{told}</p>'
+        f'<p class="muted">{described}</p>'
     )
 
 
@@ -128,5 +128,5 @@ def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str
     ]
     unread = "" if events is not None else "\n<p>The Events could not be read.</p>"
     head = ("When", "What", "Detail")
-    told = table("Events and history, the oldest first", head, [tuple(map(text, row)) for row in sorted(rows)])
-    return f"<h2>What happened</h2>{unread}\n{told}"
+    shown = table("Events and history, the oldest first", head, [tuple(map(text, row)) for row in sorted(rows)])
+    return f"<h2>What happened</h2>{unread}\n{shown}"

@@ -1,7 +1,8 @@
 """The roll on the page of a report: each node's phases on one time axis, and what every partition had of them.
 
-Pure. Called by `report_page.py`. A number stands beside whatever is drawn, and the record of the metadata log that says
-so; what is not known is said to be unknown, and why. Colours are never alone: each phase has a pattern of its own.
+Pure. Called by `cli/pages/resource.py`. Beside each drawing stands the number it shows, and the record of the metadata
+log that proves it. What is not known is shown as unknown, with the reason. Colours are never alone: each phase has a
+pattern of its own.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from kraftlog.strips import Stretch, Strip
 
 Shape = Mapping[str, Any]
 Piece = tuple[str, datetime, datetime]
-"""Of a track: its style, begin and end."""
+"""A piece of a track: its style, begin and end."""
 
 MAX_STRIPS = 50
 MAX_ROWS = 2000
-"""The latest; nobody looks at more."""
+"""How many of the latest restarts the table shows."""
 MAX_PIECES = 500
-"""Of a strip, the latest: no screen has more of them side by side."""
+"""How many of the latest pieces a strip has: no screen shows more side by side."""
 
 STYLE_OF_ROLLS = """
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .6rem; padding: 0;
@@ -181,7 +182,7 @@ def _facts(rows: Sequence[Row], log: RollHistory, now: datetime) -> str:
 
 
 def _most_at_once(rows: Iterable[Row], now: datetime) -> int:
-    """From when a node was told to stop until it was in sync."""
+    """How many nodes were away at once. A node is away from the request to stop until it is in sync."""
     changes = []
     for row in rows:
         back = row.in_sync.at if row.in_sync is not None else row.last if row.is_over else now

@@ -51,11 +51,10 @@ class Point(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """One time that a node was away. `pod` None: nobody evicted one, as far as is known.
-
-    stop: it was told to, or was fenced. down: it was fenced, or its process registered next. start: a new process
-    registered. stable: in sync for `rollout.stableFor`. is_restart: else the same process came back, or none yet.
-    is_over: nobody waits for it, also where not all is known of how it came back.
+    """One time that a node was away. `pod` None: no eviction of it is known. stop: it was asked to, or was fenced.
+    down: it was fenced, or its process registered next. start: a new process registered. stable: in sync for
+    `rollout.stableFor`. is_restart: else the same process came back, or none yet. is_over: the roll no longer waits for
+    it, also where not all is known of how it came back.
     """
 
     node: str
@@ -133,7 +132,7 @@ def _without_end(found: Sequence[Restart], node: str) -> int | None:
 
 
 def window_begins(status: Status, now: datetime) -> datetime:
-    """From when on it is told of: a little before the last roll began; without one the last day."""
+    """From when on restarts are shown: a little before the last roll began; without one the last day."""
     began = time_of(status.rollout.started_at) if status.rollout is not None else None
     return now - DAY if began is None else began - BEFORE
 
@@ -141,8 +140,8 @@ def window_begins(status: Status, now: datetime) -> datetime:
 def rows_of(
     restarts: Sequence[Restart], log: RollHistory | None, stable_for: timedelta, since: datetime, now: datetime
 ) -> list[Row]:
-    """Every restart once, in the order in which they began. `log` None: it was not read. What ended before `since`,
-    the log does not tell of any more.
+    """Every restart once, in the order in which they began. `log` None: it was not read. The log shows nothing that
+    ended before `since`.
     """
     absences = log.absences if log is not None else ()
     of_absences: dict[Absence, list[Restart]] = {one: [] for one in absences}
@@ -228,7 +227,7 @@ def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequenc
 
 
 def _row_of_operator(one: Restart, now: datetime) -> Row:
-    """Of a restart that the log does not tell of."""
+    """The row of a restart that only the operator recorded, because the log does not show it."""
     points = [Point(at) if at is not None else None for at in (one.began, one.back, one.ended)]
     stop = points[0] if any(points) else Point(now, is_latest=True)
     return Row(one.node, one.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not one.is_in_flight)

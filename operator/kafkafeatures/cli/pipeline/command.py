@@ -1,8 +1,8 @@
 """`kafkafeatures pipeline`: metadata logs of many clusters to tables, as a configuration file says, and what they say.
 
 It reads copies of what nodes keep and changes nothing there. What is new is read, on Spark or on one core, and the
-tables change all at once; a run that was interrupted leaves them as they were. What it decides: how a run is told to
-people, to scripts (the exit code) and to a monitoring system (a file of metrics).
+tables change all at once; a run that was interrupted leaves them as they were. What it decides: how a run is reported
+to people, to scripts (the exit code) and to a monitoring system (a file of metrics).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from featurelog.engine import Engine
     from featurelog.run import Summary
 
-_TOLD = 5  # seconds between lines of progress
+_PROGRESS_EVERY = 5  # seconds between lines of progress
 _SHOWN = 5  # problems of one kind
 _ANSWERS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {
     "gate": pipeline_gate.gate,
@@ -126,12 +126,12 @@ def _on_spark(config: Config, stack: ExitStack) -> Engine:
 
 
 def _progress() -> Callable[[int, int], None]:
-    """On a terminal a line now and then."""
-    told = [time.monotonic()]
+    """Prints a line every few seconds, on a terminal only."""
+    printed_at = [time.monotonic()]
 
     def progress(done: int, total: int) -> None:
-        if sys.stderr.isatty() and time.monotonic() - told[0] > _TOLD:
-            told[0] = time.monotonic()
+        if sys.stderr.isatty() and time.monotonic() - printed_at[0] > _PROGRESS_EVERY:
+            printed_at[0] = time.monotonic()
             tell(f"pipeline: read {_size(done)} of {_size(total)}")
 
     return progress

@@ -88,7 +88,7 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
 
 
 def _file_of(number: int, cluster: str) -> str:
-    """A name that is harmless on any system: whoever copied the logs chose that of the cluster."""
+    """A file name that is safe on any system. The name of the cluster is untrusted: it comes from a path."""
     return f"cluster-{number:04}-{_NOT_SAFE.sub('-', cluster)[:60].strip('.-')}.html"
 
 

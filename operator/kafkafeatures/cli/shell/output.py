@@ -45,11 +45,11 @@ class Patient:
 
     @property
     def for_clean_text(self) -> Patient:
-        """The same stream, with everything going through."""
+        """This stream for text that is clean already: nothing is escaped again."""
         return Patient(self._stream, clean=True)
 
     def write(self, text: str) -> int:
-        """As the stream's; silently discarded once the reader has left."""
+        """Write like the stream itself; silently discarded once the reader has left."""
         try:
             return int(self._stream.write(text if self._clean else printable_lines(text)))
         except BrokenPipeError:
@@ -90,7 +90,7 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
 def print_document(document: dict[str, Any] | list[Any], form: str, stream: TextIO | None = None) -> None:
     """JSON or YAML on stdout, or where it is said, keys in the order of the document.
 
-    What does not print is escaped as the format has it: whoever reads the document gets it as it was.
+    What does not print is escaped as the format has it: a parser of the document gets the original text.
     """
     stream = stream or sys.stdout
     if form == "json":
@@ -113,7 +113,7 @@ def _escaped(line: str) -> str:
 
 
 def tell(text: str) -> None:
-    """A line on stderr, and no more than one: how it goes on, or why it does not."""
+    """Print a single line on stderr: what happens next, or why the command ends."""
     print(printable(text), file=sys.stderr, flush=True)
 
 
@@ -157,10 +157,10 @@ def console(*, errors: bool = False, width: int | None = None, plain: bool = Fal
 
 
 def least_width(console: Console, table: Table) -> int:
-    """Of the table with no word broken."""
+    """The least width of the table at which no word is broken."""
     return console.measure(table, options=console.options.update(max_width=100_000)).minimum
 
 
 def natural_width(console: Console, table: Table) -> int:
-    """Of the table with nothing cut off: asked about a terminal of its own width, rich answers what it would cut to."""
+    """The width of the table with nothing cut off: rich measures within a width, so a wide terminal is assumed."""
     return console.measure(table, options=console.options.update(max_width=100_000)).maximum

@@ -12,8 +12,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.roll.checks import REFUSED_POLL
 from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, Driver
+from kafkafeatures.core.roll.waits import REFUSED_POLL
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.reconcile.test_ages import Clocks
 

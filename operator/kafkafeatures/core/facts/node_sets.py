@@ -1,6 +1,6 @@
 """Sets of node ids as a status keeps them: "1-3, 7". A thousand brokers are one run, and are never written one by one.
 
-Pure. Called by `core/roll/restart_node.py` and `core/roll/checks.py`. What a status says may have been edited:
+Pure. Called by `core/roll/restart_node.py` and `core/roll/halts.py`. What a status says may have been edited:
 whatever is no run of ids is passed over, and no run is ever expanded.
 """
 

@@ -1,7 +1,7 @@
 """What readings of a quorum prove: that it worked in between, that no level was moved, and who may be away.
 
-Pure. Called by `core/levels/update_feature.py` to settle what was sent, and by `core/roll/stage.py` before a controller
-restarts. Only the leader knows who has caught up; lag is measured by its clock, never by ours.
+Pure. Called by `core/levels/update_feature.py` to settle what was sent, and by `core/roll/admission.py` before a
+controller restarts. Only the leader knows who has caught up; lag is measured by its clock, never by ours.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which brokers may go away now without a partition losing what it was promised, and which partitions forbid it.
 
-Pure. Called by `core/roll/stage.py` before every single restart, with a reading of all partitions and with every broker
-that is away or about to be; it is never asked once for several restarts. It must never take a replica for in sync that
-the controller does not, and never count one that is away or is being removed. A replica that is eligible to lead
-without being in sync (ELR) holds no promise: what acks=all waits for are those in sync.
+Pure. Called by `core/roll/admission.py` before every single restart, with a reading of all partitions and with every
+broker that is away or about to be; it is never asked once for several restarts. It must never take a replica for in
+sync that the controller does not, and never count one that is away or is being removed. A replica that is eligible to
+lead without being in sync (ELR) holds no promise: what acks=all waits for are those in sync.
 
 The promise, for a broker and every partition that it hosts:
 

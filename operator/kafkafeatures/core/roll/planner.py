@@ -1,8 +1,8 @@
 """In which order brokers should restart, how many rounds that takes at least, and what would make it fewer.
 
-Pure. Called by `core/roll/stage.py`, which walks the order and starts the first that may go by the live judgement
-(`core/facts/replication.py`) whenever there is room: a sliding window, never fixed waves. So safety never depends on
-anything here, and a plan that is out of date costs time only.
+Pure. Called by `core/roll/next_restart.py`, which walks the order and starts the first that may go by the live
+judgement (`core/facts/replication.py`) whenever there is room: a sliding window, never fixed waves. So safety never
+depends on anything here, and a plan that is out of date costs time only.
 
 Two brokers are in conflict that share a partition which lets one of them go at a time. In a dense cluster all brokers
 of a rack are in conflict with all of another, so no round has brokers of two racks, and the rounds of the racks add up.

@@ -111,3 +111,8 @@ def cannot_run(pod: Pod, now: datetime) -> bool:
         return False
     waits = now - pod.ended_at if pod.ended_at is not None else timedelta(0)
     return pod.ended_for in _CANNOT_START or (pod.restarts >= _CRASHES and waits >= _BACK_OFF)
+
+
+def look_at(pod: str) -> str:
+    """What shows why it does not run, or not as it should."""
+    return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"

@@ -1,6 +1,6 @@
 """What the checks of a roll ask and answer: everything there is to know when one more node might be restarted.
 
-Made by `core/roll/stage.py` in every reconciliation of a resource whose nodes are restarted, for `core/roll/checks.py`
+Made by `core/roll/roll.py` in every reconciliation of a resource whose nodes are restarted, for `core/roll/checks.py`
 and `core/roll/snapshots.py`. It decides nothing.
 """
 
@@ -240,6 +240,13 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     def owner_of(self, pod: str) -> StatefulSet | None:
         """The StatefulSet of the pod of that name."""
         return self.seen.workloads.value.owner(pod) if isinstance(self.seen.workloads, Known) else None
+
+    def is_left_behind(self, step: RestartNode) -> bool:
+        """Whether the template was changed since its new pod was made."""
+        asks, has = self.owner_of(step.pod), self.pod_of(step.pod)
+        if asks is None or has is None or has.uid == step.pod_uid or has.terminating:
+            return False
+        return asks.update_revision not in ("", step.after, has.revision)
 
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, if there is one."""

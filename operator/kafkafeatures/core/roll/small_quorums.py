@@ -1,8 +1,8 @@
 """A quorum of one or two voters has no majority while one of them restarts: what that costs, and the way out.
 
-Pure. Called by `core/roll/stage.py` before a controller restarts, where `core/facts/quorum.py` could only refuse for
-ever. The only voter goes with the consent `quorum-of-one`, which is for that one restart. Of two none goes: who wants
-to do without a quorum for a while, removes one of them first.
+Pure. Called by `core/roll/admission.py` before a controller restarts, where `core/facts/quorum.py` could only refuse
+for ever. The only voter goes with the consent `quorum-of-one`, which is for that one restart. Of two none goes: who
+wants to do without a quorum for a while, removes one of them first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether every voter of the quorum is there: while one is missing, no other node is stopped.
 
-Pure. Asked by `core/roll/stage.py` of each node that may be next. With one of three voters away the next failure takes
-the quorum, and what begins a restart then, of a broker too, may find no controller to register with.
+Pure. Asked by `core/roll/admission.py` of each node that may be next. With one of three voters away the next failure
+takes the quorum, and what begins a restart then, of a broker too, may find no controller to register with.
 `core/facts/quorum.py` says that a majority stays without a controller; this asks for more, as nothing has to be
 restarted now.
 

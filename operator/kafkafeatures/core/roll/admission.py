@@ -1,0 +1,127 @@
+"""May this one node be restarted now? Its voters, its partitions and its budget say so.
+
+Pure. Asked by `core/roll/next_restart.py` for each candidate, once the checks that hold for every node
+(`core/roll/checks.py`) allow another restart; and by `core/roll/roll.py` for what a person was asked to restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.spec import Availability
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
+from kafkafeatures.core.facts.quorum import may_restart
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.replication import Admission, Forbidding, Why, format_partitions
+from kafkafeatures.core.roll.question import RestartQuestion
+from kafkafeatures.core.roll.small_quorums import is_only_voter, refused_by_small_quorum
+from kafkafeatures.core.roll.voters import voters_allow
+from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
+
+
+def stuck_may_go(question: RestartQuestion, id_: int) -> bool:
+    """It is in no ISR, or alone in one that nobody leads now, so it costs nothing; elsewhere others do without it.
+    Where nobody leads anything, that is so whatever the partitions are: without a broker they cannot be read.
+
+    What the document allows holds for it as for any: it may take its data along, and be what somebody repairs by hand.
+    Those that are stuck beside it count as away only once they were restarted, else none of them could be the first.
+    """
+    node, is_controller = question.node(id_), question.is_controller(id_)
+    no_quorum = question.seen.no_quorum is not None or isinstance(question.seen.quorum, Unknown)
+    others = question.flying - {id_}
+    if is_controller and not no_quorum and any(question.is_controller(one) for one in others):
+        return False
+    if question.seen.nothing_is_led:
+        return True
+    if is_controller and (no_quorum or node is None or Role.BROKER not in node.roles):
+        return True
+    if len(others | ({*question.gone} - question.stuck)) >= question.cap:
+        return False
+    admission = _admission_of_stuck(question)
+    return admission is not None and admission.allows(id_)
+
+
+def _admission_of_stuck(question: RestartQuestion) -> Admission | None:
+    return question.admission(availability=Availability.RESPECT_MIN_ISR)
+
+
+def refusal_of(question: RestartQuestion, id_: int, given: str = "") -> Wait | Stalled | None:
+    """Why this node may not go now; None where it may. A combined node satisfies both chains. `given`: the consent that
+    its restart has used already.
+    """
+    too_small = refused_by_small_quorum(question, id_, given)
+    if too_small is not None:
+        return too_small
+    too_few = voters_allow(question, id_)
+    if too_few is not None:
+        return too_few
+    if not is_only_voter(question, id_) and question.is_controller(id_) and isinstance(question.seen.quorum, Known):
+        down = (question.flying | question.unavailable) - {id_}
+        why = may_restart(id_, question.seen.quorum.value, down)
+        if why:
+            text = f"{question.title(id_)} cannot be restarted now: {why}"
+            return Wait(Reason.WAITING_FOR_QUORUM, text, after=2.0)
+    node = question.node(id_)
+    is_broker = node is not None and Role.BROKER in node.roles
+    if is_broker and id_ in question.unavailable:
+        return refused_as_unavailable(question, id_)
+    admission = question.admission(but=frozenset({id_}) & question.flying)
+    if not is_broker or admission is None or admission.allows(id_):
+        return budget_allows(question, id_)
+    return forbidden_by(question, id_, admission.forbidding(id_))
+
+
+def refused_as_unavailable(question: RestartQuestion, id_: int) -> Wait:
+    """A broker that is away without being stuck is left alone: to end it would begin its recovery anew."""
+    admission = _admission_of_stuck(question)
+    if id_ in question.stuck and admission is not None:
+        return forbidden_by(question, id_, admission.forbidding(id_))
+    pod, node = question.fleet.pods.get(id_), question.node(id_)
+    if pod is not None and pod.waiting and (node is None or node.state is not NodeState.LIVE):
+        why = why_not_running(pod)
+        text = f"{question.title(id_)} is unavailable, and its pod {pod.name} does not run ({why}): it may run again by"
+        remedy = "delete the pod if it does not: its next one is of the current revision"
+        return Wait(Reason.ROLLING_NODES, f"{text} itself; {remedy}", after=2.0)
+    if pod is not None and pod.waiting:
+        text = f"{question.title(id_)} answers, but the container of its pod {pod.name} waits ({pod.waiting})"
+        return Wait(Reason.ROLLING_NODES, f"{text}: one of the two is out of date", after=2.0)
+    text = f"{question.title(id_)} is unavailable, and its pod runs: it may recover its log for hours"
+    look = f"; see `kubectl logs {pod.name}`, and delete the pod if it hangs" if pod is not None else ""
+    return Wait(Reason.ROLLING_NODES, text + look, after=2.0)
+
+
+_FORBIDS: Mapping[Why, tuple[str, str, str]] = {
+    Why.AT_MIN_ISR: ("would be", "would be", "left with fewer in-sync replicas than min.insync.replicas"),
+    Why.REASSIGNING: ("is", "are", "being reassigned"),
+    Why.UNDER_REPLICATED: ("is", "are", "under-replicated"),
+    Why.REPLICA_IN_FLIGHT: ("has", "have", "a replica on a node that is in flight or unavailable"),
+}
+"""What is said of one partition, of several, and the rest."""
+
+
+def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) -> Wait:
+    """What to say where partitions forbid it."""
+    partitions = "not known why"
+    if found is not None:
+        one, several, rest = _FORBIDS[found.why]
+        named = format_partitions(found.count, found.names)
+        partitions = f"{named} {one if found.count == 1 else several} {rest}"
+    away = question.titles(question.unavailable)
+    message = f"{question.title(id_)} cannot be restarted now: {partitions}{f'; unavailable: {away}' * bool(away)}"
+    remedy = f"bring {away} back" if away else "bring the other replicas back in sync"
+    blocker = Blocker(BlockerKind.PARTITION, message, remedy, nodes=question.nodes(id_))
+    return Wait(Reason.ROLLING_NODES, message, after=2.0, blockers=(blocker,))
+
+
+def budget_allows(question: RestartQuestion, id_: int) -> Wait | None:
+    """A PodDisruptionBudget has the last word at the eviction; it is not asked for what it refuses now. Nor is a pod
+    evicted that Kubernetes would not create again.
+    """
+    out_of_order = question.fleet.out_of_order.get(id_)
+    if out_of_order:
+        return Wait(Reason.ROLLING_NODES, out_of_order, after=2.0)
+    why_not = question.fleet.kept.get(id_)
+    return Wait(Reason.WAITING_FOR_BUDGET, why_not, after=REFUSED_POLL) if why_not else None

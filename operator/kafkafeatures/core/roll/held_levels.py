@@ -1,0 +1,63 @@
+"""No node is restarted into a binary that cannot hold a finalized level: it could not register again.
+
+Pure. One of the checks of `core/roll/checks.py`; where the levels are about to be downgraded anyway, they go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Unknown
+from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.levels.changes import undo_of
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+
+
+def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
+    """Never a node into a binary that cannot hold a finalized level: it could not register again."""
+    blockers = tuple(_levels_in_danger(question))
+    if not blockers:
+        return None
+    first = blockers[0]
+    return Stalled(first.reason or Reason.NODES_BEHIND, str(first), blockers)
+
+
+def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
+    if not question.fleet.needing or isinstance(question.seen.finalized, Unknown):
+        return
+    for name, ranges in question.ranges_of_binaries.items():
+        for feature, level in sorted(question.seen.finalized.value.items()):
+            held = ranges.get(feature, NOT_SUPPORTED)
+            if level in held or not level:
+                continue
+            downgrade = UpdateFeature(feature, level, held.max)
+            is_too_low = level < held.min
+            impossible = not is_too_low and undo_of(UpdateFeature(feature, held.max, level)) is Undo.IMPOSSIBLE
+            remedy = f"downgrade {feature} to {held.max} first, with the consent {downgrade.consent}"
+            if is_too_low:
+                remedy = f"raise {feature} to {format_level(feature, held.min)} or higher first"
+            elif impossible:
+                remedy = (
+                    f"Kafka refuses to downgrade {feature}; use an image that supports {format_level(feature, level)}"
+                )
+            yield Blocker(
+                BlockerKind.NODE_RANGE,
+                f"the new image of {name} supports {feature} {held}, finalized is {format_level(feature, level)}: "
+                "its nodes could not register again",
+                remedy,
+                feature=feature,
+                wanted=level,
+                supported=held,
+                reason=Reason.DOWNGRADE_REFUSED if impossible else Reason.NODES_BEHIND,
+            )
+
+
+def levels_go_first(question: RestartQuestion) -> bool:
+    """Whether what keeps the new binary from holding a level is about to be downgraded anyway."""
+    after = {change.feature: change.after for change in question.changes}
+    blocked = tuple(_levels_in_danger(question))
+    return bool(blocked) and all(one.supported and after.get(one.feature) in one.supported for one in blocked)

@@ -1,0 +1,64 @@
+"""How many rounds a roll takes at least, and what limits how many nodes are restarted at once.
+
+Pure. Called by `core/roll/roll.py`; worked out once, when a roll begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from kafkafeatures.api.spec import Availability
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.replication import Replication, format_partitions
+from kafkafeatures.core.roll import planner
+from kafkafeatures.core.roll.question import RestartQuestion
+from kafkafeatures.core.words import cut
+
+MOST_NOTES, MAX_NOTE = 8, 512
+
+
+class Limits(Struct, frozen=True):
+    """How many restarts one after the other it takes, and what limits how many nodes are restarted at once."""
+
+    rounds: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def limits_of(question: RestartQuestion, needing: frozenset[int]) -> Limits:
+    """Worked out once, when the roll begins: with every node that comes back less would be left to say."""
+    before = question.remembered.status.rollout
+    if before is not None and before.id == question.roll_id and before.is_in_progress and before.rounds:
+        return Limits(before.rounds, before.notes)
+    found, rounds = list(question.fleet.notes), 0
+    if question.has_unknown_binary:
+        found.append(
+            "what the new image supports cannot be told from its template: the first node of each such image is "
+            "restarted alone"
+        )
+    brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
+    wanted, most = question.wanted.rollout.max_parallel, planner.MOST_IN_FLIGHT
+    asked = wanted.number * sum(Role.BROKER in one.roles for one in question.seen.nodes) // 100
+    if (asked if wanted.percent else wanted.number) > most and len(brokers) > most:
+        found.insert(
+            0, f"at most {most} nodes at a time: rollout.maxParallel is {wanted}, and never more are in flight"
+        )
+    if question.replication is not None:
+        cap, availability = question.cap, question.wanted.rollout.availability
+        of_brokers = planner.bounds(question.replication, brokers, most=cap, availability=availability)
+        rounds = of_brokers.planned + len(needing - brokers)
+        if len(brokers) > 1:
+            found += _on_parallelism(question.replication, brokers, cap, availability, of_brokers)
+    return Limits(rounds, tuple(cut(note, MAX_NOTE) for note in found[:MOST_NOTES]))
+
+
+def _on_parallelism(
+    replication: Replication, brokers: frozenset[int], cap: int, availability: Availability, rounds: planner.Rounds
+) -> Iterator[str]:
+    least = "" if rounds.at_least == rounds.planned else f", at least {rounds.at_least}"
+    yield f"{len(brokers)} brokers in about {rounds.planned} rounds of {cap} at most{least}"
+    found = planner.advice(replication, brokers, most=cap, availability=availability)
+    if found is not None:
+        moved = format_partitions(found.partitions, found.names)
+        yield f"move {moved} to other racks to restart them in {found.then} rounds instead of {found.rounds}"

@@ -1,0 +1,177 @@
+"""Which node is restarted next, or what the roll waits for.
+
+Pure. Called by `core/roll/roll.py`. Controllers go before brokers, one at a time and alone, followers first. A node
+that is stuck (its pod cannot run on what it has) goes before all others: it cannot get worse. Safety never depends on
+the order in which nodes are tried.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.names import KAFKA_VERSION, QUORUM_OF_ONE
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.facts.observation import NodeState, Unknown
+from kafkafeatures.core.facts.quorum import next_controller
+from kafkafeatures.core.roll import planner
+from kafkafeatures.core.roll.admission import (
+    budget_allows,
+    forbidden_by,
+    refusal_of,
+    refused_as_unavailable,
+    stuck_may_go,
+)
+from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_DECIDED, FOR_ONE_MORE, OF_PODS, refusal
+from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported_now
+from kafkafeatures.core.roll.halts import is_halted_for
+from kafkafeatures.core.roll.question import Restarting, RestartQuestion
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.small_quorums import is_only_voter
+from kafkafeatures.core.roll.voters import voters_allow
+from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting
+
+Next = Act | Wait | Stalled
+
+FEW = 8
+"""Nodes in flight for which a status has room to say which partitions they were not in sync with before."""
+
+
+def next_restart(question: RestartQuestion, needing: frozenset[int]) -> Next:
+    """One more restart, or why not. A broker that does not say who it is keeps only those from going that share a
+    partition with it; what is left to wait for then is that broker.
+    """
+    alone = next((one for one in question.fleet.waits if one.is_alone), None)
+    if alone is None or needing or question.in_flight:
+        chosen = _chosen(question, needing)
+    else:
+        return refusal((*FOR_ANY_NODE, *OF_PODS), question) or unconfirmed(question, alone)
+    if alone is None or question.in_flight or not isinstance(chosen, Wait) or chosen.reason in _NOT_OF_NODES:
+        return chosen
+    return replace(unconfirmed(question, alone, chosen.message), blockers=chosen.blockers)
+
+
+_NOT_OF_NODES = (Reason.WAITING_FOR_WINDOW, Reason.WAITING_FOR_BUDGET)
+
+
+def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
+    refused = refusal(FOR_ANY_NODE, question)
+    if refused is not None:
+        return refused
+    unsent = {one.step.node_id: one for one in question.in_flight if one.may_be_unsent}
+    kept: Wait | None = None
+    for id_ in to_free(question, needing):
+        if stuck_may_go(question, id_):
+            why_not = budget_allows(question, id_)
+            if why_not is None:
+                return Act(unsent[id_].step if id_ in unsent else _restart(question, id_))
+            kept = kept or why_not
+    if kept is not None:
+        return kept
+    if unsent:
+        return _again(question, next(iter(unsent.values())))
+    if not needing:
+        return refusal(OF_PODS, question) or waiting(question)
+    refused = refusal(FOR_ONE_MORE, question)
+    if refused is not None:
+        return refused
+    if any(question.is_controller(one.step.node_id) for one in question.in_flight):
+        return waiting(question)
+    controllers = frozenset(id_ for id_ in needing if question.is_controller(id_))
+    if controllers:
+        return waiting(question) if question.in_flight else _next_controller(question, controllers)
+    return _next_broker(question, needing)
+
+
+def to_free(question: RestartQuestion, needing: frozenset[int]) -> tuple[int, ...]:
+    """Nodes that are stuck on what is not wanted any more; what has failed already would not help them."""
+    return tuple(id_ for id_ in sorted(question.stuck & needing) if not is_halted_for(question, id_))
+
+
+def _again(question: RestartQuestion, one: Restarting) -> Next:
+    """Its intent was written, and its pod still runs: the eviction may be on its way. No other node until that is seen.
+
+    To ask again is safe, because it is for the same life of the pod. What is not wanted any more is not asked for: it
+    is given up once it cannot be on its way. A pod that runs another node stays too: a status can be edited.
+    """
+    id_ = one.step.node_id
+    pod = question.fleet.pods.get(id_)
+    if id_ not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
+        return waiting(question)
+    if one.step.is_not_wanted(question.seen):
+        return waiting(question)
+    if any(question.is_controller(other) for other in question.flying - {id_}):
+        return waiting(question)  # one that was stuck went meanwhile: a voter is away
+    refused = refusal(FOR_ONE_DECIDED, question)
+    return refused or refusal_of(question, id_, one.step.consent) or Act(one.step)
+
+
+def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> Next:
+    """Followers first, the leader last; who that is was read just now. Of combined nodes another follower may go where
+    the first one's partitions forbid it.
+    """
+    if isinstance(question.seen.quorum, Unknown):
+        return unread(question.seen.quorum, "the quorum is not known")
+    quorum, refused, left = question.seen.quorum.value, None, controllers
+    while (id_ := next_controller(left, quorum)) is not None and not (refused and id_ == quorum.leader_id):
+        why_not = refusal_of(question, id_)
+        if why_not is None:
+            return Act(_restart(question, id_))
+        refused, left = refused or why_not, left - {id_}
+    return refused or Wait(Reason.WAITING_FOR_QUORUM, "no controller can be restarted now", after=2.0)
+
+
+def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
+    replication, admission = question.replication, question.admission()
+    if replication is None or admission is None:  # `partitions_are_known` has refused already
+        return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0)
+    too_few = voters_allow(question)
+    if too_few is not None:
+        return too_few
+    availability = question.wanted.rollout.availability
+    if any(question.is_of_unknown_binary(one.step.node_id) for one in question.in_flight):
+        return waiting(question)
+    order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
+    unknown = [id_ for id_ in order if question.is_of_unknown_binary(id_)]
+    is_alone = not question.in_flight and not question.gone
+    kept: Wait | None = None
+    # What another binary does is learned first, of one node; where that has to wait, those go that are known.
+    for id_ in (*(unknown if is_alone else ()), *(one for one in order if one not in set(unknown))):
+        if id_ not in question.unavailable and admission.allows(id_):
+            why_not = budget_allows(question, id_)
+            if why_not is None:
+                return Act(_restart(question, id_))
+            kept = kept or why_not
+    if question.in_flight:
+        return waiting(question)
+    if kept is not None:
+        return kept
+    first = next((id_ for id_ in order if id_ not in question.unavailable), None)
+    if first is None:
+        return refused_as_unavailable(question, order[0])
+    if admission.allows(first):  # so it is the first of an unknown image, and not alone
+        text = f"{question.title(first)} is restarted alone, as the Kafka version of its new image is not known"
+        remedy = f"bring {question.titles(question.gone)} back, or set the template's annotation {KAFKA_VERSION}"
+        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", after=2.0)
+    return forbidden_by(question, first, admission.forbidding(first))
+
+
+def _restart(question: RestartQuestion, id_: int) -> RestartNode:
+    node, pod, owner = question.node(id_), question.fleet.pods.get(id_), question.fleet.sets.get(id_)
+    # Of one that does not run, all partitions are: there it has to come back in sync with every one.
+    lives = question.replication is not None and node is not None and node.state is NodeState.LIVE
+    most = MOST_LAGGING if len(question.in_flight) < FEW else 0
+    lagging, names = question.replication.out_of_sync(id_, most) if question.replication and lives else (0, ())
+    return RestartNode(
+        node_id=id_,
+        title=question.title(id_),
+        pod=pod.name if pod else "",
+        pod_uid=pod.uid if pod else "",
+        before=supported_now(node) if node and not pod else "",
+        after=owner.update_revision if owner else "",
+        broker_epoch=node.broker_epoch if node else -1,
+        incarnation=node.incarnation if node and node.broker_epoch < 0 else "",
+        out_of_sync=lagging,
+        consent=QUORUM_OF_ONE if is_only_voter(question, id_) else "",
+        lagging=frozenset(map(mark_of, names)) if lagging == len(names) else frozenset(),
+        by=question.driver.request,
+    )

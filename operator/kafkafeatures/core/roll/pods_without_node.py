@@ -1,0 +1,49 @@
+"""Every pod of a StatefulSet runs a registered node, or the roll waits for it; after a while it halts.
+
+Pure. One of the checks of `core/roll/checks.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.roll.pods import PodWithoutNode, look_at
+from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+from kafkafeatures.core.roll.waits import stalled, waiting
+from kafkafeatures.core.words import format_span
+
+
+def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
+    """A StatefulSet may have been scaled up. A pod without a registered node has no partitions, but it may be the first
+    that fails on the new image; and one that has found no place takes that of the next pod that is evicted.
+    """
+    if not question.fleet.without_node:
+        return None
+    late = next(without_node_for_long(question), None)
+    if late is not None:
+        return never_registered(question, late)
+    text = _unregistered_since(question.fleet.without_node[0], "yet")
+    return waiting(question) if question.in_flight else Wait(Reason.ROLLING_NODES, text, after=2.0)
+
+
+def without_node_for_long(question: RestartQuestion) -> Iterator[PodWithoutNode]:
+    """Pods that should run a node by now."""
+    timeout, now = question.wanted.rollout.node_timeout, question.remembered.now
+    for one in question.fleet.without_node:
+        if one.pod.created_at is not None and now - one.pod.created_at > timeout and not one.pod.terminating:
+            yield one
+
+
+def never_registered(question: RestartQuestion, late: PodWithoutNode) -> Stalled:
+    """Why such a pod halts the roll, and what to do about it."""
+    text = _unregistered_since(late, f"after {format_span(question.wanted.rollout.node_timeout)}")
+    anew = ", delete it to have it of the current revision" if late.is_outdated else ""
+    return stalled(text, f"{look_at(late.pod.name)}; repair it{anew}, or scale {late.owner.name} back")
+
+
+def _unregistered_since(found: PodWithoutNode, since: str) -> str:
+    why = "it is stopping" if found.pod.terminating else found.pod.waiting
+    text = f"pod {found.pod.name} of StatefulSet {found.owner.name} runs no registered node {since}"
+    return text + (f" ({why})" if why else "")

@@ -1,0 +1,65 @@
+"""What a roll waits for or is halted by, in words, and how soon it is looked at again.
+
+Pure. Called by the checks of a roll and by `core/roll/next_restart.py`.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.facts.observation import Node, Unknown
+from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.facts.workloads import Pod
+from kafkafeatures.core.roll.pods import Awaited
+from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+from kafkafeatures.core.words import format_span
+
+POLL = 1.0
+"""Seconds until it is looked again while a node is in flight, or waits to go."""
+NODES_A_SECOND = 200.0
+"""A large cluster takes longer to read, and is read less often."""
+REFUSED_POLL = 5.0
+"""Seconds until it is looked again where somebody else has to do something first."""
+
+
+def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") -> Wait:
+    """What is waited for, since when, and what to do about it. `meanwhile`: what the others wait for."""
+    since = f" since {question.unconfirmed[one.node.id]}" if one.node is not None else ""
+    text = f"{one.text}{since}; {one.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
+    return Wait(Reason.ROLLING_NODES, text, after=2.0)
+
+
+def stalled(
+    text: str, remedy: str, nodes: tuple[Node, ...] = (), *, stops: str = "no other node is restarted"
+) -> Stalled:
+    """The roll is halted. `stops`: what does not happen until somebody acts."""
+    blocker = Blocker(BlockerKind.WORKLOAD, f"{stops}: {text}", remedy, nodes=nodes)
+    return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,))
+
+
+def unread(fact: Unknown, what: str) -> Refusal:
+    """What it means that something could not be read."""
+    text = f"{what}: {fact.why}"
+    if fact.why.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
+        return Stalled(Reason.NOT_AUTHORIZED, text)
+    if fact.why.kind is FailureKind.WAITING_FOR_BUDGET:
+        return Wait(Reason.WAITING_FOR_BUDGET, text, after=REFUSED_POLL)
+    return Wait(Reason.PREFLIGHT, text, after=2.0)
+
+
+def why_not_running(pod: Pod) -> str:
+    """Why its container does not run, and why it ended before."""
+    return ", ".join(dict.fromkeys(one for one in (pod.waiting, pod.ended_for) if one))
+
+
+def waiting(question: RestartQuestion) -> Wait:
+    """For the nodes in flight. The first of them that is not back is named."""
+    late = [one for one in question.in_flight if not one.is_back] or list(question.in_flight)
+    first, more = late[0], len(question.in_flight) - 1
+    stable = f", and must stay so for {format_span(question.wanted.rollout.stable_for)}" if first.is_back else ""
+    if not first.is_back and question.is_left_behind(first.step):
+        stable = f"; delete pod {first.step.pod} if it does not come back: its next one is of the current revision"
+    text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")
+    poll = REFUSED_POLL if first.is_asked_of_a_person else POLL
+    return Wait(Reason.ROLLING_NODES, text, after=max(poll, len(question.seen.nodes) / NODES_A_SECOND))

@@ -69,7 +69,6 @@ class Summary:
 
     clusters: int = 0
     files: int = 0
-    commits: int = 0
     sequence: int = 0
     account: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -282,7 +281,6 @@ class Run:
         self._manifest = Manifest(self.settings.output, self._manifest.sequence + 1, ordered)
         manifest.commit(self._disk, self._manifest, self._ledger)
         manifest.sweep(self._disk, self._manifest)
-        self.summary.commits += 1
 
     def _copy(self, node: Node) -> NodeCopy:
         root, files = self.settings.output, sorted(node.files.items())

@@ -225,15 +225,6 @@ class Pods:
         stateful_set, _, ordinal = name.rpartition("-")
         return self.sets[stateful_set].plan.nodes[int(ordinal)]
 
-    def outdated(self) -> list[str]:
-        """Pods that are not of their StatefulSet's template; those that are not there too."""
-        return [
-            name
-            for one in self.sets.values()
-            for name in (f"{one.plan.name}-{ordinal}" for ordinal in range(len(one.plan.nodes)))
-            if name not in self._pods or self._pods[name].image != one.image
-        ]
-
     # --- what can be read ---
 
     def reading(self) -> WorkloadsReading:

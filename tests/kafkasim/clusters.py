@@ -11,6 +11,7 @@ from random import Random
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.plan import NodePlan, Plan
+from kafkasim.pods import Pods, revision_of
 from kafkasim.releases import release_named
 from kafkasim.wire.server import Ports, SimulatorServer
 from kafkasim.world import World
@@ -84,3 +85,11 @@ async def exchange(server: SimulatorServer, role: Role, node_id: int, request: b
     finally:
         writer.close()
         await writer.wait_closed()
+
+
+def outdated(pods: Pods) -> list[str]:
+    """Pods that do not run the template of their StatefulSet, and those that are not there."""
+    sets = pods.reading().stateful_sets
+    current = {one.name for each in sets for one in each.pods if one.revision == revision_of(each.name, each.image)}
+    named = (f"{each.name}-{ordinal}" for each in sets for ordinal in range(each.replicas))
+    return [name for name in named if name not in current]

@@ -15,7 +15,7 @@ from kafkasim.pods import BudgetPlan, Pods, PodTiming, SetPlan, addresses, host_
 from kafkasim.ports import SimulatedWorkloads
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.world import World
-from tests.kafkasim.clusters import plan, settle, world
+from tests.kafkasim.clusters import outdated, plan, settle, world
 
 OLD, NEW, BROKEN = "kafka:4.1.2", "kafka:4.4.0", "kafka:typo"
 SETS = (SetPlan("brokers", "brokers", (3, 1, 2), OLD), SetPlan("controllers", "controllers", (3001, 3002, 3003), OLD))
@@ -66,11 +66,11 @@ def test_a_changed_image_is_a_new_revision_and_touches_no_pod_and_the_old_image_
     assert processed.observed
     assert processed.update_revision != before.update_revision
     assert {each.revision for each in processed.pods} == {before.update_revision}
-    assert made.outdated() == ["brokers-0", "brokers-1", "brokers-2"]
+    assert outdated(made) == ["brokers-0", "brokers-1", "brokers-2"]
     made.set_image("brokers", OLD)
     settle(made.world, 1_000)
     assert made.reading().stateful_sets[0].update_revision == before.update_revision
-    assert made.outdated() == []
+    assert outdated(made) == []
 
 
 def test_an_evicted_pod_hands_its_partitions_over_and_comes_back_with_the_release_of_the_template() -> None:

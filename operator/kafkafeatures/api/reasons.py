@@ -112,5 +112,4 @@ class BlockerKind(StrEnum):
     ZOOKEEPER_MODE = "ZooKeeperMode"
     QUORUM = "Quorum"
     PARTITION = "Partition"
-    RIGHTS = "Rights"
     WORKLOAD = "Workload"

@@ -20,10 +20,10 @@ from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.question import Remembered
-from kafkafeatures.core.roll.roll import replication_of, roll_of
+from kafkafeatures.core.roll.roll import roll_of
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.core.fleets import NEW
-from tests.kafkafeatures.core.rolls import BROKERS, CONTROLLERS, ROLLOUT, cluster, current
+from tests.kafkafeatures.core.rolls import BROKERS, CONTROLLERS, ROLLOUT, cluster, current, replication_of
 from tests.kafkafeatures.deciding import decide, propose, status_of
 from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW

@@ -22,13 +22,14 @@ from kafkafeatures.core.facts.readings import (
     QuorumAnswer,
     ReplicaProgress,
 )
+from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.question import Remembered
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.core.roll.roll import Roll, replication_of, roll_of
+from kafkafeatures.core.roll.roll import Roll, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.replicas import Row, reading, row
 from tests.kafkafeatures.deciding import decide
@@ -164,6 +165,11 @@ def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:
 
 def fresh(id_: int) -> Mapping[int, Node]:
     return {id_: replace(a_node(id_), broker_epoch=900 if id_ < 3000 else -1, incarnation="second")}
+
+
+def replication_of(told: Observation) -> Replication | None:
+    """All partitions, to be judged; None where they could not be read."""
+    return Replication(told.partitions.value) if isinstance(told.partitions, Known) else None
 
 
 def rolled(

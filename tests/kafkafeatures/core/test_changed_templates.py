@@ -17,9 +17,10 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Observation, 
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.question import Remembered
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
-from kafkafeatures.core.roll.roll import Roll, replication_of, roll_of
+from kafkafeatures.core.roll.roll import Roll, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.replicas import reading, row
+from tests.kafkafeatures.core.rolls import replication_of
 from tests.kafkafeatures.worlds import NOW
 
 STARTED = Stamp("2026-01-01T00:00:00Z")

@@ -152,7 +152,6 @@ def test_what_is_wrong_with_partitions_is_counted_and_named_by_topic_and_number(
         row("fine", 1, 2, 3),
     ]
     replication = Replication(reading(*rows))
-    assert replication.under_replicated() == (4, ("a-0", "b-9", "b-10"))
     assert replication.under_min_isr() == (2, ("a-0", "c-0"))
     assert replication.offline() == (1, ("c-0",))
     assert replication.reassigning() == (1, ("d-0",))

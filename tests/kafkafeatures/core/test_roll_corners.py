@@ -17,7 +17,6 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Observation, 
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.roll import replication_of
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
@@ -33,6 +32,7 @@ from tests.kafkafeatures.core.rolls import (
     looks,
     refused,
     replaced,
+    replication_of,
     rolled,
     sent,
     voting,

@@ -29,7 +29,6 @@ from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.core.roll.roll import replication_of
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.core.rolls import (
@@ -50,6 +49,7 @@ from tests.kafkafeatures.core.rolls import (
     looks,
     refused,
     replaced,
+    replication_of,
     restart_in,
     rolled,
     sent,

@@ -17,7 +17,7 @@ from kafkasim.plan import TopicPlan
 from kafkasim.pods import Pods, SetPlan, addresses
 from kafkasim.ports import SimulatedWorkloads
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, reconcile_once
-from tests.kafkasim.clusters import plan
+from tests.kafkasim.clusters import outdated, plan
 
 OLD, NEW, OTHER = "kafka:4.1.2", "kafka:4.4.0", "kafka:4.3.1"
 SETS = (SetPlan("brokers", "brokers", (1, 2, 3), OLD), SetPlan("controllers", "controllers", (3001, 3002, 3003), OLD))
@@ -90,9 +90,9 @@ def test_one_approval_lets_the_whole_plan_through_roll_soak_and_levels() -> None
     assert isinstance(held.decision, Held)
     assert life.stages == ["Roll", "Levels"]
     approved = life.approve()
-    assert life.pods.outdated() != []
+    assert outdated(life.pods) != []
     life.until(Reason.SOAKING)
-    assert life.pods.outdated() == []
+    assert outdated(life.pods) == []
     assert life.store.status["plan"]["hash"] == approved
     assert life.steps == [("RestartNode", "Done"), ("RestartNode", "Done"), ("UpdateFeature", "Pending")]
     assert life.cluster.sent == []
@@ -122,17 +122,17 @@ def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_it
         life.look()
         life.wait(1.0)
     life.new_image(OTHER)
-    left = len(life.pods.outdated())
+    left = len(outdated(life.pods))
     life.until(Reason.APPROVAL_REQUIRED)
     assert life.store.status["plan"]["hash"] != first
     conditions = {one["type"]: one["reason"] for one in life.store.status["conditions"]}
     assert conditions["ApprovalRequired"] == Reason.PLAN_CHANGED
     life.wait(60)
     life.look()
-    assert len(life.pods.outdated()) == left
+    assert len(outdated(life.pods)) == left
     life.approve()
     life.until(Reason.IN_SYNC)
-    assert life.pods.outdated() == []
+    assert outdated(life.pods) == []
 
 
 def test_a_plan_that_makes_topics_unavailable_is_approved_with_them_and_stands_while_nodes_are_restarted() -> None:
@@ -144,11 +144,11 @@ def test_a_plan_that_makes_topics_unavailable_is_approved_with_them_and_stands_w
     life.until(Reason.CONSENT_REQUIRED)
     life.store.wanted = replace(life.store.wanted, consents=consents)
     life.until(Reason.APPROVAL_REQUIRED)
-    assert len(life.pods.outdated()) == 6
+    assert len(outdated(life.pods)) == 6
     approved = life.approve()
     assert approved != without
     life.until(Reason.SOAKING)
-    assert life.pods.outdated() == []
+    assert outdated(life.pods) == []
     assert life.store.status["plan"]["hash"] == approved
     life.store.wanted = replace(life.store.wanted, consents=frozenset())
     life.until(Reason.IN_SYNC)
@@ -174,7 +174,7 @@ def test_the_consent_of_one_roll_is_for_the_topics_of_its_plan_and_for_no_other_
     life.until(Reason.CONSENT_REQUIRED)
     life.store.wanted = replace(life.store.wanted, consents=consents, finalize_after=timedelta(0))
     life.until(Reason.IN_SYNC)
-    assert life.pods.outdated() == []
+    assert outdated(life.pods) == []
 
 
 def test_an_edited_level_in_the_middle_of_a_soak_is_another_plan_and_restarts_no_node_again() -> None:
@@ -200,14 +200,14 @@ def test_suspended_in_the_middle_it_starts_no_node_and_no_level_and_continues_wh
     life.until(Reason.ROLLING_NODES)
     life.store.wanted = replace(life.store.wanted, suspend=True)
     life.until(Reason.SUSPENDED)
-    left = len(life.pods.outdated())
+    left = len(outdated(life.pods))
     for _ in range(60):
         life.look()
         life.wait(5.0)
-    assert len(life.pods.outdated()) == left > 0
+    assert len(outdated(life.pods)) == left > 0
     life.store.wanted = replace(life.store.wanted, suspend=False)
     assert isinstance(life.until(Reason.IN_SYNC).decision, Done)
-    assert life.pods.outdated() == []
+    assert outdated(life.pods) == []
 
 
 def test_the_old_image_again_during_the_soak_is_the_way_back() -> None:
@@ -218,6 +218,6 @@ def test_the_old_image_again_during_the_soak_is_the_way_back() -> None:
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 27})
     life.new_image(OLD)
     life.until(Reason.IN_SYNC)
-    assert life.pods.outdated() == []
+    assert outdated(life.pods) == []
     assert {node.release.name for node in life.cluster.world.nodes.values()} == {"4.1"}
     assert life.cluster.levels["metadata.version"] == 27

@@ -8,11 +8,10 @@ pattern of its own.
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from html import escape
 from itertools import pairwise
-from typing import Any
 
 from msgspec import Struct
 
@@ -26,7 +25,6 @@ from kafkafeatures.core.words import counted
 from kraftlog.rolls import RollHistory
 from kraftlog.strips import Stretch, Strip
 
-Shape = Mapping[str, Any]
 Piece = tuple[str, datetime, datetime]
 """A piece of a track: its style, begin and end."""
 

@@ -69,7 +69,6 @@ ACTION_REQUIRED: Mapping[BlockerKind, Reason] = {
     BlockerKind.GHOST_REGISTRATION: Reason.GHOST_REGISTRATION,
     BlockerKind.REFUSED_NODE: Reason.NODE_REFUSED,
     BlockerKind.DEPENDENCY: Reason.DEPENDENCY_MISSING,
-    BlockerKind.RIGHTS: Reason.NOT_AUTHORIZED,
     BlockerKind.WORKLOAD: Reason.ROLLOUT_HALTED,
 }
 RESOLVES_AUTOMATICALLY: Mapping[BlockerKind, Reason] = {

@@ -214,10 +214,6 @@ class Replication:
         """Partitions that are being moved."""
         return self._named(self._rows(lambda block: block.moving), most)
 
-    def under_replicated(self, most: int = NAMED) -> Named:
-        """Partitions with a replica that is not in sync; one being added is not meant."""
-        return self._named(self._rows(lambda block: (block.flags & (_IN_SYNC | _ADDING) == 0).any(axis=0)), most)
-
     # --- for this module and the planner
 
     def pairs(self, brokers: Iterable[int], availability: Availability) -> Iterator[tuple[Numbers, Numbers, Numbers]]:

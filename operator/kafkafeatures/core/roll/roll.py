@@ -133,11 +133,6 @@ def _keeps_levels(question: RestartQuestion) -> bool:
     return bool(question.crashes) and any(not one.is_downgrade for one in question.changes)
 
 
-def replication_of(seen: Observation) -> Replication | None:
-    """All partitions, to be judged; None where they could not be read."""
-    return Replication(seen.partitions.value) if isinstance(seen.partitions, Known) else None
-
-
 def is_withdrawn(step: RestartNode, wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
     """Whether a person was asked to restart a node, has not done it, and does not have to any more."""
     if step.pod or step.state_in(seen, None).phase is not Phase.REQUESTED:

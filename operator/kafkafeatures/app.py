@@ -113,7 +113,7 @@ class Operator:
             environment,
             changed=self._wake,
             gone=self._queue.wake,  # its reconciliation finds that out, and discards what is known of it
-            restored=self._controller.forget_versions,
+            restored=self._controller.discard_versions,
             every=settings.resync,
         )
         self.health = Health(lambda: str(self._queue.hung() or ""), self._resources.missing, metrics.registry)

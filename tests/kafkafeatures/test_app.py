@@ -54,7 +54,7 @@ class Controller:
     def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[Key]:
         return [Key.of(resource) for resource in resources]
 
-    def forget_versions(self) -> None:
+    def discard_versions(self) -> None:
         self.forgot = True
 
     def hand_over(self) -> None:

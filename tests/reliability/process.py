@@ -126,7 +126,7 @@ class Process:
             environment,
             changed=self._wake,
             gone=self._queue.wake,
-            restored=self._controller.forget_versions,
+            restored=self._controller.discard_versions,
             every=RESYNC,
         )
         self._task = loop.create_task(self._run())

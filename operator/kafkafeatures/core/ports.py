@@ -55,14 +55,14 @@ class KafkaPort(Protocol):
         """
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """Of levels, from this position of the metadata log up to where the last reading of it knows them; and whether
-        the log ever had it.
+        """The moves of levels from this position of the metadata log up to its last reading, and whether the log ever
+        had that position.
         """
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         """One validateOnly of all the changes together; nothing is changed. Never with kraft.version.
 
-        `directly`: of the active controller itself, where it is known, and of nobody else.
+        `directly`: asked of the active controller itself, where it is known, and of no broker.
         """
 
     def prepared(self, change: UpdateFeature) -> AbstractAsyncContextManager[PreparedUpdate | NotSent]:

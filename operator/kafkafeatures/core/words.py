@@ -23,7 +23,7 @@ def printable(text: str, *, kept: str = "") -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for text that has lines and tabs of our own."""
+    """Like `printable`, for text whose line breaks and tabs are ours."""
     return "\n".join(printable(line, kept="\t") for line in text.split("\n"))
 
 
@@ -33,11 +33,11 @@ def cut(text: str, most: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """As in: 1 partition, 3 partitions."""
+    """A number with its noun: 1 partition, 3 partitions."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def format_span(span: timedelta) -> str:
-    """As in: 15 min."""
+    """A duration for people, such as 15 min."""
     seconds = span.total_seconds()
     return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"

@@ -1,7 +1,7 @@
 """The second half of a reconciliation: commit the status, and carry out at most one step.
 
-The only place where an effect leaves the process. The intent is written before the act; what became of it is told by
-`reconcile/evaluate.py` the next time.
+The only place where an effect leaves the process. The intent is written before the act; the next reconciliation finds
+out in `reconcile/evaluate.py` what became of it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withhel
 
 
 async def _not_begun(context: ReconcileContext, found: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
-    """There is no way. Told once, however often it is tried."""
+    """The step could not be sent at all. That is recorded once, however often it is tried."""
     never = step.begun(context.stamp(), Via.CONTROLLER, found.observation)
     status = _ended(context, found.status, never, Result.NOT_SENT, outcome.why)
     await write_if_changed(context.store, found.resource, status)
@@ -147,8 +147,8 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
                 context.on_settled()
         return await _report(context, found.with_decision(withdrawn, status))
     cluster_id = found.observation.cluster_id
-    told = cluster_id.value if isinstance(cluster_id, Known) else ""
-    context.effects(EffectRecord(found.resource.name, told, step, via))
+    cluster = cluster_id.value if isinstance(cluster_id, Known) else ""
+    context.effects(EffectRecord(found.resource.name, cluster, step, via))
     outcome = await send(partial(_withheld, context, found, began))
     if not others and not _may_be_on_its_way(sent, outcome, asked_before=asked_before):
         context.on_settled()

@@ -160,7 +160,7 @@ class Claims:
             self._put(key, replace(ours, cluster_id=cluster_id))
         owner = self._oldest(self._of_cluster.get(cluster_id, ()), ours)
         if owner is not None:
-            return Owner(_told(owner, key), known=True)
+            return Owner(_name_for(owner, key), known=True)
         now, us = self._monotonic(), (key, ours.uid)
         acting = [
             life
@@ -168,9 +168,9 @@ class Claims:
             if step.cluster_id == cluster_id and step.until > now and life != us
         ]
         if acting:
-            return Owner(_told(min(acting)[0], key), known=False, is_acting=True)
+            return Owner(_name_for(min(acting)[0], key), known=False, is_acting=True)
         unread = self._oldest(self._of_cluster.get("", ()), ours)
-        return Owner(_told(unread, key), known=False) if unread is not None else None
+        return Owner(_name_for(unread, key), known=False) if unread is not None else None
 
     def competing_driver(self, key: Key, stateful_set: str) -> str:
         """The older resource of the namespace that restarts the pods of this StatefulSet; empty where there is none."""
@@ -247,6 +247,6 @@ def _cluster_of(resource: Mapping[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _told(owner: Key, to: Key) -> str:
-    """Who may write resources in one namespace need not know what is in another."""
+def _name_for(owner: Key, to: Key) -> str:
+    """The name of an owner, for the status of `to`. A user of one namespace need not know what is in another."""
     return str(owner) if owner.namespace == to.namespace else "a resource in another namespace"

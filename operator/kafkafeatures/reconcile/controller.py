@@ -99,8 +99,8 @@ class Controller:
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
         self._known: dict[Key, Kept] = {}
 
-    def forget_versions(self) -> None:
-        """Forget all versions: etcd was restored, and the same version may stand for another state."""
+    def discard_versions(self) -> None:
+        """Discard all known versions: etcd was restored, and the same version may stand for another state."""
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
         for key, known in self._known.items():
             known.settled, known.next_due = None, None
@@ -154,7 +154,9 @@ class Controller:
         return self._until_next(key, known, store.version, pause.seconds)
 
     async def failed(self, key: Key, error: BaseException) -> None:
-        """Say it where people look. An API server that is away is no bug, and cannot be told either."""
+        """Write a failure into the status; not while the API server is away, which is no bug and leaves nothing to
+        write to.
+        """
         self._claims.passed(key)
         self._watcher.passed(key, "failed", 0.0, EMPTY)
         if isinstance(error, Unavailable):
@@ -224,7 +226,7 @@ class Controller:
         still = await settled.cluster.unchanged() and (settled.pods is None or await settled.pods.are_as_before())
         if not still:
             known.settled = None
-        return known.settled  # None as well where versions were forgotten meanwhile
+        return known.settled  # None as well where versions were discarded meanwhile
 
     async def _guarded(self, key: Key, known: Kept, store: KubernetesStore) -> Pause:
         """Reconcile, unless a second operator writes this status or the API server drops fields."""
@@ -333,9 +335,8 @@ class Controller:
         return seconds
 
     def _again(self, key: Key, known: Kept) -> float:
-        """It was changed meanwhile: read again, decide again, write again.
-
-        Whoever has it written all the time may not keep younger resources waiting for what it turns out to own.
+        """The resource was changed meanwhile: read, decide and write again. One that is written all the time must not
+        keep younger resources waiting until it is known what it owns.
         """
         again = known.pace.backoff(("conflict",), 0.05, 1.0)
         if known.pace.repeats:

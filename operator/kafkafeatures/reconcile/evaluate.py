@@ -54,7 +54,7 @@ SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
 
 CompetingOwner = Callable[[str], Owner | None]
-"""Of a cluster id: the older resource that owns it, or may turn out to."""
+"""From a cluster id to the older resource that owns the cluster, or may turn out to own it."""
 
 
 def no_other_owner(cluster_id: str) -> Owner | None:
@@ -82,10 +82,10 @@ def ignore(effect: EffectRecord) -> None:
 class ReconcileContext(Struct, frozen=True):
     """What is injected into a reconciliation. `before_act` may raise: then nothing is written or sent.
 
-    `effects` is called right before a step is sent, `on_settled` once none of this resource can be on its way any more.
+    `effects` is called right before a step is sent, `on_settled` once no step of this resource can still be on its way.
     `ages` is the same for all reconciliations of a resource in a process. `hand_over`: seconds for which another
     process may still send what its intent says. `workloads`: None where no pods are restarted. `is_stopping`: this
-    process was told to end, and begins nothing any more.
+    process was asked to end, and begins nothing new.
     """
 
     store: ResourceStore
@@ -131,7 +131,7 @@ class Evaluation(Struct, frozen=True):
 
     `remembered`: the status of before with what is known of it now: what was settled is closed in it. `stages`: where
     each stage stands. `verdict` None: there was nothing to ask the server about. `ours` False: another cluster answers,
-    or one that cannot be told. `read_at`: before the cluster was asked, in seconds of `ReconcileContext.monotonic`.
+    or one whose id is not known. `read_at`: before the cluster was asked, in seconds of `ReconcileContext.monotonic`.
     `is_accounted`: `remembered` has all that the metadata log shows of levels.
     """
 
@@ -181,7 +181,7 @@ class Evaluation(Struct, frozen=True):
         return keeping_unknown(replace(status, log_position=position), status)
 
     def with_decision(self, decision: Decision, remembered: Status) -> Evaluation:
-        """The same, where something else was decided at the last moment."""
+        """This evaluation with a decision that was changed at the last moment."""
         return replace(self, decision=decision, remembered=remembered)
 
 

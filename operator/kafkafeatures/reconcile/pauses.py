@@ -21,9 +21,9 @@ from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.ports import Resource
 
 CHECK_EVERY = 60.0
-"""Seconds; of a resource that does not say, also because it cannot be understood."""
+"""Seconds between reconciliations of a resource that does not set them, or whose document is invalid."""
 HALTED_WAIT = 10.0
-"""Of a roll that waits for somebody while nodes are in flight."""
+"""Seconds between reconciliations while a roll waits for a user's action and nodes are in flight."""
 SLOWEST_WAIT = LOOKS_WITHIN  # while something is waited for, it is looked at this often at least
 
 
@@ -49,7 +49,7 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
         return Pause("success", often)
     first = last.requeue_after or 2.0
     pace.rolling = follows(last.status) and driver_of(resource.wanted.rollout).restarts_nodes
-    if pace.rolling:  # each second counts, unless somebody has to act first
+    if pace.rolling:  # each second counts, unless a user has to act first
         return Pause("requeued", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
     reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
     longest = first if reason is Reason.SOAKING else max(first, min(check_every, SLOWEST_WAIT))
@@ -59,7 +59,7 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
 
 
 def is_held_back(decision: Decision | Failure, status: Status) -> bool:
-    """Whether no node is restarted until somebody acts, or a window opens: that may be days."""
+    """Whether no node is restarted until a user acts or a window opens, which may take days."""
     if isinstance(decision, Wait):
         by_hand = status.reason(Condition.NODES_ROLLED) == Reason.RESTART_REQUESTED
         return by_hand or decision.reason is Reason.WAITING_FOR_WINDOW

@@ -130,7 +130,7 @@ class Queue(Generic[K]):
                         raise
                     pause = retry_in(failures, error)
                     failures += 1
-                    await self._tell(key, error)
+                    await self._report_failure(key, error)
                 finally:
                     entry.running_since = None
                 self._last_pass = self._monotonic()
@@ -145,7 +145,7 @@ class Queue(Generic[K]):
             finally:
                 over.cancel()
 
-    async def _tell(self, key: K, error: BaseException) -> None:
+    async def _report_failure(self, key: K, error: BaseException) -> None:
         try:
             async with asyncio.timeout(self._deadline):
                 await self._failed(key, error)

@@ -345,7 +345,7 @@ async def test_at_rest_a_wake_up_before_its_time_asks_for_nothing() -> None:
 
 async def test_after_a_restore_of_etcd_a_version_at_rest_means_nothing() -> None:
     rig, asked = await settled()
-    rig.controller.forget_versions()
+    rig.controller.discard_versions()
     await rig.work()
     assert (asked, rig.kafka.looks) == (["GET orders"], 2)
 
@@ -354,7 +354,7 @@ async def test_after_a_restore_of_etcd_a_version_at_rest_means_nothing() -> None
 async def test_a_restore_of_etcd_while_the_log_is_asked_ends_the_rest(watched: bool) -> None:
     rig, _ = await settled()
     rig.watched = rig.watched if watched else ""
-    rig.kafka.during_question = rig.controller.forget_versions
+    rig.kafka.during_question = rig.controller.discard_versions
     await rig.work()
     assert rig.kafka.looks == 2
 
@@ -362,7 +362,7 @@ async def test_a_restore_of_etcd_while_the_log_is_asked_ends_the_rest(watched: b
 async def test_what_a_reconciliation_read_before_a_restore_of_etcd_is_not_rested_on() -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 27}))
     await rig.work()
-    rig.kafka.during_look = rig.controller.forget_versions
+    rig.kafka.during_look = rig.controller.discard_versions
     await rig.work()
     watched(rig)
     rig.kafka.during_look, rig.kafka.same = nothing, True
@@ -401,7 +401,7 @@ async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_tak
     assert rig.api.object["metadata"]["resourceVersion"] == str(written)  # once more
     rig.seconds = 0.0
     assert not rig.controller.is_external_change(rig.api.object)
-    rig.controller.forget_versions()
+    rig.controller.discard_versions()
     assert rig.controller.is_external_change(rig.api.object)
     await rig.work()
     assert len(rig.kafka.sent) == 1

@@ -20,7 +20,7 @@ Wording = Callable[[Nodes], tuple[str, str]]
 """Message and remedy for the nodes, of which there is at least one and which are all alike."""
 
 RUNS_SHOWN = 5
-"""Of ids in a line: "1, 3, 5, ... 299" where there are more."""
+"""How many runs of ids are shown in a line: "1, 3, 5, ... 299" where there are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def about_nodes(
 
 
 def grouped(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
-    """The same blockers, those that differ only in their node as one; each where the first of them stood."""
+    """Blockers with those that differ only in their node joined into one, at the position of the first of them."""
     groups: dict[Hashable, list[Blocker]] = {}
     for position, blocker in enumerate(blockers):
         groups.setdefault(position if blocker.alike is None else blocker.alike, []).append(blocker)
@@ -98,7 +98,7 @@ def title_of(nodes: Nodes) -> str:
 
 
 def title_and_address(nodes: Nodes) -> str:
-    """The same, with host and port of a single node."""
+    """The title of these nodes, with host and port where it is a single node."""
     address = f" ({nodes[0].host}:{nodes[0].port})" if len(nodes) == 1 and nodes[0].host else ""
     return title_of(nodes) + address
 

@@ -21,7 +21,7 @@ def excused_in(stages: tuple[Stage, ...]) -> ExcusedTopics | None:
 
 
 def topics_and_partitions(excused: ExcusedTopics) -> str:
-    """As in: 3 partitions of 2 topics (a, b)."""
+    """The cost of a roll for people: 3 partitions of 2 topics (a, b)."""
     more = excused.topics - len(excused.names)
     names = ", ".join(excused.names) + (f" and {more} more" if more > 0 else "")
     return f"{counted(excused.partitions, 'partition')} of {counted(excused.topics, 'topic')} ({names})"

@@ -36,7 +36,7 @@ class Stalled(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """It could go on, and is held back: suspended, not approved yet, or drift that is only reported."""
+    """A step is possible and held back: suspended, not approved yet, or drift that is only reported."""
 
     reason: Reason
     message: str
@@ -57,7 +57,9 @@ Decision = Act | Wait | Stalled | Held | Done
 PARTITIONS_ARE_NOT_NEEDED = Wait(
     Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", after=2.0
 )
-"""Of a roll that somebody holds, and of which is told already what can be told."""
+"""What a roll waits for where partitions were not read: the document holds it back, and the status has its needs
+already.
+"""
 
 # What a blocker means: each kind is in one of the two.
 

@@ -22,7 +22,7 @@ from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
 
-if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
+if TYPE_CHECKING:  # only its judgement of partitions needs numpy
     from kafkafeatures.core.facts.replication import Replication
     from kafkafeatures.core.facts.workloads import WorkloadsReading
 
@@ -32,10 +32,10 @@ class Facts(Struct, frozen=True):
 
     wanted: what the document asks for. seen: the cluster; replication: its partitions, to be judged, None where they
     were not read. remembered: the status, with what was settled closed in it; memory: what decisions need of it. sent:
-    steps that are followed, whose end was not seen. ours: False where another cluster answers, or one that cannot be
-    told: then nothing is remembered of it. restarts: nodes can be restarted from here. age_of, known_for: how old a
-    moment of the status is, and how much of that this process has lived through. monotonic: seconds of a clock that
-    nobody sets. kept: by kind, what this process keeps of its last look and no status tells. is_changing: a step is
+    steps that are followed, whose end was not seen. ours: False where another cluster answers, or one whose id is not
+    known: then nothing is remembered of it. restarts: nodes can be restarted from here. age_of, known_for: how old a
+    moment of the status is, and how much of that this process has lived through. monotonic: seconds of a clock that is
+    never set. kept: by kind, what this process keeps of its last reading and is in no status. is_changing: a step is
     open that makes progress with a plan, or that only another release knows.
     """
 
@@ -87,7 +87,7 @@ class StageKind(Protocol):
 
     @property
     def name(self) -> str:
-        """As in `status.plan.stages`."""
+        """The name of this kind in `status.plan.stages`."""
 
     def demands(self, asked: Asked) -> Demands:
         """What has to be read for it."""

@@ -24,9 +24,8 @@ class Memory(Struct, frozen=True):
 
     `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
     `unverified`: consents that may have been used before the status began. `lost_cluster`: a cluster was read before,
-    and which one is not there any more. `excused`: what the roll of `roll_id`, which is in progress, may make
-    unavailable. `passed_on`: of features whose last change a broker passed on, for how long that is known: it may do
-    so again.
+    and its id is missing now. `excused`: what the roll of `roll_id`, which is in progress, may make unavailable.
+    `passed_on`: of features whose last change a broker passed on, for how long that is known: it may do so again.
     """
 
     cluster_id: str = ""
@@ -71,8 +70,8 @@ NO_MEMORY = Memory()
 
 def lost_cluster(status: Status) -> bool:
     """Whether it tells of a cluster and not of which: the id was removed, or an older schema dropped it."""
-    told = status.source, status.features, status.history, status.change_count
-    return not status.cluster_id and any((*told, status.intents, status.spent_consents, status.plan))
+    remembered = status.source, status.features, status.history, status.change_count
+    return not status.cluster_id and any((*remembered, status.intents, status.spent_consents, status.plan))
 
 
 def counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:

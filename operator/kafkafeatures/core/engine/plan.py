@@ -19,9 +19,9 @@ from kafkafeatures.core.engine.costs import costs_of
 from kafkafeatures.core.engine.stage import Part, Work
 
 SHORTEST_HASH = len("sha256:") + 8
-"""Of an approval: the first eight digits are enough for people to tell plans apart."""
+"""The shortest hash that an approval may give: eight digits distinguish the plans of a resource."""
 HASH_SHOWN = len("sha256:") + 12
-"""Of a hash that people are shown: enough to approve by."""
+"""How much of a hash is shown to people: enough to approve by."""
 
 _canonical = json.JSONEncoder(sort_keys=True).encode  # json.dumps makes an encoder for each call
 
@@ -130,8 +130,8 @@ def plan_of(
 
 
 def stages_of(parts: tuple[Part, ...]) -> tuple[Stage, ...]:
-    """In the order in which they are carried out. What restarts make unavailable for which nobody but a person restarts
-    nodes, and so no stage, goes with the first of the others.
+    """The stages in the order in which they are carried out. Where a person restarts the nodes there is no stage for
+    it; what those restarts make unavailable stands in the first of the other stages.
     """
     stages = tuple(chain.from_iterable(part.stages for part in sorted(parts, key=lambda part: not part.goes_first)))
     costs = next((part.costs for part in parts if part.costs is not None), None)

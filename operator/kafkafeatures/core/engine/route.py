@@ -39,9 +39,9 @@ class Route(Struct, frozen=True):
 def route_to_controller(probe: ClusterProbe) -> Route:
     """The active controller itself, and the brokers that would forward a request to it.
 
-    Without a believed DescribeQuorum only a named leader that answered is left: a surviving controller may go on
-    naming a dead one (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate),
-    and a broker would keep the request until there is a quorum again.
+    Without a believed DescribeQuorum only a named leader that answered is left: a surviving controller may still name a
+    dead one (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate), and a
+    broker would keep the request until there is a quorum again.
     """
     answering = [node for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
     listed = probe.controllers if isinstance(probe.controllers, ControllerList) else None

@@ -11,7 +11,7 @@ from msgspec import Struct
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.core.facts.observation import Observation
 
-if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
+if TYPE_CHECKING:  # only its judgement of partitions needs numpy
     from kafkafeatures.core.facts.replication import Replication
 
 SEND_WITHIN = timedelta(seconds=10)
@@ -33,8 +33,8 @@ AgeOf = Callable[[str], timedelta]
 
 
 class Open(Struct, frozen=True):
-    """What became of a step cannot be told yet. `why`: what is missing, for people; empty where time shows it.
-    `rights`: somebody has to grant a right before.
+    """What became of a step is not known yet. `why`: what is missing, for people; empty where time shows it.
+    `rights`: a right has to be granted first.
     """
 
     why: str = ""

@@ -85,13 +85,13 @@ class Kept(Protocol):
     """What a process keeps of a stage from one look to the next."""
 
     def interrupted(self, why: str) -> Kept:
-        """As it is where nothing could be seen of the cluster."""
+        """This stage where nothing could be read of the cluster."""
 
 
 class StageNow(Protocol):
     """One stage, judged on one reading of the cluster: what prevents its next step, and which step that is.
 
-    Nothing here knows whether the document lets it go on: `core/engine/gates.py` asks that, for all kinds alike.
+    Nothing here knows whether the document lets it continue: `core/engine/gates.py` asks that, for all kinds alike.
     """
 
     @property

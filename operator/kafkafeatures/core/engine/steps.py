@@ -21,7 +21,7 @@ from kafkafeatures.core.facts.observation import Observation
 
 
 class Rejection(Struct, frozen=True):
-    """What it means that a step was rejected. `needs_action`: somebody has to do something before it is tried again.
+    """What it means that a step was rejected. `needs_action`: a user has to act before it is tried again.
 
     `recorded`: the message of its entry in the history; empty where it leaves none, because it was only refused for
     now: then it counts as not begun.
@@ -92,8 +92,8 @@ class Step(Protocol):
 
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
-        """The Event of the end of one of this kind; None where nothing is told. `facts`: of it, while it was in flight;
-        None where it was not seen then.
+        """The Event of the end of one of this kind; None where there is none. `facts`: what was known of the step while
+        it was in flight; None where it was not seen then.
         """
 
 
@@ -106,7 +106,7 @@ class UnknownStep(Struct, frozen=True):
     intent: Intent
 
     def __str__(self) -> str:
-        """As far as it can be told: of another release, or damaged."""
+        """What can be said of an intent that another release wrote, or that is damaged."""
         fields = self.intent.unknown
         target, title = (str(fields.get(name, "")) for name in ("target", "title"))
         if title:
@@ -124,7 +124,7 @@ class UnknownStep(Struct, frozen=True):
 class InFlight(Struct, frozen=True):
     """A step that may have been sent and is not settled. Each kind adds what it has to remember of its own.
 
-    `accepted`: whoever carries it out said yes. `written`: its intent as the status has it.
+    `accepted`: its receiver accepted it. `written`: its intent as the status has it.
     """
 
     step: Step
@@ -137,7 +137,7 @@ class InFlight(Struct, frozen=True):
         return str(self.step)
 
     def to_intent(self) -> Intent:
-        """As in `status.intents`."""
+        """The intent as it stands in `status.intents`."""
         if self.written is not None:
             return self.written
         fields = {**self.step.to_intent(), "via": self.via.value, **self.follow_up()}
@@ -150,7 +150,7 @@ class InFlight(Struct, frozen=True):
         return {}
 
     def remembering(self, now: Self) -> Self:
-        """The same with what is remembered of it `now`; what another release wrote into its intent is kept."""
+        """This step with what is remembered of it `now`; what another release wrote into its intent is kept."""
         before, after, written = self.follow_up(), now.follow_up(), self.written
         if before == after:
             return self
@@ -181,7 +181,7 @@ class InFlight(Struct, frozen=True):
         return EventFacts(kind=self.step.kind, begun_at=self.at)
 
     def announced(self) -> EventRecord | None:
-        """The Event of its beginning; None where only its end is told."""
+        """The Event of its beginning; None where only its end has one."""
         return None
 
     def progress(self, ago: Callable[[str], str]) -> str:

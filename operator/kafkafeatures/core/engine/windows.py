@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 FIELDS = 5
-"""Of a schedule. The library would take seconds as a sixth."""
+"""How many fields a schedule has. The library would take seconds as a sixth."""
 _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -35,7 +35,7 @@ def closed_until(windows: tuple[Window, ...], now: datetime) -> datetime | None:
 
 
 def opening(opens: datetime) -> str:
-    """What people are told while no window is open."""
+    """What the status says while no window is open."""
     return f"the next window of spec.rollout opens at {opens:%Y-%m-%d %H:%M %Z}"
 
 
@@ -58,7 +58,7 @@ def problems(window: Window) -> Iterator[tuple[str, str]]:
 
 
 def _first_opening(window: Window, after: datetime) -> datetime:
-    """While an hour comes for the second time the library goes on from the first."""
+    """When an hour comes for the second time, the library continues from the first."""
     from cronsim import CronSim
 
     openings = CronSim(window.schedule, after.astimezone(_zone(window.time_zone)))

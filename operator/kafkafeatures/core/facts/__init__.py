@@ -1,1 +1,1 @@
-"""What was read of a cluster and what it proves, before anybody decides: readings, the one observation, its parts."""
+"""What was read of a cluster and what it proves, before any decision: readings, the one observation, its parts."""

@@ -1,7 +1,7 @@
 """Which Kafka a pod template runs, and which levels that Kafka supports: before any node of it was started.
 
 Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/stage.py`: a node that is
-restarted into a binary that cannot hold a finalized level is never registered again. A release that cannot be told is
+restarted into a binary that cannot hold a finalized level is never registered again. A release that is not stated is
 unknown; no release is ever guessed from another one.
 
 Source of the ranges: `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches. Those of
@@ -62,7 +62,7 @@ def supported_by(release: str) -> Ranges | None:
 
 
 def unsupported(release: str, finalized: Mapping[str, int]) -> Mapping[str, VersionRange] | None:
-    """Features whose finalized level this release does not support, with its range; None where that cannot be told."""
+    """Features whose finalized level this release does not support, with its range; None for an unknown release."""
     ranges = supported_by(release)
     if ranges is None:
         return None
@@ -71,10 +71,9 @@ def unsupported(release: str, finalized: Mapping[str, int]) -> Mapping[str, Vers
 
 
 def release_of(labels: Mapping[str, str], annotations: Mapping[str, str], image: str) -> str:
-    """The Kafka release of a pod template, as "4.1"; empty where it cannot be told.
-
-    Our annotation is written for this and wins. The common label and the tag of the image are written for other ends:
-    each is enough alone, and where both speak of a known release and differ, neither is believed.
+    """The Kafka release of a pod template, as "4.1"; empty where it is not known. Our annotation is written for this
+    purpose and wins. The common label and the tag of the image have other purposes: each is enough alone; where both
+    name a known release and differ, neither is believed.
     """
     if KAFKA_VERSION in annotations:
         return _written(annotations[KAFKA_VERSION])

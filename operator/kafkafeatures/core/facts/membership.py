@@ -1,7 +1,7 @@
 """Who is in the cluster, and what each node is to it.
 
-Called by `core/facts/observe.py` with what was read. It never asks anybody, and where it cannot be told it promises
-least.
+Called by `core/facts/observe.py` with what was read. It sends no request. Where the state of a node is not known, it
+takes the one that promises least.
 
 What a node is to the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
 

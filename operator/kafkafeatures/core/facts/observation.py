@@ -76,7 +76,7 @@ class NodeState(StrEnum):
 
 
 def plain_host(host: str) -> str:
-    """As names are compared: what follows `.svc` is the domain of the cluster, which is in no object of Kubernetes."""
+    """A host name as names are compared: without the cluster's domain behind `.svc`, which no object names."""
     host = host.rstrip(".").lower()
     head, service, _ = host.partition(".svc.")
     return f"{head}.svc" if service else host
@@ -106,7 +106,7 @@ class Node(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """How people are told of it: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
+        """Its name in messages: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
         return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"
 
     def range_of(self, feature: str) -> Known[VersionRange] | Unknown:
@@ -133,7 +133,7 @@ class Node(Struct, frozen=True):
         return Unknown(self._why(feature))
 
     def known_range_of(self, feature: str) -> VersionRange | None:
-        """The same without its words; None where it is Unknown."""
+        """The range of a feature that the node supports, without the reason; None where it is Unknown."""
         said, written = self._said(feature), self._written(feature)
         if said is None or written is None:
             return written if said is None else said
@@ -191,9 +191,9 @@ class Source(Struct, frozen=True):
 
 
 class PastLevels(Struct, frozen=True):
-    """Of the metadata log, as it was at `at`, by its own time: of a feature and a level above 0, when it was given up
-    last. Complete from `since` on; None: from the beginning of the cluster. `moves`: of each feature, where it was
-    moved, from `since_offset` on.
+    """When each level above 0 of a feature was last given up, by the metadata log as it was at `at`, in its own time.
+    Complete from `since` on; None: from the beginning of the cluster. `moves`: of each feature, where it was moved,
+    from `since_offset` on.
     """
 
     left: Mapping[tuple[str, int], datetime]
@@ -258,9 +258,9 @@ class Observation(Struct, frozen=True):
         partition has a leader then. The state of a combined node does not tell whether it is, where it does not answer.
         """
         fenced = (NodeState.FENCED, NodeState.GHOST, NodeState.REFUSED)
-        is_told = self.source.kind is SourceKind.METADATA_LOG and isinstance(self.finalized, Known)
+        from_log = self.source.kind is SourceKind.METADATA_LOG and isinstance(self.finalized, Known)
         brokers = (node for node in self.nodes if Role.BROKER in node.roles)
-        return is_told and all(node.state in fenced and Role.CONTROLLER not in node.roles for node in brokers)
+        return from_log and all(node.state in fenced and Role.CONTROLLER not in node.roles for node in brokers)
 
     @property
     def shows_levels(self) -> bool:
@@ -279,7 +279,7 @@ class Observation(Struct, frozen=True):
 
 
 def supported_by_all(observation: Observation, names: Iterable[str]) -> dict[str, VersionRange | None]:
-    """Of each feature the highest minimum and the lowest maximum over every node whose range is known."""
+    """For each feature the highest minimum and the lowest maximum over all nodes whose range is known."""
     nodes = [node for node in observation.nodes if node.state is not NodeState.REFUSED]
     return {
         name: common([found for node in nodes if (found := node.known_range_of(name)) is not None]) for name in names

@@ -1,7 +1,7 @@
 """From what was read to one `Observation`.
 
 Called with the readings of a port (`core/ports.py`), real or simulated, by reconciliations and by `describe`.
-Pure: it never asks anybody.
+Pure: it sends no request.
 
 The metadata log, where it could be read, is the source of registrations, finalized levels and the migration state;
 what live processes say of themselves stands beside it. Where both speak of the same thing and differ, the fact is
@@ -154,7 +154,7 @@ def _past_levels(log: LogReading) -> PastLevels:
 
 
 def _moment(ms: int) -> datetime:
-    return datetime.fromtimestamp(min(max(ms, 0), _LATEST_MS) / 1000, UTC)  # whoever wrote it
+    return datetime.fromtimestamp(min(max(ms, 0), _LATEST_MS) / 1000, UTC)  # a record may hold any number
 
 
 def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown:

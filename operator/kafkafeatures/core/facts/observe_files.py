@@ -1,7 +1,7 @@
 """The `Observation` of a cluster whose metadata log is all there is: the files of one of its nodes.
 
 Called by `describe --from`. Pure. It is `observe` with a log and no answers, so the rules of `core/facts/membership.py`
-hold: where nobody was asked, a node is promised least. Fenced brokers are Fenced; of every other node the log says that
+hold: a node that was not asked is promised least. Fenced brokers are Fenced; of every other node the log says that
 the cluster counts on it, and nothing that it runs: Unreachable, with the reason that it was not asked.
 """
 
@@ -20,16 +20,18 @@ def observe_files(reading: LogReading, *, cluster_id: str, files: str) -> Observ
 
     files: where they lie. cluster_id: empty where it is not known.
     """
-    nobody = Failure(FailureKind.NOT_ASKED, files, "read from files; no node was asked")
+    unasked = Failure(FailureKind.NOT_ASKED, files, "read from files; no node was asked")
     at, leader = reading.at, reading.leader_id
     no_id = Failure(FailureKind.NOT_ASKED, files, "the cluster id is not known: no meta.properties is beside the log")
     probe = ClusterProbe(
-        at=at, cluster_id=cluster_id or no_id, brokers=nobody, controllers=nobody, quorum=nobody, nodes=()
+        at=at, cluster_id=cluster_id or no_id, brokers=unasked, controllers=unasked, quorum=unasked, nodes=()
     )
     seen = observe(probe, reading)
     return replace(
         seen,
         source=replace(seen.source, files=files),
-        nodes=tuple(replace(node, answer=Unknown(nobody)) for node in seen.nodes),
-        active_controller=Unknown(nobody) if leader == NO_LEADER else Known(leader, SourceKind.METADATA_LOG, files, at),
+        nodes=tuple(replace(node, answer=Unknown(unasked)) for node in seen.nodes),
+        active_controller=Unknown(unasked)
+        if leader == NO_LEADER
+        else Known(leader, SourceKind.METADATA_LOG, files, at),
     )

@@ -11,9 +11,8 @@ from kafkafeatures.core.facts.readings import QuorumAnswer, majority_of
 
 
 def worked_between(first: Observation, second: Observation) -> bool:
-    """The same leader, in the same epoch, has worked since: what it had not appended by then is gone.
-
-    One reading, given twice, proves nothing: a single voter is a majority of itself.
+    """Whether one leader has worked in one epoch between two readings: then what it had not appended by the first is
+    gone. One reading given twice proves nothing: a single voter is a majority of itself.
     """
     if first is second:
         return False
@@ -73,6 +72,6 @@ def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> 
 def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None:
     """Which of these controllers goes next: those behind first, for they hold no majority; the leader after all others.
 
-    Ask again before each restart: with a restart, or without, somebody else may lead.
+    Ask again before each restart: another controller may lead by then.
     """
     return min(needing, key=lambda id_: (id_ == quorum.leader_id, is_caught_up(id_, quorum), id_), default=None)

@@ -1,4 +1,4 @@
-"""What was read of a cluster, before anybody judges it: the answers of its nodes, and its metadata log.
+"""What was read of a cluster, before it is judged: the answers of its nodes, and its metadata log.
 
 Filled by the Kafka adapter (or by the simulator, in process), read by `core/facts/observe.py`, which makes the
 `Observation` of it. A question that got no answer is a `Failure`, never a default.
@@ -155,7 +155,7 @@ class QuorumAnswer(Struct, frozen=True):
     def has_majority(self) -> bool:
         """Whether a majority of the voters, the leader among them, fetched recently.
 
-        A leader that was cut off goes on answering, and then the time stamps of the others show it.
+        A leader that was cut off still answers; the time stamps of the others show it then.
         """
         return self.fetched_by_majority(self.recent_since)
 
@@ -203,7 +203,7 @@ class LogReading(Struct, frozen=True):
 
 
 Moves = tuple[tuple[int, int], ...]
-"""Of a feature: up to where the metadata log goes with the move, and the level since then; in the order of the log."""
+"""The moves of a feature in the order of the metadata log: the offset behind each, and the level since then."""
 
 
 class EarlierMoves(Struct, frozen=True):

@@ -95,7 +95,7 @@ def metadata_version_named(name: str) -> MetadataVersion | None:
 
 
 def releases() -> tuple[str, ...]:
-    """Of Kafka, the oldest first: all that brought a metadata.version."""
+    """The Kafka releases that introduced a metadata.version, the oldest first."""
     return tuple(dict.fromkeys(version.name.split("-")[0] for version in METADATA_VERSIONS.values()))
 
 

@@ -9,7 +9,8 @@ The promise, for a broker and every partition that it hosts:
 
     RespectMinISR      where it is in sync: without it, without who is away and without who is being removed, as many
                        are in sync as min.insync.replicas asks for. A broker that is in sync nowhere costs nothing,
-                       nor does one that is away where nobody leads: its restart is what brings the partition back.
+                       nor does one that is away from a partition without a leader: its restart brings the partition
+                       back.
     NoUnderReplicated  that, and all replicas are in sync now, none of them is away, and none is being moved.
 
 A broker asks for no more replicas than there are (`Partition.effectiveMinIsr`). Where min.insync.replicas asks for
@@ -119,11 +120,11 @@ class _Block(NamedTuple):
         return self._replace(least=np.minimum(self.least, self.staying - 1))
 
     def healed(self, away: Bools) -> _Block:
-        """As if every broker that is away were back and in sync."""
+        """The block as it would be with every broker that is away back and in sync."""
         return self._replace(flags=self.flags | away[self.at].astype(np.uint8) * np.uint8(_IN_SYNC))
 
     def settled(self) -> _Block:
-        """As if nothing were being moved."""
+        """The block as it would be with no reassignment under way."""
         return self._replace(flags=self.flags & ~np.uint8(_ADDING | _REMOVING))
 
     def rows(self, where: Numbers) -> _Block:
@@ -135,7 +136,7 @@ class _Block(NamedTuple):
         """[R, n]: which row forbids which of its replicas' brokers to go."""
         gone = away[self.at]
         counted = (self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC) & ~gone
-        holds = self.in_sync & ~(gone & (self.leader == NO_LEADER))  # who is away holds nothing that nobody leads
+        holds = self.in_sync & ~(gone & (self.leader == NO_LEADER))  # its own leaderless ones need it back
         forbids = holds & (_count(counted) - self.least < counted)
         if availability is Availability.NO_UNDER_REPLICATED:
             forbids |= (gone | ~self.in_sync).any(axis=0) | self.moving
@@ -159,11 +160,11 @@ class Replication:
         return self._per_broker(lambda block: block.flags & (_IN_SYNC | _ADDING) == 0)
 
     def judge(self, down: frozenset[int], availability: Availability, *, excused: bool = False) -> Admission:
-        """Who may go now. down: every broker that is away or about to be, whatever for. excused: partitions of which
-        min.insync.replicas asks for every replica let one of them go at a time.
+        """Which brokers may be restarted now. down: every broker that is away or about to be, whatever for. excused:
+        partitions of which min.insync.replicas asks for every replica let one of them go at a time.
 
-        One that is itself away may go by RespectMinISR where it is in sync with nothing that somebody leads, or others
-        hold the promise: so a stuck one is judged, which may be all that is in sync with a partition.
+        RespectMinISR lets a broker that is away be restarted where it is in sync only with partitions without a leader,
+        or where others hold the promise: so a stuck one is judged, which may be the only one in sync with a partition.
         """
         return Admission(self, down, availability, excused)
 
@@ -181,7 +182,7 @@ class Replication:
         return NeverSatisfied(len(rows), tuple(name for name, _ in self._topics(rows[:, 0], most)))
 
     def never_available(self) -> Mapping[str, int]:
-        """The same, all of their topics by name, and how many partitions of each."""
+        """Partitions that no restart of their brokers leaves available: how many, by the name of the topic."""
         numbers, counts = np.unique(self._rows(lambda block: block.never)[:, 0], return_counts=True)
         found = zip(numbers.tolist(), counts.tolist(), strict=True)
         return {self._partitions.topics[number].name: count for number, count in found}
@@ -333,7 +334,7 @@ class Admission:
         return self._judged(block).forbidding(self._away, self._availability)
 
     def _why(self, rows: _Block, at: int) -> Numbers:
-        """Of rows that forbid this broker to go: places in `_REASONS`."""
+        """Why each of these rows forbids the restart of this broker, as places in `_REASONS`."""
         nobody = np.zeros_like(self._away)
         mine = rows.at == at
         healed = self._judged(rows).healed(self._away)
@@ -346,7 +347,7 @@ _REASONS = tuple(Why)
 
 
 def _as_count(configured: int) -> int:
-    """Of replicas. More than so many have none."""
+    """`min.insync.replicas` as a number of replicas that fits the arrays. No partition has more."""
     return max(1, min(configured, np.iinfo(np.int16).max))
 
 
@@ -404,5 +405,5 @@ def _block(chunks: list[Columns], places: Callable[[Numbers], Numbers], least: N
 
 
 def format_partitions(count: int, names: tuple[str, ...]) -> str:
-    """As in: 3 partitions (orders-1, orders-2, ...)."""
+    """Partitions in a message, such as: 3 partitions (orders-1, orders-2, ...)."""
     return f"{counted(count, 'partition')} ({', '.join(names)}{', ...' if count > len(names) else ''})"

@@ -1,4 +1,4 @@
-"""What was read of the pods a cluster runs in, before anybody judges it.
+"""What was read of the pods a cluster runs in, before it is judged.
 
 Filled by a driver (`kube/workloads/`) or by the simulator; judged by `core/roll/matching.py`. Values only.
 """
@@ -25,7 +25,7 @@ class Pod(Struct, frozen=True):
     draining: its Kubernetes node is being drained, or Kubernetes is about to evict it. started_at: its container,
     the last time; None where it does not run. restarts: how often its container, or the one that keeps it from
     starting, was started again in this pod. ended_for, ended_at: why that container ended the last time, such as
-    "OOMKilled", and when; empty and None where it never did, or nobody remembers.
+    "OOMKilled", and when; empty and None where it never did, or where Kubernetes no longer has it.
     """
 
     name: str
@@ -56,7 +56,7 @@ class StatefulSet(Struct, frozen=True):
     """`role`: as which the document lists it. `observed`: its status is of its current generation.
 
     release: of Kafka, as a label, an annotation or the image's tag of its template says; empty where none does.
-    conflict: who else restarts its pods; empty for nobody. grace_seconds: for a clean stop. labels: that select its
+    conflict: what else restarts its pods; empty for nothing. grace_seconds: for a clean stop. labels: that select its
     pods. image: of the container that the document names; empty where there is none. is_ordered: its pods are created
     one by one (`podManagementPolicy: OrderedReady`), from `first_ordinal` on.
     """

@@ -3,7 +3,7 @@
 Pure. Called by `core/report/status.py` with every status it makes. Texts are cut where they come in; where the whole
 still is too large, what is missed least goes first, and what is not there is counted. Fields and intents of another
 release are kept whole and do not count, but for nodes in flight: they take nothing from ours, and where they get so
-large that the API server might not take the status any more, it says so.
+large that the API server might refuse the status, it says so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_STATUS = 28 * 1024
 """Bytes. The rest is for what an act adds before the next status is made: an intent, a consent, an entry of history."""
 
 MAX_ROLLING = 31 * 1024
-"""The same with nodes in flight, of which there are 64 at most: then an act adds little more."""
+"""The bound while nodes are in flight, of which there are 64 at most: then an act adds little more."""
 
 MAX_FOREIGN = 1024 * 1024
 """Bytes that another release may write before it is said. etcd takes 1.5 MiB for the whole resource."""
@@ -66,7 +66,7 @@ def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, 
 
 
 def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
-    """Of their fields that this release knows; 0 where there are none."""
+    """The bytes of those fields of restarts that this release knows; 0 where there are none."""
     found = (one for intent in intents if isinstance(one := in_flight(intent), InFlight) and one.step.is_followed)
     ours = tuple(replace(one, written=None).to_intent() for one in found)
     return _size(Status(intents=ours)) if ours else 0
@@ -83,8 +83,9 @@ def _is_above(size: float, restarts: int) -> bool:
 
 
 def _size_at_most(status: Status) -> float:
-    """Told without writing it as it is sent, which takes much longer. Here names are no shorter, and fields with their
-    default are there as well; but no space follows a separator, and a byte of UTF-8, or DEL, becomes six of ASCII.
+    """An upper bound of the size, without encoding the status as it is sent, which takes much longer. Here names are no
+    shorter, and fields with their default are there as well; but no space follows a separator, and a byte of UTF-8, or
+    DEL, becomes six of ASCII.
     """
     try:
         text = _encoded(status)

@@ -21,7 +21,7 @@ _KNOWN = frozenset(Reason)
 def conditions_of(
     said: Mapping[Condition, Said], *, generation: int, previous: Status, at: Stamp
 ) -> tuple[StatusCondition, ...]:
-    """As they stand in the status. `at`: the time for those whose status moved."""
+    """The conditions for the status. `at`: the transition time of those whose status changed."""
     before = {condition.type: condition for condition in previous.conditions}
     conditions = []
     for kind, one in said.items():

@@ -92,10 +92,10 @@ def _suspended(before: Status, after: Status) -> Iterator[EventRecord]:
         yield EventRecord("Resumed", "Resume", "reconciliation resumed")
 
 
-# What `core/engine/decide.py` comes to only after it found that nothing is suspended. Every other reason may be told of
-# a resource that still is: its cluster is away, an older one owns it, what it waited for was done outside
-# KafkaFeatures. So Resumed never lies; it is missed where the first word after Suspended is one of those, as Preflight,
-# WaitingForQuorum or InSync.
+# Reasons that a resource has only if it is not suspended (`core/engine/gates.py`). A suspended one may have any other:
+# its cluster is away, an older resource owns it, what it waited for was done outside KafkaFeatures. So Resumed is never
+# wrong; it is missed where the first reason after Suspended is one of the others, such as Preflight, WaitingForQuorum
+# or InSync.
 _NOT_SUSPENDED = frozenset(
     {
         Reason.UPDATING_FEATURES,

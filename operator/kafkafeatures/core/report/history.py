@@ -46,7 +46,7 @@ def with_result(
         via=ended.via.value if ended.via is Via.BROKER and named in _ANSWERED else "",
     )
     history = status.history
-    repeats = history and replace(history[-1], at=at) == entry  # what fails again and again is told once
+    repeats = history and replace(history[-1], at=at) == entry  # what fails again and again is recorded once
     if named in (Result.APPLIED, Result.CORRECTED) or ended.via is Via.PERSON or not repeats:
         history = (*history, entry)  # each person hears of what he was asked for
     elif entry.via:  # from now on a broker may pass it on once more
@@ -68,8 +68,8 @@ def without(status: Status, begun: InFlight) -> Status:
 
 
 def _newest(history: tuple[HistoryEntry, ...], age_of: AgeOf) -> tuple[HistoryEntry, ...]:
-    """As many as are kept. Steps of which many run beside each other go first. Corrections that still count go last,
-    and what a broker may pass on again: neither a fight nor a request is forgotten over failures.
+    """The entries that are kept. Steps of which many run at once are dropped first. Corrections that still count are
+    dropped last, and changes that a broker may pass on again: no failures push them out.
     """
 
     def dispensable_too(entry: HistoryEntry) -> bool:

@@ -57,7 +57,7 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
 
 
 def document_of_status(status: Status, *, name: str, generation: int, approved: bool) -> Json:
-    """As `plan_document` makes it of a live cluster, without what a status does not hold."""
+    """The document that `plan_document` makes of a live cluster, from a status and without what that does not hold."""
     ready, plan = status.condition(Condition.READY), status.plan
     return {
         "apiVersion": API_VERSION,

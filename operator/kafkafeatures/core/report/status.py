@@ -133,7 +133,7 @@ def steps_of(plan: Plan) -> Iterator[StepStatus]:
 
 
 def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Status, now: datetime) -> Status:
-    """Another cluster answers, or one that cannot be told: nothing of it is written down, the conditions say so."""
+    """The status where another cluster answers, or one whose id is not known: only the conditions say so."""
     stalled = _stalled(decision)
     previous = with_soak(previous, None)  # its own was not seen
     return _facts_of_before(

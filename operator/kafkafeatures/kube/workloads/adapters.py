@@ -17,7 +17,7 @@ from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.rights import Right
 
 Rival = Callable[[str], str]
-"""Of a StatefulSet: the older resource that names it too; empty where there is none."""
+"""From the name of a StatefulSet to the older resource that names it too; empty where there is none."""
 
 
 class Adapter(Protocol):

@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 
 
 def container_of(spec: Json, name: str) -> Json:
-    """Of a pod or a template; empty where there is none of that name."""
+    """The container of that name in the spec of a pod or of a template; empty where there is none."""
     return next((one for one in spec.get("containers") or () if one.get("name") == name), {})
 
 
@@ -25,8 +25,8 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     running: Json = next((one for one in status.get("containerStatuses") or () if one.get("name") == container), {})
     waiting = _waiting(status, conditions, running)
-    told = _of_init(status) if waiting.startswith(INIT) else running
-    ended = _ended(told)
+    reporting = _of_init(status) if waiting.startswith(INIT) else running
+    ended = _ended(reporting)
     shares_network = bool(spec.get("hostNetwork"))
     ips = tuple(dict.fromkeys(one["ip"] for one in status.get("podIPs") or () if one.get("ip")))
     return Pod(
@@ -41,7 +41,7 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
         terminating=bool(metadata.get("deletionTimestamp")),
         phase=str(status.get("phase") or ""),
         waiting=waiting,
-        restarts=int(told.get("restartCount") or 0),
+        restarts=int(reporting.get("restartCount") or 0),
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
         draining=_is_true(conditions, "DisruptionTarget"),
         started_at=_moment((running.get("state") or {}).get("running"), "startedAt"),
@@ -56,7 +56,7 @@ def _moment(state: Json | None, name: str) -> datetime | None:
 
 
 def _ended(container: Json) -> Json:
-    """Of its last run, while it waits for the next one or after it was started again; empty where there was none."""
+    """How a container's last run ended, while it waits for the next or after a restart; empty where it had none."""
     states = (container.get("state") or {}, container.get("lastState") or {})
     return next((one["terminated"] for one in states if one.get("terminated")), {})
 
@@ -73,7 +73,7 @@ def _keeps_waiting(init: Json) -> str:
 
 
 def _names(metadata: Json, spec: Json) -> Iterator[str]:
-    """As its Service publishes them (docs: "Stable Network ID"); in full up to the domain of the cluster."""
+    """The DNS names that a Service publishes for a pod ("Stable Network ID"), up to the domain of the cluster."""
     host = str(spec.get("hostname") or metadata["name"])
     yield host
     if spec.get("subdomain"):

@@ -34,7 +34,7 @@ RIGHTS = (
     Right("", "pods/eviction", "create"),
 )
 MOST_PODS = 2_000
-"""Of one cluster. More of them match a selector only by mistake."""
+"""How many pods of one cluster are read. A selector that matches more is a mistake."""
 REMEDY = "name the namespace in the chart's value drivers.statefulSet, or grant the rights of docs/how-to/install.md"
 
 Json = Mapping[str, Any]

@@ -35,6 +35,10 @@ class Listing(NamedTuple):
 class WorkloadsApi(Protocol):
     """What a driver of `kube/workloads/` asks for. Which paths and verbs these are, its `RIGHTS` say."""
 
+    @property
+    def answered_at(self) -> datetime | None:
+        """When the last answer came, by the API server's clock; None where it does not say."""
+
     async def get(self, path: str) -> dict[str, Any]:
         """One object. Raises Gone where there is none."""
 

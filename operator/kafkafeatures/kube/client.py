@@ -104,6 +104,13 @@ class KubeApi:
         """The highest resourceVersion of any answer. In etcd it is a number that only ever grows, but for a restore."""
         self.began: datetime | None = None
         """When the first answer came, by the API server's clock."""
+        self._date = ""
+
+    @property
+    def answered_at(self) -> datetime | None:
+        with suppress(ValueError):
+            return parsedate_to_datetime(self._date)
+        return None
 
     async def endpoints(self) -> frozenset[tuple[str, int]]:
         """(IP address, port) of the API server, by every name we have for it that resolves soon."""
@@ -220,8 +227,8 @@ class KubeApi:
                 auth_settings=["BearerToken"],
             )
             reply = await self._api.call_api(*request, _request_timeout=REQUEST_TIMEOUT)
-            if self.began is None and "Date" in reply.headers:
-                self.began = parsedate_to_datetime(reply.headers["Date"])
+            self._date = reply.headers.get("Date", "")
+            self.began = self.began or self.answered_at
             data = await reply.read()  # type: ignore[no-untyped-call]  # theirs
             if reply.status == 401:
                 with suppress(NoAccount):

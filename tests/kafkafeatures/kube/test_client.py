@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import pytest
 from aiohttp import web
@@ -96,3 +97,17 @@ async def test_what_a_driver_patches_is_sent_as_a_merge_patch_and_what_it_create
         ("PATCH", "application/merge-patch+json", {"metadata": {"annotations": {"a": "b"}}}),
         ("POST", "application/json", {"kind": "Eviction"}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("date", "at"),
+    [("Fri, 02 Jan 2026 03:04:05 GMT", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)), ("", None), ("soon", None)],
+)
+async def test_every_answer_says_what_time_it_is_or_nothing(date: str, at: datetime | None) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"metadata": {}}, headers={"Date": date})
+
+    async with serving(answer) as api:
+        assert api.answered_at is None
+        await api.resource(KEY)
+        assert (api.answered_at, api.began) == (at, at)

@@ -13,6 +13,7 @@ from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown, Re
 from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.roll.crashes import crashes
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube import client
@@ -32,6 +33,7 @@ class World:
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+        self.ahead = timedelta()  # the operator's clock, of the API server's
         self.server = ApiServer(lambda: self.now)
         self.workloads = Workloads(self.server)
         self.workloads.create("controller", 1)
@@ -41,7 +43,7 @@ class World:
         self.requests: list[Request] = []
 
     def driver(self, rollout: Rollout = ROLLOUT, **more: Any) -> StatefulSets:
-        return StatefulSets(self.server.client(self._fault), "kafka", rollout, lambda: self.now, **more)
+        return StatefulSets(self.server.client(self._fault), "kafka", rollout, lambda: self.now + self.ahead, **more)
 
     async def read(self, rollout: Rollout = ROLLOUT, **more: Any) -> WorkloadsReading:
         found = await self.driver(rollout, **more).read()
@@ -123,6 +125,22 @@ async def test_it_asks_for_pods_by_the_selector_and_in_the_namespace_of_the_reso
     assert listed == ["app=controller", "app=broker"]
     assert {one.method for one in world.requests} == {"GET"}
     assert all("limit" in one.query for one in world.requests if one.path.endswith(("/pods", "budgets")))
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=2), timedelta(), -timedelta(hours=2)])
+async def test_what_happened_to_a_pod_is_not_older_because_the_clock_of_the_operator_is_wrong(
+    world: World, ahead: timedelta
+) -> None:
+    def crash(pod: dict[str, Any]) -> None:
+        ended = {"reason": "Error", "exitCode": 1, "finishedAt": "2026-01-02T03:04:05Z"}
+        pod["status"]["containerStatuses"][0].update(restartCount=1, lastState={"terminated": ended})
+
+    world.workloads.change_pod("broker-1", crash)
+    world.wait(1800)
+    world.ahead = ahead
+    reading = await world.read()
+    assert reading.at == world.now + min(ahead, timedelta())
+    assert [one.pod.name for one in crashes(reading)] == ["broker-1"]
 
 
 async def test_pages_are_read_to_their_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,10 @@ class Budget(Struct, frozen=True):
 
 
 class WorkloadsReading(Struct, frozen=True):
-    """`missing`: StatefulSets that the document names and that are not there."""
+    """`at`: when it was read, by the operator's clock or the API server's, the earlier of the two. What happened to a
+    pod is dated by the clocks of Kubernetes, and a crash must not look older because the operator's clock is ahead.
+    `missing`: StatefulSets that the document names and that are not there.
+    """
 
     at: datetime
     stateful_sets: tuple[StatefulSet, ...]

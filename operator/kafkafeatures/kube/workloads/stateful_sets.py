@@ -85,6 +85,7 @@ class StatefulSets:
                 else:
                     found.append(one)
         covering = await budgets.budgets_of(self._api, self._namespace, labels) if labels else ()
+        at = min(at, self._api.answered_at or at)
         return WorkloadsReading(at, tuple(found), covering, tuple(missing), self._namespace)
 
     async def _stateful_set(self, name: str, role: str, labels: dict[str, Json]) -> StatefulSet | None:

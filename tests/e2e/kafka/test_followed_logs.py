@@ -15,12 +15,13 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import pytest
 import pytest_asyncio
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.readings import LogReading
+from kafkafeatures.core.facts.readings import MAJORITY_WITHIN_MS, LogReading
 from kafkafeatures.kafka.base.errors import KafkaError, Stale
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
@@ -40,9 +41,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ORACLE = 3003
 FETCH_SNAPSHOT = 59
 LEADER_CHANGES = 100 if os.environ.get("SOAK") else 20
-SAID_WITHIN = 5.0  # seconds; the promise
-STALE_AFTER = 4.5  # seconds that a look may take here
+REQUEST_TIMEOUT = 3.0
 POLL = 0.05
+
+SAID_WITHIN = 5.0
+"""Seconds that a look takes at most until it says that there is no majority, or no answer."""
+
+SEEN_FOR = MAJORITY_WITHIN_MS / 1000
+"""Seconds that a leader has a majority after the others stopped fetching from it."""
 
 FAST_ELECTIONS = {
     "controller.quorum.fetch.timeout.ms": "1000",
@@ -67,25 +73,37 @@ class Snapshots:
         """Not of interest."""
 
 
+class Refused(NamedTuple):
+    """A look that gave no reading: when it began and ended (monotonic), and what it said."""
+
+    began: float
+    ended: float
+    error: KafkaError
+
+
 class Follower:
-    """Keeps the image of every offset it was shown, and when there was no majority."""
+    """Keeps the image of every offset it was shown, when the last one was shown, and every look that was refused."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.recorder = Snapshots()
         self.images: dict[int, Image] = {}
-        self.stale_at: list[float] = []
+        self.shown_at = 0.0
+        self.refused: list[Refused] = []
         self.log = follower_of(cluster, self.recorder)
 
     async def run(self) -> None:
         while True:
+            began = time.monotonic()
             try:
-                async with asyncio.timeout(STALE_AFTER):
-                    self.keep(await self.log.catch_up())
+                self.keep(await self.log.catch_up())
+                self.shown_at = time.monotonic()
                 await asyncio.sleep(POLL)
-            except (Stale, TimeoutError):
-                self.stale_at.append(time.monotonic())
-            except KafkaError:
-                continue  # no node leads; the log itself looked for a leader as long as it may
+            except KafkaError as error:
+                self.refused.append(Refused(began, time.monotonic(), error))
+
+    def first_refused(self, *, since: float) -> Refused | None:
+        """The first look that was refused among those that began after this moment."""
+        return next((one for one in self.refused if one.began > since), None)
 
     def keep(self, reading: LogReading) -> None:
         image = reading.image
@@ -104,10 +122,10 @@ def meaning(image: Image) -> Image:
 
 def follower_of(cluster: Cluster, recorder: Snapshots, *, part: int = PART) -> MetadataLog:
     async def to(address: Address) -> Connection:
-        return await connect(address, Security(), timeout=10.0, client_id="follower", recorder=recorder)
+        return await connect(address, Security(), timeout=REQUEST_TIMEOUT, client_id="follower", recorder=recorder)
 
     controllers = parse_addresses(cluster.bootstrap_controllers, "")
-    return MetadataLog(connect=to, controllers=controllers, request_timeout=10.0, part=part)
+    return MetadataLog(connect=to, controllers=controllers, request_timeout=REQUEST_TIMEOUT, part=part)
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +163,16 @@ async def soon(what: str, holds: Callable[[], object], seconds: float = 60.0) ->
 async def new_leader(cluster: Cluster, other_than: int | None = None) -> Node:
     id_ = await asyncio.to_thread(cluster.leader, other_than=other_than)
     return cluster.nodes[id_]
+
+
+async def first_refused(follower: Follower, *, since: float) -> Refused:
+    """What the first look says that began without a majority; in time, and no reading is shown any more."""
+    await soon("a look is refused", lambda: follower.first_refused(since=since))
+    found = follower.first_refused(since=since)
+    assert found is not None
+    assert found.ended - found.began < SAID_WITHIN
+    assert follower.shown_at - since < SEEN_FOR + POLL + 1
+    return found
 
 
 async def toggle(cluster: Cluster, follower: Follower, feature: str) -> int:
@@ -268,8 +296,8 @@ async def test_what_is_not_committed_is_never_shown_and_staleness_is_said(cluste
         node.freeze()
     frozen = time.monotonic()
     uncommitted = await appended(leader, "group.version", 0)
-    await soon("staleness is said", lambda: any(at > frozen for at in follower.stale_at))
-    assert min(at for at in follower.stale_at if at > frozen) - frozen < SAID_WITHIN
+    refused = await first_refused(follower, since=frozen)
+    assert isinstance(refused.error, Stale)
     assert follower.newest.offset < uncommitted.offset
     assert all(image.features["group.version"] == 1 for image in follower.images.values() if image.features)
     for node in standbys:
@@ -282,8 +310,7 @@ async def test_staleness_is_said_when_no_node_answers_at_all(cluster: Cluster, f
     for node in cluster.controllers:
         node.freeze()
     frozen = time.monotonic()
-    await soon("staleness is said", lambda: any(at > frozen for at in follower.stale_at))
-    assert min(at for at in follower.stale_at if at > frozen) - frozen < SAID_WITHIN
+    await first_refused(follower, since=frozen)
     for node in cluster.controllers:
         node.thaw()
     await toggle(cluster, follower, "share.version")

@@ -25,7 +25,7 @@ from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.log.follower import MAX_AGE, MetadataLog
 from kafkafeatures.kafka.log.leaders import STRIKES
 from kafkafeatures.kafka.wire.connection import Connection
-from kafkafeatures.kafka.wire.messages import FetchRequest
+from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, FetchRequest
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum
 from tests.kraftlog.build import level, no_op
 
@@ -199,6 +199,52 @@ async def test_a_leader_that_moved_is_followed(quorum: Quorum) -> None:
     quorum.controllers[3].append(level("metadata.version", 25))
     reading = await log.catch_up()
     assert (reading.leader_id, reading.image.features["metadata.version"]) == (3, 25)
+
+
+async def test_what_the_next_leader_has_committed_is_read_before_its_majority_counts(quorum: Quorum) -> None:
+    """The leader goes between its answer and the question for its majority, which another one is then asked."""
+    old, new = quorum.leader, quorum.controllers[2]
+    answer = old.answer
+
+    def goes(message: object) -> object:
+        if not isinstance(message, DescribeQuorumRequest):
+            return answer(message)
+        for controller in (new, quorum.controllers[3]):
+            controller.leader, controller.epoch, controller.log = 2, 6, list(old.log)
+            controller.append(level("metadata.version", 21))
+        old.up = False
+        raise Disconnected("the connection ended before the answer", sent=True)
+
+    old.answer = goes  # type: ignore[method-assign]
+    reading = await quorum.log().catch_up()
+    assert reading.leader_id == 2
+    assert reading.image.offset == reading.high_watermark == new.high_watermark
+    assert reading.image.features["metadata.version"] == 21
+
+
+async def test_a_leader_that_does_not_know_yet_what_is_committed_is_waited_for(quorum: Quorum) -> None:
+    """So a leader is in its first moments. What its predecessor had committed may not be all."""
+    old, new = quorum.leader, quorum.controllers[2]
+    old.grows = True  # so its high watermark is evidence, and the new one needs none of its own
+
+    def change() -> None:
+        for controller in (new, quorum.controllers[3]):
+            controller.leader, controller.epoch, controller.log = 2, 6, list(old.log)
+        new.append(level("metadata.version", 21), committed=False)
+        new.high_watermark = -1
+        old.up = False
+
+    def commit() -> None:
+        new.high_watermark = new.end
+
+    log = quorum.log()
+    await log.catch_up()
+    quorum.leader.quorum_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    quorum.on_request(quorum.requests + 3, change)
+    quorum.at_time(quorum.time + 2.0, commit)
+    reading = await log.catch_up()
+    assert (reading.leader_id, reading.image.features["metadata.version"]) == (2, 21)
+    assert reading.image.offset == reading.high_watermark == new.end
 
 
 async def test_a_leader_that_others_name_first_is_not_connected_to_twice(quorum: Quorum) -> None:

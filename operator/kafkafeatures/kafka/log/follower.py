@@ -142,20 +142,23 @@ class MetadataLog:
         deadline = self._monotonic() + self._timeout
         until, wait_ms = self._monotonic() + MAX_AGE, 0
         goal: int | None = None
-        asked_all = False
+        leader, asked_all = self._leader, False
         while True:
             before = self._held.offset
             await self._retrying(functools.partial(self._fetch, wait_ms), deadline)
             moved = self._held.offset != before
             wait_ms = 0 if moved else POLL_MS
+            if leader != self._leader:  # the former one may have lost already, and reached less
+                leader, goal, until = self._leader, None, self._monotonic() + MAX_AGE
             if goal is None and self._held.high_watermark >= 0:
                 goal = self._held.high_watermark
             if goal is not None and self._held.offset >= goal:
                 if self._evidence_age() > MAX_AGE:  # what was seen at the beginning of a long log is no longer good
                     await self._retrying(self._ask_majority, deadline)
-                if self._evidence_age() <= MAX_AGE:
+                is_read = self._held.high_watermark >= 0  # else another leader was found just now
+                if is_read and self._evidence_age() <= MAX_AGE:
                     return self._reading()
-                if not asked_all:
+                if is_read and not asked_all:
                     asked_all = self._ask_all = True
                     until = self._monotonic() + MAX_AGE
                     await self.close()

@@ -335,11 +335,11 @@ class Admission:
 
     def _why(self, rows: _Block, at: int) -> Numbers:
         """Why each of these rows forbids the restart of this broker, as places in `_REASONS`."""
-        nobody = np.zeros_like(self._away)
+        none_away = np.zeros_like(self._away)
         mine = rows.at == at
         healed = self._judged(rows).healed(self._away)
-        lasting = (healed.forbidding(nobody, self._availability) & mine).any(axis=0)
-        low = (healed.settled().forbidding(nobody, Availability.RESPECT_MIN_ISR) & mine).any(axis=0)
+        lasting = (healed.forbidding(none_away, self._availability) & mine).any(axis=0)
+        low = (healed.settled().forbidding(none_away, Availability.RESPECT_MIN_ISR) & mine).any(axis=0)
         return np.select([low, lasting & rows.moving, lasting], [0, 1, 2], 3)
 
 

@@ -47,7 +47,7 @@ class Pod(Struct, frozen=True):
     ended_at: datetime | None = None
 
     @property
-    def told_restarts(self) -> str:
+    def restarts_text(self) -> str:
         """How often kubelet started its container again, for the end of a sentence: ", restarted 2 times"."""
         return f", restarted {counted(self.restarts, 'time')}" if self.restarts else ""
 

@@ -110,7 +110,7 @@ def void_after(before: Status, status: Status, consents: Iterable[str], moved: M
 
 
 def void_all(status: Status, consents: Iterable[str]) -> Status:
-    """The same where nobody knows what was moved."""
+    """End the plan and use up all consents to downgrades, where it is not known which levels were moved."""
     spent = {*status.spent_consents, *(one for one in consents if is_downgrade(one))}
     return replace(
         status,

@@ -118,7 +118,7 @@ def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
         if change.after < change.before:
             yield _refused_downgrade(change, "kraft.version cannot be downgraded")
             continue
-        yield from _whoever_is_registered_is_known(change, question.observation)
+        yield from _registrations_are_known(change, question.observation)
         for node in question.observation.nodes:
             if Role.CONTROLLER not in node.roles:
                 continue
@@ -137,7 +137,7 @@ def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
                 )
 
 
-def _whoever_is_registered_is_known(change: UpdateFeature, observation: Observation) -> Iterator[Blocker]:
+def _registrations_are_known(change: UpdateFeature, observation: Observation) -> Iterator[Blocker]:
     """No dry run vouches for a node that is not listed: the server is not asked about this one beforehand."""
     for role, found in (
         ("brokers", observation.registered_brokers),

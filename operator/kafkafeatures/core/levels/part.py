@@ -146,7 +146,9 @@ class LevelsPart(Struct, frozen=True):
         return work if tuple(one.pending for one in work if one.pending) == self.by_stage else None
 
     def _pending(self, planned: tuple[tuple[UpdateFeature, ...], ...]) -> tuple[UpdateFeature, ...]:
-        """Of the first of these stages. What a later one has moved on was done before."""
+        """The changes of the first stage that are not made yet. A level that a later stage has moved on was done
+        before.
+        """
         first, *later = planned
         reached = {
             (change.feature, change.after)

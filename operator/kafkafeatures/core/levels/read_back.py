@@ -16,7 +16,8 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.checks import Question, quorum_is_known
 
 LAG = 0.025
-"""Seconds to look again after a level was raised: a broker is told with its next reply, 7 ms later (seen on 4.2). More
+"""Seconds to look again after a level was raised: a broker learns it with its next fetch, 7 ms later (seen on 4.2).
+More
 where many nodes are asked."""
 
 
@@ -42,8 +43,8 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
         )
     if not desired:
         return Done(Reason.IN_SYNC, "the document names no level; the cluster is left unchanged")
-    told_levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in desired.items())
-    return Done(Reason.IN_SYNC, f"finalized and verified on every live node: {told_levels}")
+    levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in desired.items())
+    return Done(Reason.IN_SYNC, f"finalized and verified on every live node: {levels}")
 
 
 def _seen_on(node: Node, feature: str) -> int | None:

@@ -57,7 +57,7 @@ def floor_above(feature: str, before: int, after: int) -> int | None:
 
 
 def undo_of_downgrade(feature: str, before: int, after: int) -> Undo:
-    """What a downgrade gives up for good: it undoes the raise that went the other way."""
+    """What a downgrade loses: it undoes the raise that went the other way."""
     return undo_of_raise(feature, after, before) if after < before else Undo.SAFE
 
 

@@ -3,8 +3,9 @@ until when one can still go back.
 
 Pure. Asked by `reconcile/evaluate.py` in every reconciliation, whatever is decided then; what it says is part of the
 status. `core/engine/decide.py` holds a change back while it lasts. What was not seen is not healthy: a node that does
-not answer, a range that cannot be read, a restart that is not over, and the time in which nobody looked. So the last
-look of this process counts, and never what a status says: a process that has just started knows nothing of before.
+not answer, a range that cannot be read, a restart that is not over, and the time in which the operator did not look. So
+the last look of this process counts, and never what a status says: a process that has just started knows nothing of
+before.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LOOK_AGAIN = 10.0
 LOOKS_WITHIN = 30.0
 """Seconds between two looks at most once it has begun, whatever is decided meanwhile."""
 LONGEST_GAP = 2 * LOOKS_WITHIN
-"""Seconds without a look after which nobody knows whether every node has been healthy."""
+"""Seconds without a look after which it is not known whether every node has been healthy."""
 
 
 class Soak(Struct, frozen=True):
@@ -36,7 +37,7 @@ class Soak(Struct, frozen=True):
 
     `started_at` None: it has not begun, and `why_not` says why. `left`: what remains of it; zero once it is over.
     `anew`: why the one before it was given up; empty for the first. What the next look needs: `of`, the resource and
-    its cluster; `began` and `looked`, by the clock that nobody sets; `processes`, by node: which one was seen; and the
+    its cluster; `began` and `looked`, by a clock that is never set; `processes`, by node: which one was seen; and the
     epoch of the leader of the quorum, -1 where that is not known.
     """
 
@@ -91,7 +92,7 @@ def soak_of(
     before: Soak | None = None,
 ) -> Soak | None:
     """None where nothing has to soak. `changes`: all that are pending. `remembered`: with what is not settled in it.
-    `before`: as this process saw it last. `monotonic`: seconds of a clock that nobody sets.
+    `before`: as this process saw it last. `monotonic`: seconds of a clock that is never set.
     """
     irreversible = tuple(change for change in changes if undo_of(change) is Undo.IMPOSSIBLE)
     if not irreversible or not wanted.finalize_after:
@@ -131,7 +132,7 @@ def with_soak(remembered: Status, soak: Soak | None, *, is_changing: bool = Fals
 
 
 def duration(lasts: timedelta) -> str:
-    """As a document says it."""
+    """The duration as a document writes it, such as 36h."""
     seconds = int(lasts.total_seconds())
     return next(
         f"{seconds // unit}{letter}" for unit, letter in ((3600, "h"), (60, "m"), (1, "s")) if not seconds % unit
@@ -139,7 +140,7 @@ def duration(lasts: timedelta) -> str:
 
 
 def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...]) -> str:
-    """Of the first node that is not; empty where all are."""
+    """Why the first node that is not healthy is not; empty where all are healthy."""
     for node in observation.nodes:
         if node.state is not NodeState.LIVE:
             return f"{node.title} is {node.state.value}"
@@ -165,7 +166,7 @@ def _why_anew(
     if before is None:
         return "the process that observed it was restarted" if remembered.soak_started_at else ""
     if not set(changes) <= set(before.changes):
-        return "the level that it is for was changed"  # of another one nobody knows since when every node has held it
+        return "the level that it is for was changed"  # for another level it is not known since when nodes hold it
     if monotonic - before.looked > LONGEST_GAP:
         return (
             f"the cluster was not observed for more than {LONGEST_GAP:.0f} s; if this repeats, give the operator more "
@@ -188,7 +189,9 @@ def _leader_epoch(observation: Observation) -> int:
 
 
 def _processes(observation: Observation, before: Soak | None) -> dict[int, str]:
-    """Of every node. One that cannot be told now is the one it was, unless it turns out to be another one."""
+    """The process of each node. Where it is not known now, it counts as unchanged, until it turns out to be another
+    one.
+    """
     known = before.processes if before is not None else {}
     return {node.id: _process(node) or known.get(node.id, "") for node in observation.nodes}
 

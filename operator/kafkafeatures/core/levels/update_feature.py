@@ -148,7 +148,7 @@ class ChangeInFlight(InFlight, frozen=True):
     def settle(self, looks: Looks) -> Result | Open:
         """What became of it by two readings in a row.
 
-        Nothing is believed without an active controller: a broker that is cut off goes on showing what it knew last.
+        Nothing is believed without an active controller: a broker that is cut off still shows what it knew last.
         Believed undone only after two readings under a quorum that works, and once the active controller answered a dry
         run in between: a NOT_CONTROLLER, an EOF or a time-out were all seen to be applied later. A level that reads as
         before may have been moved and moved back: only the metadata log shows that it was not.

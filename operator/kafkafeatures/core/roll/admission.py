@@ -23,11 +23,11 @@ from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
 
 
 def stuck_may_go(question: RestartQuestion, id_: int) -> bool:
-    """It is in no ISR, or alone in one that nobody leads now, so it costs nothing; elsewhere others do without it.
-    Where nobody leads anything, that is so whatever the partitions are: without a broker they cannot be read.
-
-    What the document allows holds for it as for any: it may take its data along, and be what somebody repairs by hand.
-    Those that are stuck beside it count as away only once they were restarted, else none of them could be the first.
+    """Whether a stuck broker may be restarted: it is in no ISR, or alone in the ISR of a partition without a leader, so
+    its restart costs nothing; its other partitions do without it. Where no broker runs, that is so whatever the
+    partitions are, which cannot be read then. What the document allows holds for it as for any: its data may be lost
+    with the pod, and a person may be repairing it by hand. Those that are stuck beside it count as away only once they
+    were restarted, else none of them could be the first.
     """
     node, is_controller = question.node(id_), question.is_controller(id_)
     no_quorum = question.seen.no_quorum is not None or isinstance(question.seen.quorum, Unknown)

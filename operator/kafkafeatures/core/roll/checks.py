@@ -1,7 +1,7 @@
-"""May one more node be restarted now? Ordered chains of small pure checks; the first that refuses is told.
+"""May one more node be restarted now? Ordered chains of small pure checks; the first that refuses is reported.
 
 Called by `core/roll/next_restart.py`, in every reconciliation of a resource whose nodes are restarted. A check that
-cannot tell refuses: silence never starts anything. P1 to P5 and S1 to S4 of the rules for safe rolls are each one
+does not know refuses: silence never starts anything. P1 to P5 and S1 to S4 of the rules for safe rolls are each one
 check, or the admission of a broker (`core/facts/replication.py`) and of a controller (`core/facts/quorum.py`).
 """
 
@@ -136,7 +136,7 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
 
 
 def cap_is_kept(question: RestartQuestion) -> Refusal | None:
-    """As many at once as the document allows, everything that is away for another reason counted."""
+    """No more nodes are away at once than the document allows, counting those that are away for other reasons."""
     if not question.is_full:
         return None
     if question.in_flight:
@@ -177,10 +177,10 @@ OF_THE_CLUSTER: tuple[Check, ...] = (
 )
 
 FOR_ONE_DECIDED: tuple[Check, ...] = (nothing_is_halted, *OF_THE_CLUSTER, snapshots_are_newer)
-"""Of a restart that was decided, and may not have been sent."""
+"""What is checked again for a restart that was decided, and may not have been sent."""
 
 FOR_ONE_MORE: tuple[Check, ...] = (*OF_PODS, *OF_THE_CLUSTER, cap_is_kept, snapshots_are_newer)
-"""Of any other node. Read from top to bottom."""
+"""What is checked for any other node, from top to bottom."""
 
 
 def refusal(chain: tuple[Check, ...], question: RestartQuestion) -> Refusal | None:

@@ -37,7 +37,7 @@ class Phase(Enum):
     """How far a restart has come."""
 
     UNKNOWN = "not known"
-    REQUESTED = "requested"  # the pod of before is still there, and nobody has told it to stop
+    REQUESTED = "requested"  # the old pod is still there, and was not asked to stop
     STOPPING = "stopping"
     STARTING = "starting"
     RECOVERING = "recovering its log, or catching up with the metadata"  # fenced, and it runs
@@ -46,7 +46,7 @@ class Phase(Enum):
 
 
 class RestartState(Struct, frozen=True):
-    """`detail`: what people are told of it."""
+    """`detail`: the phase in words, for messages."""
 
     phase: Phase
     detail: str
@@ -94,8 +94,8 @@ class AwayNode(Struct, frozen=True):
         return pod is not None and wanted not in ("", self.after, pod.revision)
 
     def is_not_wanted(self, seen: Observation) -> bool:
-        """The pod of before still runs, and its StatefulSet asks for it, or for another new one, by now, or it became
-        another node's turn; or nobody evicts pods any more. Whose turn it is, is decided anew.
+        """The old pod still runs, and the restart is out of date: its StatefulSet wants the old pod or another new one
+        by now, it became another node's turn, or pods are no longer evicted. What is restarted next is decided anew.
         """
         if self.pod and isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
             node = seen.node(self.node_id)
@@ -123,7 +123,7 @@ class AwayNode(Struct, frozen=True):
         )
 
     def is_overtaken(self, seen: Observation) -> bool:
-        """The new pod does not run, and is not wanted any more as it is; or the node was unregistered meanwhile."""
+        """The new pod does not run and is no longer what its StatefulSet wants; or the node was unregistered."""
         if seen.node(self.node_id) is None:
             return isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
         pod, wanted = self._pod_in(seen)
@@ -162,7 +162,7 @@ class AwayNode(Struct, frozen=True):
         if pod.uid == self.pod_uid:
             return RestartState(Phase.REQUESTED, f"pod {self.pod} was not {self.is_done} yet")
         if pod.waiting:
-            return RestartState(Phase.STARTING, _told_waiting(pod))
+            return RestartState(Phase.STARTING, _not_running(pod))
         return None
 
     def _is_the_old_process(self, node: Node) -> bool:
@@ -223,5 +223,5 @@ def _runs_controller(owner: StatefulSet, pod: Pod, hosts: Set[str]) -> bool:
     return owner.role == "controllers" or not hosts.isdisjoint(map(plain_host, pod.host_names))
 
 
-def _told_waiting(pod: Pod) -> str:
-    return f"pod {pod.name} does not run: {pod.waiting}{pod.told_restarts}"
+def _not_running(pod: Pod) -> str:
+    return f"pod {pod.name} does not run: {pod.waiting}{pod.restarts_text}"

@@ -31,7 +31,7 @@ class Crash(NamedTuple):
 
     def __str__(self) -> str:
         pod = self.pod
-        times = pod.told_restarts
+        times = pod.restarts_text
         if pod.waiting:
             return f"pod {pod.name} crashes on its current revision: {pod.waiting}{times}"
         at = pod.started_at
@@ -50,7 +50,7 @@ def crashes(reading: WorkloadsReading) -> Iterator[Crash]:
 
 def _crashed(pod: Pod, now: datetime) -> bool:
     if pod.terminating or pod.phase not in ("Running", "Pending"):
-        return False  # it was told to end, or is replaced
+        return False  # it was asked to end, or is replaced
     if pod.waiting.removeprefix(INIT) == "CrashLoopBackOff":
         return True
     if not pod.restarts and not pod.ended_for:

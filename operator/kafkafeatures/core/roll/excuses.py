@@ -62,7 +62,7 @@ def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
 
 
 def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) -> Mapping[str, int]:
-    """What it was not given for; all where it was not given, or where it is not known any more for which."""
+    """Topics that the consent does not cover; all where there is none, or where its topics are no longer known."""
     if excused is None or not unavailable:
         return unavailable
     if excused.topics > MOST_MARKS:

@@ -51,7 +51,8 @@ def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
 
 def is_halted_for(question: RestartQuestion, id_: int) -> bool:
     """Whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another image
-    may be what helps. What crashed on the image that somebody went back to, and had it before, does not count.
+    may be what helps. A node that crashed on the image which the document went back to, and ran it before, does not
+    count.
     """
     owner, rollout = question.fleet.sets[id_], question.remembered.status.rollout
     begun = rollout.started_at if rollout is not None and rollout.id == question.roll_id else None

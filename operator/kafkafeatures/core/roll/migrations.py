@@ -1,13 +1,13 @@
-"""Whether the cluster may be in the middle of a migration from ZooKeeper: then no node is restarted, by anybody.
+"""Whether the cluster may be in the middle of a migration from ZooKeeper: then no node may be restarted.
 
 Pure. The first of the checks of `core/roll/checks.py`. The first controller that starts without
-`zookeeper.metadata.migration.enable` finalizes the migration, which nobody can undo; a broker that is restarted with
+`zookeeper.metadata.migration.enable` finalizes the migration, which is irreversible; a broker that is restarted with
 another template takes the next phase; and until the copy is made the metadata log has no partitions, so that every
 broker seems to be free to go. Steps of a migration are people's.
 
-The metadata log says whether one is open. Without it, an answer of a controller does, and of releases that know no
-migration any more (4.0 and newer). Brokers alone do not: those of 3.x that run in KRaft mode look the same in a dual
-write as after it.
+The metadata log says whether one is open. Without it, an answer of a controller does, and of releases without
+migrations (4.0 and newer). Brokers alone do not: those of 3.x that run in KRaft mode look the same in a dual write as
+after it.
 """
 
 from __future__ import annotations

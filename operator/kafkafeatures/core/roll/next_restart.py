@@ -83,15 +83,15 @@ def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
 
 
 def to_free(question: RestartQuestion, needing: frozenset[int]) -> tuple[int, ...]:
-    """Nodes that are stuck on what is not wanted any more; what has failed already would not help them."""
+    """Nodes that are stuck on an image which is no longer wanted. An image that has failed already would not help them."""
     return tuple(id_ for id_ in sorted(question.stuck & needing) if not is_halted_for(question, id_))
 
 
 def _again(question: RestartQuestion, one: Restarting) -> Next:
-    """Its intent was written, and its pod still runs: the eviction may be on its way. No other node until that is seen.
-
-    To ask again is safe, because it is for the same life of the pod. What is not wanted any more is not asked for: it
-    is given up once it cannot be on its way. A pod that runs another node stays too: a status can be edited.
+    """The next action for a restart whose intent was written and whose pod still runs: the eviction may be on its way,
+    and no other node is restarted until that is seen. To send it again is safe, because it names the UID of the pod. A
+    restart that is no longer wanted is not sent again: it is given up once it cannot be on its way. A pod that runs
+    another node stays too: a status can be edited.
     """
     id_ = one.step.node_id
     pod = question.fleet.pods.get(id_)

@@ -51,7 +51,7 @@ def pods_of(reading: WorkloadsReading) -> Pods | None:
 
 
 def pods_in(seen: Observation) -> Pods | None:
-    """Of the StatefulSets; none where no driver reads them."""
+    """The pods of each StatefulSet; empty where no driver reads them, None where they could not be read."""
     if isinstance(seen.workloads, Known):
         return pods_of(seen.workloads.value)
     return {} if seen.workloads.why.kind is FailureKind.NOT_ASKED else None
@@ -73,7 +73,7 @@ def _pods_of(one: StatefulSet) -> PodsOfSet:
 
 
 def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...]) -> str:
-    """Of what is rolled to, so that the same roll is known again; a new image is a new one. By hand: which levels."""
+    """A hash of what is rolled to, which identifies the roll: a new image makes a new one. By hand: of the levels."""
     sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
     revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
     return hashlib.sha256("\n".join(revisions or map(str, changes)).encode()).hexdigest()[:12]

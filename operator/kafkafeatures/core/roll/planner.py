@@ -29,8 +29,9 @@ _MOST_PLANNED = 2000
 """Brokers of which pairs are compared. More go behind them, in the order of their ids."""
 
 _STEPS, _MOVES = 2000, 200_000
-"""Of the search for one round less in a group: some 20 microseconds each, and more where the group is larger. So that a
-thousand brokers take no longer than a hundred: that many steps, but no more than that many times a broker.
+"""The limits of the search for one round less in a group. A step takes some 20 microseconds, and more in a larger
+group. So that a thousand brokers take no longer than a hundred: that many steps, but no more than that many times a
+broker.
 """
 
 _ALIKE = (0.0, 0.5)
@@ -48,7 +49,7 @@ _FEW = (1, 2, 4, 8, 16)
 """Partitions that make a conflict which is tried to be done without."""
 
 _MOST_MOVED = 0.01
-"""Of all partitions: to move more than that, and more than one, is no advice."""
+"""The share of all partitions that advice may move; more than that, and more than one, is not advised."""
 
 
 class Rounds(Struct, frozen=True):
@@ -83,8 +84,8 @@ def order(
     most: int = MOST_IN_FLIGHT,
     availability: Availability = Availability.NO_UNDER_REPLICATED,
 ) -> tuple[int, ...]:
-    """Everybody who needs a restart, by priority: who is stuck first, for they serve nobody. `most`: who may be in
-    flight at once.
+    """All brokers that need a restart, by priority: stuck ones first, because they serve no client. `most`: how many
+    may be in flight at once.
     """
     every = frozenset(needing)
     brokers = sorted(every - stuck)
@@ -120,8 +121,8 @@ def advice(
 ) -> Advice | None:
     """The fewest partitions whose move would save the most rounds; None where no few would save any.
 
-    Tried: to do without every conflict that only 1, 2, 4, ... partitions make. Of these partitions only those are in
-    the way that keep two brokers apart who restart together then.
+    Tried: to do without every conflict that only 1, 2, 4, ... partitions make. Of these partitions only those count
+    that keep two brokers apart which would restart together without them.
     """
     brokers = sorted(frozenset(needing))[:_MOST_PLANNED]
     count = len(brokers)
@@ -190,7 +191,7 @@ def _rounds(conflicts: Bools, classes: Iterable[Iterable[int]], most: int) -> in
 
 def _least_of(conflicts: Bools, groups: Sequence[Numbers], most: int) -> int:
     """A bound below which nothing is possible. What is needed for a part is needed for the whole: so first leave out
-    brokers that are free of conflict with somebody of another group, until the rounds of the groups add up.
+    brokers that are free of conflict with one of another group, until the rounds of the groups add up.
     """
     group_of = np.empty(len(conflicts), dtype=np.int64)
     for number, group in enumerate(groups):

@@ -79,7 +79,7 @@ def why_outdated(pod: Pod, owner: StatefulSet) -> str:
 
 
 def is_away(pod: Pod) -> bool:
-    """Whether it stops, does not run, or is about to be made to stop by somebody else."""
+    """Whether the pod is stopping, does not run, or is about to be evicted by another client."""
     return pod.terminating or pod.draining or not is_running(pod)
 
 

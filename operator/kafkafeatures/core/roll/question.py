@@ -58,7 +58,7 @@ class Restarting(Struct, frozen=True):
 
     @property
     def is_asked_of_a_person(self) -> bool:
-        """Whether somebody still has to restart it by hand."""
+        """Whether a person still has to restart it by hand."""
         return not self.step.pod and self.state.phase is Phase.REQUESTED
 
 
@@ -135,8 +135,8 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def stuck(self) -> frozenset[int]:
-        """Nodes whose pod cannot run and is not what is wanted any more, those in flight too. Never one that answers:
-        what Kubernetes says of a container may be old, and the node holds what others rely on.
+        """Nodes whose pod cannot run and is no longer what its StatefulSet wants, those in flight too. Never one that
+        answers: what Kubernetes says of a container may be old, and the node holds what others rely on.
         """
         if isinstance(self.seen.workloads, Unknown):
             return frozenset()
@@ -180,7 +180,9 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         return None
 
     def is_of_unknown_binary(self, id_: int) -> bool:
-        """Whether nobody can tell yet what its new image supports: the first node of each such image goes alone."""
+        """Whether it is not known yet what its new image supports: the first node of each such image is restarted
+        alone.
+        """
         owner = self.fleet.sets.get(id_)
         if owner is None or owner.name in self.ranges_of_binaries:
             return False
@@ -213,7 +215,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def roll_id(self) -> str:
-        """Of what is rolled to."""
+        """The hash of what is rolled to."""
         return roll_id(self.seen, self.changes)
 
     @cached_property
@@ -258,6 +260,6 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
     def title(self, id_: int) -> str:
-        """How people are told of it."""
+        """The name of a node in messages."""
         node = self.node(id_)
         return node.title if node is not None else f"node {id_}"

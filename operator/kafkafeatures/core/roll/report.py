@@ -81,10 +81,12 @@ def _waiting(
     status: RolloutStatus, roll: Roll, decision: Decision, before: RolloutStatus | None, now: Stamp
 ) -> RolloutStatus:
     """With what is waited for, and since when that has been the same."""
-    told = _told(decision)
-    since = before.waiting_since if before is not None and before.waiting_for == told else None
+    waits_for = _message_of(decision)
+    since = before.waiting_since if before is not None and before.waiting_for == waits_for else None
     unconfirmed = tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*roll.unconfirmed.items()][:MOST]))
-    return replace(status, waiting_for=told, waiting_since=(since or now) if told else None, unconfirmed=unconfirmed)
+    return replace(
+        status, waiting_for=waits_for, waiting_since=(since or now) if waits_for else None, unconfirmed=unconfirmed
+    )
 
 
 def _waits_for_levels(roll: Roll) -> bool:
@@ -96,7 +98,7 @@ def _waits_for_levels(roll: Roll) -> bool:
     return roll.levels_first or refused
 
 
-def _told(decision: Decision) -> str:
+def _message_of(decision: Decision) -> str:
     return "" if isinstance(decision, Act) else decision.message
 
 
@@ -107,7 +109,7 @@ def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
     if not roll.is_active:
         return "True", Reason.ALL_CURRENT, f"all {roll.total} nodes are current"
     if not roll.is_read:
-        return "Unknown", Reason.UNKNOWN, _told(decision)
+        return "Unknown", Reason.UNKNOWN, _message_of(decision)
     done = f"{roll.done} of {roll.total} nodes are current"
     by_hand = next((one.step.title for one in roll.in_flight if one.is_asked_of_a_person), "")
     if by_hand:

@@ -65,7 +65,7 @@ class RestartNode(AwayNode, frozen=True):
 
     @property
     def revision(self) -> str:
-        """Of its next pod."""
+        """The revision of its next pod."""
         return self.after
 
     @property
@@ -130,7 +130,7 @@ class RestartNode(AwayNode, frozen=True):
 
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
-        """A node that is back; and what a person must not restart any more, who was asked to."""
+        """The Event of a node that is back, or of one whose restart by a person is no longer requested."""
         is_by_hand = ended.action == ended.target  # else it names the pod beside its node
         note = note_of(ended.action, ended.message)
         if facts is None:
@@ -148,7 +148,7 @@ _REJECTED: Mapping[int, Reason] = {403: Reason.NOT_AUTHORIZED, 400: Reason.ROLLO
 
 class RestartInFlight(InFlight, frozen=True):
     """A restart that is not over. `stopping_since`: when its node was first seen to have been asked to stop;
-    `stable_since`: to be back. `unwanted_since`: from when on the restart was not asked for any more.
+    `stable_since`: to be back. `unwanted_since`: from when on the restart was no longer requested.
     """
 
     step: RestartNode
@@ -167,7 +167,7 @@ class RestartInFlight(InFlight, frozen=True):
         return found
 
     def followed(self, looks: Looks) -> RestartInFlight:
-        """Since when its node is back, or the restart not asked for any more: as long as that is so."""
+        """The restart with the times since when its node is back, or since when it is no longer requested."""
         phase = self.step.state_in(looks.after, looks.replication).phase
         stands = phase is Phase.REQUESTED or self.step.is_not_wanted(looks.after)
         stopping = self.stopping_since if phase is Phase.UNKNOWN else self.stopping_since or looks.at

@@ -36,14 +36,13 @@ from kafkafeatures.core.roll.waits import unread
 
 
 class Roll(Struct, frozen=True):
-    """What is to be said and done about restarts.
-
-    id: of what the nodes are rolled to; a new image is a new one. total: nodes that somebody restarts. needing: nodes
-    that need a restart, and why. decision: None where there is nothing to restart, or not now. levels_first: some
-    finalized level must be downgraded before. limits: how long it takes, and why.
-    is_read: False where the pods could not be read, so that nothing is known of what is done. withdrawn: nodes that a
-    person was asked to restart, and must not restart now, or does not have to; and why. unconfirmed: nodes of which it
-    is not certain which pod is theirs, and since when. goes_at_any_time: no window holds the next one.
+    """What is to be reported and done about restarts. id: a hash of what the nodes are rolled to; a new image makes a
+    new one. total: how many nodes are restarted. needing: nodes that need a restart, and why. decision: None where
+    there is nothing to restart, or not now. levels_first: some finalized level must be downgraded before. limits: how
+    long it takes, and why. is_read: False where the pods could not be read, so that nothing is known of what is done.
+    withdrawn: nodes that a person was asked to restart, and must not restart now, or does not have to; and why.
+    unconfirmed: nodes of which it is not certain which pod is theirs, and since when. goes_at_any_time: no window holds
+    the next one.
     """
 
     id: str
@@ -134,7 +133,7 @@ def _keeps_levels(question: RestartQuestion) -> bool:
 
 
 def is_withdrawn(step: RestartNode, wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
-    """Whether a person was asked to restart a node, has not done it, and does not have to any more."""
+    """Whether a person was asked to restart a node, has not done so, and no longer has to."""
     if step.pod or step.state_in(seen, None).phase is not Phase.REQUESTED:
         return False
     if not driver_of(wanted.rollout).asks_people:

@@ -1,6 +1,6 @@
 """When the snapshot that a controller starts from is newer than any level which its new binary does not support.
 
-Pure. The last of the checks of `core/roll/checks.py`. It never says that a snapshot is there, which nobody tells of
+Pure. The last of the checks of `core/roll/checks.py`. It never says that a snapshot is there, which no request shows of
 a follower: FetchSnapshot is the leader's, and DescribeQuorum knows no snapshots. It says from when on one must be
 there.
 
@@ -37,7 +37,8 @@ from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 
 DEFAULT = timedelta(hours=1)
-"""Of Kafka: where only what is not known is waited for, and the node does not say."""
+"""Kafka's default of the interval, for a node that does not report its own, where only what is not known is waited for.
+"""
 LEAST_MARGIN = timedelta(seconds=30)
 """A tenth of the interval, and no less than this: for catching up, before its time begins, and for writing."""
 REGISTERS_WITHIN = timedelta(minutes=1)
@@ -62,7 +63,7 @@ class Going(Struct, frozen=True):
 
 
 class Awaited(Struct, frozen=True):
-    """A snapshot of a node. until: it is written by then; None: nobody can tell. why: what is replayed without it."""
+    """A snapshot of a node. until: it is written by then; None: not known. why: what is replayed without it."""
 
     node: Node
     until: datetime | None

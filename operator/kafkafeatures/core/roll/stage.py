@@ -85,7 +85,7 @@ class RollNow(Struct, frozen=True, dict=True):
 
     @property
     def blocked(self) -> Stalled | None:
-        """What halts the roll until somebody acts. What it merely waits for keeps no one from approving it."""
+        """What halts the roll until a user acts. What it merely waits for does not prevent an approval."""
         return self.next if isinstance(self.next, Stalled) else None
 
     @property
@@ -228,7 +228,7 @@ def _asks_people(wanted: Wanted, seen: Observation) -> bool:
 
 
 def _waits_for_people(asked: Asked) -> bool:
-    """Whether no node may be restarted for hours, and what a roll needs was told. Few clusters may have their
+    """Whether no node may be restarted for hours, and the status has what the roll needs. Few clusters may have their
     partitions in memory: who waits for an approval or for a night must not keep others from it.
     """
     wanted, rollout = asked.wanted, asked.status.rollout

@@ -23,7 +23,7 @@ CLEAN_STOP_SECONDS = 300
 
 
 def unsafe(owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
-    """Only with OnDelete the pods stay until somebody ends them."""
+    """Refuses an update strategy other than OnDelete: only with OnDelete do pods stay until they are evicted."""
     if owner.update_strategy != "OnDelete":
         patch = '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}'
         yield Blocker(

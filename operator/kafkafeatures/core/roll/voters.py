@@ -90,9 +90,9 @@ def _of_pod(pod: Pod, question: RestartQuestion) -> str:
     if pod.terminating or pod.draining:
         return f"is about to stop, with its pod {pod.name}"
     if pod.waiting:
-        return f"is not there: its pod {pod.name} does not run: {pod.waiting}{pod.told_restarts}"
+        return f"is not there: its pod {pod.name} does not run: {pod.waiting}{pod.restarts_text}"
     if pod.restarts and _within(pod.started_at, question.remembered.now):
-        return f"crashes: the container of its pod {pod.name} was{pod.told_restarts.removeprefix(',')}"
+        return f"crashes: the container of its pod {pod.name} was{pod.restarts_text.removeprefix(',')}"
     return ""
 
 

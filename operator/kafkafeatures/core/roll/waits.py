@@ -20,7 +20,7 @@ POLL = 1.0
 NODES_A_SECOND = 200.0
 """A large cluster takes longer to read, and is read less often."""
 REFUSED_POLL = 5.0
-"""Seconds until it is looked again where somebody else has to do something first."""
+"""Seconds until the next reconciliation where a user has to act first."""
 
 
 def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") -> Wait:
@@ -33,7 +33,7 @@ def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") ->
 def stalled(
     text: str, remedy: str, nodes: tuple[Node, ...] = (), *, stops: str = "no other node is restarted"
 ) -> Stalled:
-    """The roll is halted. `stops`: what does not happen until somebody acts."""
+    """The roll is halted. `stops`: what does not happen until a user acts."""
     blocker = Blocker(BlockerKind.WORKLOAD, f"{stops}: {text}", remedy, nodes=nodes)
     return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,))
 

@@ -65,9 +65,6 @@ OPENING = re.compile(r"(Of|The same|As)\b")
 
 READ = ("operator", "tests")
 NOT_YET = (
-    "operator/kafkafeatures/kafka/cluster.py",
-    "operator/kafkafeatures/kafka/log/follower.py", "operator/kafkafeatures/kafka/probe/",
-    "operator/kafkafeatures/kafka/recorder/recorded_log.py", "operator/kafkafeatures/kafka/wire/connection.py",
     "operator/kafkasim/pods.py", "operator/kafkasim/readings.py", "operator/kafkasim/wire/answers.py",
     "operator/kafkasim/world.py",
 )  # fmt: skip

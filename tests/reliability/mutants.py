@@ -365,7 +365,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "adapters",
         "kafkafeatures/kafka/requests/features.py",
-        ("a broken answer means not sent", "OutcomeUnknown(self._told(error)) if error.sent else", ""),
+        ("a broken answer means not sent", "OutcomeUnknown(self._described(error)) if error.sent else", ""),
         ("every way is the direct one", "Via.CONTROLLER if self._role is Role.CONTROLLER else Via.BROKER",
          "Via.CONTROLLER"),
         ("the level of the connection is not asked", "    if level == change.before:\n", "    if True:\n"),

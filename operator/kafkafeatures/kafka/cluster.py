@@ -55,7 +55,8 @@ _MAY_BE_PARTITIONS = (FailureKind.TOO_LARGE, FailureKind.UNSUPPORTED)
 """Why a log cannot be used, where it may be for its partitions alone."""
 
 AT_ONCE = 0.5
-"""Seconds: who answers does so while the end of the log is waited for. Where somebody did not, it is read once more."""
+"""Seconds in which nodes answer while the end of the log is waited for. Where one did not, the log is read once more.
+"""
 
 LOG_TIMEOUTS = 2
 """Request timeouts a reading waits for the metadata log: a snapshot of a large cluster comes in several parts."""
@@ -79,7 +80,7 @@ class Cluster:
         self._settings, self._environment = settings, environment
         self._images = images or PartitionImages(monotonic=environment.monotonic)
         self._recorder = recorder
-        self._share = Share(memory or MemoryBudget(), self._forget)
+        self._share = Share(memory or MemoryBudget(), self._discard)
         self._connect = partial(connect, meter=self._share, environment=environment)
         self._pool = Pool(settings, recorder=recorder, connect=self._connect, environment=environment)
         self._log = MetadataLog(
@@ -89,7 +90,7 @@ class Cluster:
             environment=environment,
             share=self._share,
         )
-        self._identities: Identities | None = None  # which nobody asks for before partitions
+        self._identities: Identities | None = None  # needed only with partitions
         self._levels = LevelHistory()
         self._earlier: tuple[tuple[object, ...], EarlierMoves] | None = None  # from which position
         self._last: ClusterProbe | None = None
@@ -107,10 +108,10 @@ class Cluster:
         """Give up all connections. The next reading opens them again."""
         await self._log.close()
         await self._pool.close()
-        self._forget()
+        self._discard()
 
     async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
-        """As the port says. Begins with the log as soon as an address of a controller is known."""
+        """Read nodes and metadata log; the log as soon as the address of a controller is known."""
         if partitions and self._partitions is None and self._last is not None and self._as_read is not None:
             log = await self._bounded(self._log.catch_up)  # which is read anew with them, and then knows no past
             if isinstance(log, LogReading):
@@ -152,7 +153,7 @@ class Cluster:
         return Readings(asked, log, await reader.read(asked, log))
 
     async def look_again(self) -> Readings:
-        """As the port says."""
+        """Read quorum, metadata log and partitions once more, and keep what nodes answered to the last `read`."""
         if self._last is None or self._partitions is None:
             return await self.read(partitions=True)
         return await self._read_last(self._partitions, replace(self._last, at=self._environment.clock()))
@@ -160,7 +161,7 @@ class Cluster:
     async def unchanged(self) -> bool:
         """Whether the log shows that nothing happened since the last reading. One connection, to the active controller.
 
-        False also where it cannot be told. What live processes say of themselves is not asked again.
+        False also where it is not known. What live processes report of themselves is not asked again.
         """
         if self._as_read is None:
             return False
@@ -171,7 +172,7 @@ class Cluster:
         return _says_the_same(self._as_read.image, log.image)
 
     def followed(self, cluster_id: str) -> LogSource | None:
-        """The log as of the last look, for whoever records it; None where it is not of this cluster, or not followed.
+        """The log as of the last reading, for the recorder; None where it is not of this cluster, or not followed.
 
         It shares the connection to the leader.
         """
@@ -192,7 +193,7 @@ class Cluster:
         await self._pool.close()
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        """As the port says, by the way the last reading found."""
+        """Ask for a dry run of the changes, on the route that the last reading found."""
         from kafkafeatures.core.engine.steps import DryRunUnavailable
         from kafkafeatures.kafka.requests import features
 
@@ -202,7 +203,7 @@ class Cluster:
 
     @asynccontextmanager
     async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
-        """As the port says, by the way the last reading found."""
+        """Connect for one change, on the route that the last reading found."""
         from kafkafeatures.core.engine.steps import NotSent
         from kafkafeatures.kafka.requests import features
 
@@ -227,8 +228,8 @@ class Cluster:
         return None
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """As the port says. What was read once is not read again: what came after it is in each reading. A log that was
-        restored has another leader.
+        """The moves of levels from this position on. Earlier ones are read once, since later ones are in each reading;
+        a log that was restored has another leader, and is read anew.
         """
         leader = self._log.leader()
         if self._as_read is None or self._last is None or leader is None:
@@ -306,10 +307,10 @@ class Cluster:
         if not waits:
             self._images.give_back(self)
 
-    def _forget(self) -> None:
+    def _discard(self) -> None:
         """Give up the memory that the metadata log takes. It is read anew by the next reading."""
         self._as_read = None
-        self._log.forget()
+        self._log.discard()
         self._images.give_back(self)
 
     async def _read_last(self, reader: PartitionReader, asked: ClusterProbe) -> Readings:

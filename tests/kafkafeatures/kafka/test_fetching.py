@@ -32,7 +32,7 @@ async def test_what_an_observation_is_made_of_is_read_from_the_log_and_from_a_sn
     log = quorum.log()
     from_log = (await log.catch_up()).image
     quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), snapshot(level("metadata.version", 20)))]
-    log.forget()
+    log.discard()
     for image in (from_log, (await log.catch_up()).image):
         assert {section for section in Section if getattr(image, section.value) is not None} == set(OBSERVED)
 

@@ -94,7 +94,7 @@ def quorum() -> Quorum:
 
 def sharing(quorum: Quorum, memory: MemoryBudget, **options: Any) -> tuple[MetadataLog, Share]:
     """A follower with a share of the memory."""
-    share = Share(memory, lambda: log.forget())  # noqa: PLW0108 - it is made below
+    share = Share(memory, lambda: log.discard())  # noqa: PLW0108 - it is made below
     log = quorum.log(share=share, **options)
     return log, share
 
@@ -297,7 +297,7 @@ async def test_where_all_have_too_much_the_one_with_the_most_pays(quorum: Quorum
     with pytest.raises(TooLarge, match="all clusters together take more than 9 MiB of memory, and this one") as caught:
         await large.catch_up()
     assert caught.value.remedy.endswith("else raise B")
-    middle.forget()
+    middle.discard()
     assert len((await large.catch_up()).image.brokers) == 3000
     assert (await small.catch_up()).image.features == {"metadata.version": 20}
     assert middle_share.held == 0

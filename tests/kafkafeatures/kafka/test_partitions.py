@@ -186,7 +186,7 @@ def quorum() -> Quorum:
 
 
 def following(quorum: Quorum) -> tuple[MetadataLog, Share]:
-    share = Share(MemoryBudget(), lambda: log.forget())  # noqa: PLW0108 - it is made below
+    share = Share(MemoryBudget(), lambda: log.discard())  # noqa: PLW0108 - it is made below
     log = quorum.log(share=share, part=64 * 1024)
     return log, share
 

@@ -83,7 +83,7 @@ def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
 
 
 def to_free(question: RestartQuestion, needing: frozenset[int]) -> tuple[int, ...]:
-    """Nodes that are stuck on an image which is no longer wanted. An image that has failed already would not help them."""
+    """Nodes that are stuck on an image which is no longer wanted. An image that has failed already would not help."""
     return tuple(id_ for id_ in sorted(question.stuck & needing) if not is_halted_for(question, id_))
 
 

@@ -73,7 +73,7 @@ class MetadataLog:
 
     `controllers`: addresses to start from; `add_controllers` adds what is learned. `request_timeout` in seconds bounds
     each call of `catch_up` together with the time that a snapshot takes to transfer. `part`, in bytes, is the most that
-    is asked for at once. `share`: of the memory; its owner calls `forget` when it has to go.
+    is asked for at once. `share`: of the memory; its owner calls `discard` when it needs the memory.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MetadataLog:
         self._part = part
         self._timeout = request_timeout
         self._environment, self._monotonic = environment, environment.monotonic
-        self._held = HeldLog(share or Share(MemoryBudget(), self.forget))
+        self._held = HeldLog(share or Share(MemoryBudget(), self.discard))
         self._link: Connection | None = None
         self._leader = LeaderAndEpoch(-1, 0)
         self._evidence_at: float | None = None
@@ -127,7 +127,7 @@ class MetadataLog:
             self._held.drop()
             self._leader = LeaderAndEpoch(-1, 0)
         except KafkaError:
-            pass  # the leader moved meanwhile: whoever leads now is asked
+            pass  # the leader moved meanwhile: the new one is asked
         await self.close()
         return await self.catch_up()
 
@@ -177,7 +177,7 @@ class MetadataLog:
             link, self._link = self._link, None
             await link.close()
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Release all that was read, and its memory. A call that is under way gets TooLarge, the next begins anew."""
         self._held.give_up()
 

@@ -6,7 +6,7 @@ for `min.insync.replicas` of each topic (DescribeConfigs). Kafka leaves out what
 so every unfenced broker is asked what lies on its disks (DescribeLogDirs), where rights on topics hide nothing. A
 partition on a disk that no answer named makes all of it a `Failure`: it could be the one that a restart makes
 unavailable. A fenced broker is not asked: of what only fenced brokers host nothing is available anyway, and the rest
-lies on others too. What the answers mean together is `collected_partitions.py`'s to say.
+lies on others too. What the answers mean together is `kafka/partitions/collected.py`'s to say.
 """
 
 from __future__ import annotations

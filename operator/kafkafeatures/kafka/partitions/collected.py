@@ -1,6 +1,6 @@
 """Answers about topics and partitions, put together and held against one another. No I/O.
 
-Called by `asked_partitions.py`, in the order of the methods. It decides whether the answers are complete and fit
+Called by `kafka/partitions/asked.py`, in the order of the methods. It decides whether the answers are complete and fit
 together; where they do not, it raises `Incomplete`. Partitions go into columns page by page: as values they would take
 ten times the memory.
 """
@@ -140,7 +140,7 @@ class Collected:
             raise Incomplete(Failure(FailureKind.AUTHORIZATION, where, *lacking))
         if answer.error_code:
             raise Incomplete(Failure(FailureKind.REJECTED, where, f"DescribeLogDirs: {code_name(answer.error_code)}"))
-        told = self._keys[0]
+        listed = self._keys[0]
         unseen: list[str] = []
         for directory in answer.directories:
             if directory.error_code:
@@ -152,8 +152,8 @@ class Collected:
                     unseen.append(name)
                     continue
                 keys = np.array([key_of(known[0], one) for one in partitions], dtype=np.int64)
-                at = np.minimum(np.searchsorted(told, keys), len(told) - 1)
-                if (told[at] != keys).any():
+                at = np.minimum(np.searchsorted(listed, keys), len(listed) - 1)
+                if (listed[at] != keys).any():
                     unseen.append(name)
         if unseen:
             more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""

@@ -1,9 +1,9 @@
 """The `min.insync.replicas` of topics that set none: the highest that any broker applies, each asked by itself.
 
-Called by `cluster.py` and `asked_partitions.py`. A broker has it from its file, unless a request set it for the broker
-or for all of them. Requests are in the metadata log, so with the log only what the file says is asked for, once for
-each life of a broker; without the log everything is asked each time. It never guesses: a broker that cannot be asked is
-a `Failure`, since it may be the one with the highest.
+Called by `kafka/cluster.py` and `kafka/partitions/asked.py`. A broker has it from its file, unless a request set it for
+the broker or for all of them. Requests are in the metadata log, so with the log only what the file says is asked for,
+once for each life of a broker; without the log everything is asked each time. It never guesses: a broker that cannot be
+asked is a `Failure`, since it may be the one with the highest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Addresses = Mapping[int, Address]
 
 
 class BrokerDefaults:
-    """Of one cluster. Remembers what the file of a broker said, by its incarnation."""
+    """The default that brokers of one cluster apply to topics. Values of their files are kept by incarnation."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

@@ -174,7 +174,7 @@ class Discovery:
         """The brokers, who listed them, and what that one offers."""
         first = await self._broker_race.winner()
         if first is None:
-            return _nobody(Role.BROKER, self._broker_race), None, {}
+            return _no_winner(Role.BROKER, self._broker_race), None, {}
         self._answered.append(self._broker_race)
         contact, brokers = first
         self._found(Role.BROKER, brokers.brokers)
@@ -226,14 +226,14 @@ class Discovery:
     ) -> tuple[ControllerList | Failure, QuorumAnswer | Failure, tuple[Host, ...]]:
         first = await self._controller_race.winner()
         if first is None:
-            failure = _nobody(Role.CONTROLLER, self._controller_race)
+            failure = _no_winner(Role.CONTROLLER, self._controller_race)
             return failure, failure, ()
         self._answered.append(self._controller_race)
         contact, listed = first
         if isinstance(listed, ControllerList):
             self._found(Role.CONTROLLER, listed.controllers)
             return await self._quorum_from_leader(listed, contact)
-        quorum, voters = await self._quorum_from_whoever_leads()
+        quorum, voters = await self._quorum_from_current_leader()
         if voters:
             self._found(Role.CONTROLLER, voters)
         return listed, quorum, voters
@@ -281,10 +281,10 @@ class Discovery:
         return listed
 
     async def _quorum_from_leader(
-        self, listed: ControllerList, told_by: Contact
+        self, listed: ControllerList, source: Contact
     ) -> tuple[ControllerList | Failure, QuorumAnswer | Failure, tuple[Host, ...]]:
         if listed.active is None:  # maybe only this one is cut off from the others
-            listed = await self._who_leads_now(listed, told_by) or listed
+            listed = await self._who_leads_now(listed, source) or listed
         quorum: QuorumAnswer | Failure = NO_LEADER
         voters: tuple[Host, ...] = ()
         for attempt in range(_LEADER_MOVED):
@@ -300,17 +300,17 @@ class Discovery:
             await self._pool.environment.sleep(
                 0.1 * (attempt + 1)
             )  # it led a moment ago: another controller will know who does now
-            again = await self._who_leads_now(listed, told_by)
+            again = await self._who_leads_now(listed, source)
             if again is None:
                 return listed, quorum, voters
             listed = again
         return listed, quorum, voters
 
-    async def _who_leads_now(self, listed: ControllerList, told_by: Contact) -> ControllerList | None:
+    async def _who_leads_now(self, listed: ControllerList, source: Contact) -> ControllerList | None:
         """Ask every listed controller, until one names another leader than `listed` does; None if none does."""
 
         async def attempt(address: Address) -> ControllerList:
-            answer = await self._list_controllers(replace(told_by, address=address), self._limit)
+            answer = await self._list_controllers(replace(source, address=address), self._limit)
             if isinstance(answer, Failure):
                 raise Unusable(answer)
             if answer.active in (None, listed.active):
@@ -323,7 +323,7 @@ class Discovery:
         finally:
             await race.close()
 
-    async def _quorum_from_whoever_leads(self) -> tuple[QuorumAnswer | Failure, tuple[Host, ...]]:
+    async def _quorum_from_current_leader(self) -> tuple[QuorumAnswer | Failure, tuple[Host, ...]]:
         """Below metadata.version 3.7-IV0 no controller names the leader: all are asked, only the leader answers."""
         addresses = self._pool.settings.bootstrap_controllers
         answers = await asyncio.gather(*(describe_quorum(self._pool, a, Role.CONTROLLER) for a in addresses))
@@ -377,7 +377,7 @@ _WITHOUT = {
 _NO_ADDRESS = Failure(FailureKind.NOT_ASKED, "bootstrap", "no address is given", "name a broker or a controller")
 
 
-def _nobody(role: Role, race: Race[Any]) -> Failure:
+def _no_winner(role: Role, race: Race[Any]) -> Failure:
     place = _NODE_KIND[role][1]
     if failures := list(race.failures().values()):
         return combined(place, failures)

@@ -74,7 +74,7 @@ class _Open(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
-    """Of the files, as long as the folder was not changed since (`stamp`) and the open segment has the size it had."""
+    """What is known of the files while the folder is unchanged (`stamp`) and the open segment has the size it had."""
 
     stamp: int
     end: OffsetAndEpoch | None
@@ -142,7 +142,7 @@ class RecordedLog:
         """Give the open segment its final name, if there is one (and it is old enough)."""
         found = (_open_of(name, 0) for name in self._listed())
         if not any(one is not None and (not if_due or self._is_due(one)) for one in found):
-            return  # told by names alone, since this is asked of many
+            return  # by names alone, since this is called for many logs
         with self._locked():
             self._close_open(self._loaded(), if_due=if_due)
 
@@ -172,7 +172,7 @@ class RecordedLog:
         return sum(size for _, size in self._names())
 
     def remove_oldest(self) -> int:
-        """Remove the oldest closed segment, if a reader can begin behind it, and snapshots that nobody needs then.
+        """Remove the oldest closed segment, if a reader can begin behind it, and snapshots that are not needed then.
 
         The bytes that became free; 0 where nothing may go. Raises Busy, OSError.
         """
@@ -182,13 +182,13 @@ class RecordedLog:
             sizes = dict(self._names())
             snapshots, segments = files.in_order(sizes)
             if not segments or not snapshots:
-                return 0  # told by names alone, since this is asked of many
+                return 0  # by names alone, since this is called for many logs
             state = self._loaded()
             bases = [one.base_offset for one in segments] + ([state.open.base] if state.open else [])
             if len(bases) < 2 or not any(one.end_offset >= bases[1] for one in snapshots):
                 return 0
             gone = [segments[0].name, *(one.name for one in snapshots if one.end_offset < bases[1])]
-            for name in gone:  # the segment first: a snapshot without the log behind it misleads nobody
+            for name in gone:  # the segment first: a snapshot without the log behind it does no harm
                 os.unlink(self._log / name)
             _sync(self._log)
             return sum(sizes[name] for name in gone)
@@ -387,7 +387,7 @@ class NewSnapshot:
 
 
 class _Bytes:
-    """Of a file, read when they are asked for."""
+    """The bytes of a file, read when they are needed."""
 
     def __init__(self, file: int) -> None:
         self._file, self._size = file, os.fstat(file).st_size

@@ -143,7 +143,7 @@ class PreparedChange:
         try:
             said = await self._link.request(ApiVersionsRequest(), timeout=short_timeout(self._pool))
         except KafkaError as error:
-            return NotSent(self._told(error))
+            return NotSent(self._described(error))
         if why := _moved(self._change, self._role, said, self._address) or await self._raised_meanwhile():
             return NotSent(why)
         try:
@@ -151,7 +151,7 @@ class PreparedChange:
                 self._request, withheld=withheld, timeout=self._pool.settings.request_timeout
             )
         except KafkaError as error:
-            return OutcomeUnknown(self._told(error)) if error.sent else NotSent(self._told(error))
+            return OutcomeUnknown(self._described(error)) if error.sent else NotSent(self._described(error))
         return outcome(reply, self._change, self._address)
 
     async def _raised_meanwhile(self) -> str:
@@ -167,7 +167,7 @@ class PreparedChange:
         try:
             verdict = _verdict(await self._link.request(still, timeout=short_timeout(self._pool)), self._address)
         except KafkaError as error:
-            return self._told(error)
+            return self._described(error)
         match verdict:
             case DryRunAccepted():
                 return ""
@@ -176,7 +176,7 @@ class PreparedChange:
             case _:
                 assert_never(verdict)
 
-    def _told(self, error: KafkaError) -> str:
+    def _described(self, error: KafkaError) -> str:
         return str(to_failure(error, str(self._address)))
 
 

@@ -2,8 +2,8 @@
 
 Called by the pool and by the follower of the metadata log. ApiVersions goes first on every connection (KIP-35), because
 an api or a version that was not advertised makes the node close the connection without a word. One request is under
-way at a time. A request that got no answer in time, or whose caller gave up, closes the connection: nobody could tell
-its late answer from the next one.
+way at a time. A request that got no answer in time, or whose caller gave up, closes the connection: its late answer
+could not be distinguished from the next one.
 
 Sessions with a lifetime (KIP-368) are renewed before the next request once four fifths of it are over. A long poll
 needs nothing more: it is far shorter than the rest, and a broker cuts a session only when a request arrives too late.
@@ -11,7 +11,7 @@ needs nothing more: it is far shorter than the rest, and a broker cuts a session
 Who catches a KafkaError can read `sent`: whether the node may have got the request.
 
 A connection for a change ends by a reset, however it ends, and does so also where this process is killed: the kernel
-would continue delivering what lies in its buffer otherwise, long after everybody here was told that nothing came of it.
+would continue delivering what lies in its buffer otherwise, long after this process reported that nothing came of it.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ class Connection:
             return await self._exchange(message, version)
 
     async def change(self, message: Request[R], *, withheld: Callable[[], str | None], timeout: float) -> R:
-        """The same for a request that changes something. Nobody has to ask afterwards whether it still comes.
+        """Send one request that changes something, so that the caller knows afterwards whether any of it left.
 
         `withheld` is asked right before the first byte leaves: why it must not; None where it may. The memory for the
         answer is taken before, too. Raises KafkaError, `sent` if a single byte was written.

@@ -222,8 +222,8 @@ def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) 
 def read_token(answer: bytes, place: str) -> tuple[str, float]:
     """The token and the seconds of its life. Raises AuthenticationFailed where there is none that could be sent."""
     try:
-        told = json.loads(answer)
-        token, lifetime = told["access_token"], float(told.get("expires_in", 60))
+        document = json.loads(answer)
+        token, lifetime = document["access_token"], float(document.get("expires_in", 60))
         if token.encode():
             return token, lifetime
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):

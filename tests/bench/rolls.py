@@ -172,8 +172,11 @@ def _start(replication: Replication, candidates: Sequence[int], flying: frozense
     """Who goes now: each is judged anew, with all that went before."""
     going: frozenset[int] = frozenset()
     while len(flying | going) < most:
-        allowed = replication.judge(flying | going, STRICT).allowed()
-        following = next((each for each in candidates if each in allowed and each not in going), None)
+        admission = replication.judge(flying | going, STRICT)
+        hosts = replication.brokers()
+        following = next(
+            (each for each in candidates if each in hosts and each not in going and admission.allows(each)), None
+        )
         if following is None:
             break
         going |= {following}

@@ -66,7 +66,8 @@ def plan(path: Path) -> dict[str, float]:
     partitions = reader.finish().image().partitions
     read = time.process_time()
     replication = Replication(PartitionsReading(partitions, 2))
-    allowed = replication.judge(frozenset(), Availability.NO_UNDER_REPLICATED).allowed()
+    admission = replication.judge(frozenset(), Availability.NO_UNDER_REPLICATED)
+    allowed = frozenset(broker for broker in replication.brokers() if admission.allows(broker))
     judged = time.process_time()
     planned = order(replication, allowed)
     ended = time.process_time()

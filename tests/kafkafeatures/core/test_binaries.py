@@ -7,9 +7,8 @@ import json
 
 import pytest
 
-from kafkafeatures.api.names import KAFKA_VERSION, KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.core.facts.binaries import VERSION_LABEL, release_of, supported_by, unsupported
-from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.api.names import KAFKA_VERSION, METADATA_VERSION
+from kafkafeatures.core.facts.binaries import VERSION_LABEL, release_of, supported_by
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, releases
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.fuzz.replies import REPLIES
@@ -78,17 +77,3 @@ def test_the_annotation_wins_also_where_it_says_nothing_we_know() -> None:
     assert release_of({VERSION_LABEL: "4.1.0"}, {KAFKA_VERSION: " 4.4.0 "}, "kafka:4.1.0") == "4.4"
     assert release_of({VERSION_LABEL: "4.1.0"}, {KAFKA_VERSION: "9.9"}, "kafka:4.1.0") == ""
     assert release_of({}, {KAFKA_VERSION: "4.4 or so"}, "kafka:4.1.0") == ""
-
-
-def test_a_release_that_cannot_hold_a_finalized_level_names_the_feature_and_its_range() -> None:
-    finalized = {METADATA_VERSION: 33, "share.version": 2, "group.version": 1}
-    assert unsupported("4.4", finalized) == {}
-    assert unsupported("4.1", finalized) == {METADATA_VERSION: VersionRange(7, 27), "share.version": VersionRange(0, 1)}
-    assert unsupported("3.8", {METADATA_VERSION: 20, KRAFT_VERSION: 1}) == {KRAFT_VERSION: VersionRange(0, 0)}
-    assert unsupported("4.4", {METADATA_VERSION: 6}) == {METADATA_VERSION: VersionRange(7, 33)}
-    assert unsupported("4.1", {"of.a.vendor": 0}) == {}
-
-
-def test_of_a_release_that_is_not_known_nothing_is_said() -> None:
-    assert unsupported("", {METADATA_VERSION: 7}) is None
-    assert unsupported("4.9", {}) is None

@@ -9,15 +9,12 @@ import pytest
 
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.settings import SettingSource
 from kafkafeatures.kafka.base.errors import Unreachable
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
 from kafkafeatures.kafka.wire.topic_messages import (
     BROKER_RESOURCE,
-    DEFAULT,
-    DYNAMIC_BROKER,
-    DYNAMIC_DEFAULT,
-    IN_FILE,
     ConfigAnswer,
     ConfigEntry,
     DescribeConfigsRequest,
@@ -76,14 +73,21 @@ def running(id_: int, life: int = 1) -> bytes:
 
 
 async def test_it_is_the_highest_of_all_files() -> None:
-    brokers = Brokers(b1={DEFAULT: "1"}, b2={IN_FILE: "3", DEFAULT: "1"}, b3={IN_FILE: "2", DEFAULT: "1"})
+    brokers = Brokers(
+        b1={SettingSource.DEFAULT: "1"},
+        b2={SettingSource.FILE: "3", SettingSource.DEFAULT: "1"},
+        b3={SettingSource.FILE: "2", SettingSource.DEFAULT: "1"},
+    )
     assert await brokers.by_log(*map(running, (1, 2, 3))) == 3
     assert await brokers.defaults.by_asking(brokers.addresses) == 3
 
 
 async def test_what_requests_set_counts_before_the_file_and_that_of_a_broker_before_all() -> None:
     """The file below stays known: what was set may be taken back."""
-    brokers = Brokers(b1={DYNAMIC_DEFAULT: "2", IN_FILE: "4", DEFAULT: "1"}, b2={DEFAULT: "1"})
+    brokers = Brokers(
+        b1={SettingSource.ALL_BROKERS: "2", SettingSource.FILE: "4", SettingSource.DEFAULT: "1"},
+        b2={SettingSource.DEFAULT: "1"},
+    )
     nodes = running(1), running(2)
     assert await brokers.by_log(*nodes, config(CONFIG_OF_BROKER, "", "2")) == 2
     assert await brokers.by_log(*nodes, config(CONFIG_OF_BROKER, "", "2"), config(CONFIG_OF_BROKER, "2", "3")) == 3
@@ -92,22 +96,22 @@ async def test_what_requests_set_counts_before_the_file_and_that_of_a_broker_bef
 
 
 async def test_asking_takes_what_holds_now() -> None:
-    brokers = Brokers(b1={DYNAMIC_BROKER: "2", IN_FILE: "4"}, b2={DEFAULT: "1"})
+    brokers = Brokers(b1={SettingSource.NODE: "2", SettingSource.FILE: "4"}, b2={SettingSource.DEFAULT: "1"})
     assert await brokers.defaults.by_asking(brokers.addresses) == 2
 
 
 async def test_a_broker_is_asked_once_in_each_of_its_lives() -> None:
-    brokers = Brokers(b1={IN_FILE: "1"}, b2={IN_FILE: "2"})
+    brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})
     for _ in range(3):
         assert await brokers.by_log(running(1), running(2)) == 2
     assert brokers.asked() == 2
-    brokers.layers[2] = {IN_FILE: "1"}
+    brokers.layers[2] = {SettingSource.FILE: "1"}
     assert await brokers.by_log(running(1), running(2, life=2)) == 1
     assert brokers.asked() == 3
 
 
 async def test_one_that_is_known_need_not_answer_and_one_that_is_fenced_does_not_count() -> None:
-    brokers = Brokers(b1={IN_FILE: "1"}, b2={IN_FILE: "2"})
+    brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})
     assert await brokers.by_log(running(1), running(2)) == 2
     brokers.cluster.nodes[at(2)].refuses = Unreachable
     assert await brokers.by_log(running(1), running(2)) == 2
@@ -139,7 +143,7 @@ async def test_one_that_is_known_need_not_answer_and_one_that_is_fenced_does_not
 async def test_one_that_cannot_be_asked_may_be_the_one_with_the_highest(
     answer: Any, kind: FailureKind, words: str
 ) -> None:
-    brokers = Brokers(b1={IN_FILE: "1"}, b2={IN_FILE: "2"})
+    brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})
     brokers.cluster.nodes[at(2)].answers = {DescribeConfigsRequest: answer}
     for found in (await brokers.by_log(running(1), running(2)), await brokers.defaults.by_asking(brokers.addresses)):
         assert isinstance(found, Failure)
@@ -148,7 +152,7 @@ async def test_one_that_cannot_be_asked_may_be_the_one_with_the_highest(
 
 
 async def test_a_broker_without_an_address_is_unknown_and_so_is_a_cluster_without_brokers() -> None:
-    brokers = Brokers(b1={IN_FILE: "1"})
+    brokers = Brokers(b1={SettingSource.FILE: "1"})
     found = await brokers.by_log(running(1), running(2))
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.NOT_ASKED

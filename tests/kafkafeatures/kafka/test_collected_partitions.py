@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.facts.settings import SettingSource
 from kafkafeatures.kafka.partitions.collected import Collected, Incomplete
 from kafkafeatures.kafka.wire.topic_messages import (
-    DEFAULT,
     SET_ON_TOPIC,
     ConfigAnswer,
     ConfigEntry,
@@ -105,7 +105,7 @@ def clusters(draw: st.DrawFn) -> tuple[Answers, dict[tuple[str, int], Partition]
             for broker in replicas:
                 hosted[broker].setdefault(name, set()).add(at)
         topics.append(TopicAnswer(0, name, uuid.UUID(int=number + 1), tuple(partitions)))
-        source = draw(st.sampled_from([SET_ON_TOPIC, DEFAULT]))
+        source = draw(st.sampled_from([SET_ON_TOPIC, SettingSource.DEFAULT]))
         configs[name] = minimum("2", source)
     disks: dict[int, tuple[LogDir, ...]] = {
         broker: (LogDir(0, "/data", {name: frozenset(found) for name, found in of_broker.items()}),)

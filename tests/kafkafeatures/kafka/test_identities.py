@@ -15,8 +15,6 @@ from kafkafeatures.core.roll.snapshots import interval_of
 from kafkafeatures.kafka.base.errors import ErrorCode
 from kafkafeatures.kafka.probe.identities import Identities
 from kafkafeatures.kafka.wire.topic_messages import (
-    DYNAMIC_DEFAULT,
-    IN_FILE,
     ConfigAnswer,
     ConfigEntry,
     DescribeConfigsRequest,
@@ -46,7 +44,9 @@ def node_with_interval(text: str | None) -> Node:
     """A node whose file says how often it writes a snapshot."""
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-        entries = {key: ConfigEntry(text, IN_FILE, {}, is_read_only=True) for key in request.keys if key in NAMES}
+        entries = {
+            key: ConfigEntry(text, SettingSource.FILE, {}, is_read_only=True) for key in request.keys if key in NAMES
+        }
         return DescribeConfigsResponse({request.names[0]: ConfigAnswer(0, None, entries)})
 
     return Node(APIS, {DescribeConfigsRequest: configs})
@@ -111,8 +111,8 @@ async def test_a_proof_is_kept_for_one_life_of_a_node() -> None:
 
 
 async def test_what_a_request_may_change_is_asked_again_and_the_rest_once() -> None:
-    told = {MIN_INSYNC_REPLICAS: ConfigEntry("2", DYNAMIC_DEFAULT, {DYNAMIC_DEFAULT: "2"})}
-    told[SNAPSHOT_INTERVAL] = ConfigEntry("0", IN_FILE, {IN_FILE: "0"}, is_read_only=True)
+    told = {MIN_INSYNC_REPLICAS: ConfigEntry("2", SettingSource.ALL_BROKERS, {SettingSource.ALL_BROKERS: "2"})}
+    told[SNAPSHOT_INTERVAL] = ConfigEntry("0", SettingSource.FILE, {SettingSource.FILE: "0"}, is_read_only=True)
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         return DescribeConfigsResponse({"1": ConfigAnswer(0, None, {key: told[key] for key in request.keys})})
@@ -128,7 +128,9 @@ async def test_what_a_request_may_change_is_asked_again_and_the_rest_once() -> N
 
 
 async def test_of_a_secret_only_its_source_is_kept() -> None:
-    entry = ConfigEntry("hunter2", IN_FILE, {IN_FILE: "hunter2"}, is_sensitive=True, is_read_only=True)
+    entry = ConfigEntry(
+        "hunter2", SettingSource.FILE, {SettingSource.FILE: "hunter2"}, is_sensitive=True, is_read_only=True
+    )
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         return DescribeConfigsResponse({"1": ConfigAnswer(0, None, dict.fromkeys(request.keys, entry))})

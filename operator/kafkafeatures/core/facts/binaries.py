@@ -16,7 +16,6 @@ from types import MappingProxyType
 
 from kafkafeatures.api.names import KAFKA_VERSION, KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.levels import VersionRange
-from kafkafeatures.core.facts.observation import NOT_SUPPORTED
 
 VERSION_LABEL = "app.kubernetes.io/version"
 
@@ -59,15 +58,6 @@ _WRITTEN = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?")
 def supported_by(release: str) -> Ranges | None:
     """The range of every feature that nodes of "4.1" report; None for a release that is not in the table."""
     return _RANGES.get(release)
-
-
-def unsupported(release: str, finalized: Mapping[str, int]) -> Mapping[str, VersionRange] | None:
-    """Features whose finalized level this release does not support, with its range; None for an unknown release."""
-    ranges = supported_by(release)
-    if ranges is None:
-        return None
-    found = {feature: ranges.get(feature, NOT_SUPPORTED) for feature, level in finalized.items() if level}
-    return {feature: held for feature, held in found.items() if not held.min <= finalized[feature] <= held.max}
 
 
 def release_of(labels: Mapping[str, str], annotations: Mapping[str, str], image: str) -> str:

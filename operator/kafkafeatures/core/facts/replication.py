@@ -308,10 +308,6 @@ class Admission:
         at = self._of._at(broker)
         return at is None or not self._forbidden[at]
 
-    def allowed(self) -> frozenset[int]:
-        """Everybody who hosts a partition and may go."""
-        return frozenset(self._of._ids[self._forbidden == 0].tolist())
-
     def forbidding(self, broker: int, most: int = NAMED) -> Forbidding | None:
         """What forbids that this broker goes; None where nothing does."""
         at = self._of._at(broker)

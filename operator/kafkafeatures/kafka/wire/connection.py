@@ -58,7 +58,6 @@ _RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time
 
 HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried beside the first (RFC 8305)
 
-Clock = Callable[[], float]
 T = TypeVar("T")
 
 

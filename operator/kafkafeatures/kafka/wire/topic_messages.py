@@ -107,7 +107,7 @@ class ListPartitionReassignmentsResponse(Struct, frozen=True):
 # --- DescribeConfigs (32) ---
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-SET_ON_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, IN_FILE, DEFAULT = 1, 2, 3, 4, 5  # DescribeConfigsResponse.ConfigSource
+SET_ON_TOPIC = 1  # DescribeConfigsResponse.ConfigSource; core/facts/settings.py has those of nodes
 
 
 class ConfigEntry(NamedTuple):

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from kio.index import load_response_schema
 
+from kafkafeatures.core.facts.settings import SettingSource
 from kafkafeatures.kafka.wire.codec import decode_response, every_api
 from kafkafeatures.kafka.wire.topic_messages import (
     BROKER_RESOURCE,
-    DEFAULT,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     DescribeTopicPartitionsRequest,
@@ -81,7 +81,7 @@ def test_a_topic_that_sets_nothing_has_what_the_broker_applies() -> None:
     for answer in answers(DescribeConfigsRequest(names=("orders", "nobody"), keys=(MIN,))):
         assert answer.configs["orders"].entries[MIN].value == "1"
         assert (
-            answer.configs["orders"].entries[MIN].source >= DEFAULT - 2
+            answer.configs["orders"].entries[MIN].source >= SettingSource.DEFAULT - 2
         )  # of the cluster where ELR is on, else the default
         assert answer.configs["nobody"].error_code == 3
 
@@ -89,6 +89,6 @@ def test_a_topic_that_sets_nothing_has_what_the_broker_applies() -> None:
 def test_a_broker_tells_its_own_configs_alone() -> None:
     for answer in answers(DescribeConfigsRequest(BROKER_RESOURCE, ("1",), (MIN,))):
         assert answer.configs["1"].entries[MIN].value == "1"
-        assert answer.configs["1"].entries[MIN].layers[DEFAULT] == "1"
+        assert answer.configs["1"].entries[MIN].layers[SettingSource.DEFAULT] == "1"
     for answer in answers(DescribeConfigsRequest(BROKER_RESOURCE, ("2",), (MIN,))):
         assert answer.configs["2"].error_code == 42

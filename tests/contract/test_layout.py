@@ -94,3 +94,15 @@ def test_no_machine_path_is_in_the_tree() -> None:
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout == ""
+
+
+def test_contributing_names_only_paths_that_exist_and_stays_short() -> None:
+    """The layout says where most things are; the table has the other places that a change needs."""
+    rows = [line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("| ")][1:]
+    assert 10 < len(rows) < 25
+    named = {one for row in rows for one in re.findall(r"`([\w./-]+/[\w./-]*|\w+\.(?:py|yaml|md))`", row)}
+    assert "core/engine/gates.py" in named
+    modules = {one.replace(".", "/") for row in rows for one in re.findall(r"`python -m ([\w.]+)", row)}
+    named |= {one if (ROOT / one).is_dir() else f"{one}.py" for one in modules}
+    roots = (ROOT / "operator" / "kafkafeatures", ROOT / "operator", ROOT)
+    assert not [one for one in sorted(named) if not any((root / one).exists() for root in roots)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulated.kubernetes import OUR_KIND
+from tests.simulated.objects import OUR_KIND
 from tests.simulated.requests import Reply, Request
 
 Ask = Callable[[Request], Reply]

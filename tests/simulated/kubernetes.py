@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import bisect
 import json
-import marshal
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -21,23 +20,27 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID
 
-import msgspec
 from kubernetes.aio.client import ApiClient
 
-from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL
 from kafkafeatures.kube.client import KubeApi
 from tests.simulated import schema
 from tests.simulated.connection import Connection
+from tests.simulated.objects import (
+    OUR_KIND,
+    PATH,
+    Json,
+    again,
+    collection_of,
+    copied,
+    encoded,
+    is_in,
+    is_selected,
+    merged,
+)
 from tests.simulated.requests import Faults, Reply, Request, no_faults, refusal
 
-Json = dict[str, Any]
-
-OUR_KIND = f"/apis/{GROUP}/{VERSION}"
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-_PATH = re.compile(
-    r"(?P<api>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[a-z]+)"
-    r"(/(?P<name>[^/]+)(/(?P<subresource>status|eviction))?)?"
-)
 _DISCOVERY: Mapping[str, Json] = {
     "/apis": {"groups": [{"name": GROUP}]},
     OUR_KIND: {"resources": [{"name": PLURAL, "kind": KIND, "namespaced": True}]},
@@ -95,7 +98,7 @@ class ApiServer:
     def create(self, namespace: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> Json:
         """A KafkaFeatures, as a person applies it. AssertionError where the schema refuses it."""
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name, **metadata}, "spec": spec}
-        return _again(self._done(Request("POST", _collection(namespace), body=body)))
+        return again(self._done(Request("POST", collection_of(namespace), body=body)))
 
     def put(
         self, namespace: str, plural: str, name: str, *, labels: Mapping[str, str] | None = None, **fields: Any
@@ -107,16 +110,16 @@ class ApiServer:
 
     def store(self, path: str, made: Json) -> None:
         """Any object, new or in place of the one that was there; `path` as in a request for it."""
-        self._store(path, _copy(made), "MODIFIED")
+        self._store(path, copied(made), "MODIFIED")
 
     def remove(self, path: str) -> None:
         """An object that is there."""
-        self._remove(path, _copy(self._objects[path]))
+        self._remove(path, copied(self._objects[path]))
 
     def read(self, path: str) -> Json | None:
         """A copy of any object as it is now; None where there is none."""
         found = self._objects.get(path)
-        return None if found is None else _copy(found)
+        return None if found is None else copied(found)
 
     def there(self, collection: str) -> list[str]:
         """Paths of the objects in a collection."""
@@ -129,23 +132,23 @@ class ApiServer:
     def get(self, namespace: str, name: str) -> Json | None:
         """A copy of a KafkaFeatures as it is now; None where there is none."""
         found = self.stored(namespace, name)
-        return None if found is None else _again(found)
+        return None if found is None else again(found)
 
     def stored(self, namespace: str, name: str) -> Json | None:
         """The stored object itself, which must not be changed."""
-        return self._objects.get(f"{_collection(namespace)}/{name}")
+        return self._objects.get(f"{collection_of(namespace)}/{name}")
 
     def edit(
         self, namespace: str, name: str, change: Callable[[Json], object], *, manager: str = "kubectl-edit"
     ) -> Json:
         """Whatever a person does to spec and metadata."""
-        return _again(self._written(namespace, name, "", change, manager))
+        return again(self._written(namespace, name, "", change, manager))
 
     def edit_status(
         self, namespace: str, name: str, change: Callable[[Json], object], *, manager: str = "kubectl-edit"
     ) -> Json:
         """Whatever a person does to a status; `change` gets the object."""
-        return _again(self._written(namespace, name, "/status", change, manager))
+        return again(self._written(namespace, name, "/status", change, manager))
 
     def change(self, namespace: str, name: str, change: Callable[[Json], object]) -> None:
         """Edits an object, as `edit` does, without returning it."""
@@ -158,7 +161,7 @@ class ApiServer:
 
     def delete(self, namespace: str, name: str) -> None:
         """Gone at once, or as soon as the last finalizer is."""
-        self._done(Request("DELETE", f"{_collection(namespace)}/{name}"))
+        self._done(Request("DELETE", f"{collection_of(namespace)}/{name}"))
 
     def events(self, namespace: str | None = None) -> list[Json]:
         """The Events that were posted, oldest first."""
@@ -190,7 +193,7 @@ class ApiServer:
         """
         if request.path in _DISCOVERY:
             return Reply(200, _DISCOVERY[request.path])
-        parts = _PATH.fullmatch(request.path)
+        parts = PATH.fullmatch(request.path)
         if parts is None:
             return refusal(404, "the server could not find the requested resource")
         kind = f"{parts['plural']}/{parts['subresource']}" if parts["subresource"] else parts["plural"]
@@ -225,7 +228,7 @@ class ApiServer:
             return refusal(410, "the provided continue parameter is too old to display a consistent list result")
         there = self._at(revision)
         selector = request.query.get("labelSelector", "")
-        paths = sorted(path for path in there if _is_in(path, parts) and _is_selected(there[path], selector))
+        paths = sorted(path for path in there if is_in(path, parts) and is_selected(there[path], selector))
         end = begin + int(request.query.get("limit") or len(paths) or 1)
         metadata = {"resourceVersion": str(revision)}
         if end < len(paths):
@@ -233,7 +236,7 @@ class ApiServer:
         return Reply(200, {"metadata": metadata, "items": [there[path] for path in paths[begin:end]]})
 
     def _watched(self, request: Request) -> Reply:
-        parts = _PATH.fullmatch(request.path)
+        parts = PATH.fullmatch(request.path)
         since = int(request.query.get("resourceVersion") or self._revision)
         try:
             return Reply(200, list(self.since(since, parts["namespace"] or "" if parts else "")))
@@ -245,10 +248,10 @@ class ApiServer:
         """What happened to KafkaFeatures after that, as a watch shows it. Raises Expired."""
         if revision < self._compacted:
             raise Expired
-        parts = _PATH.fullmatch(_collection(namespace))
+        parts = PATH.fullmatch(collection_of(namespace))
         first = bisect.bisect_right(self._events, revision, key=lambda event: event.revision)
         for event in self._events[first:]:
-            if parts is not None and _is_in(event.path, parts):
+            if parts is not None and is_in(event.path, parts):
                 yield {"type": event.kind, "object": event.object}
 
     def _created(self, request: Request, parts: re.Match[str]) -> Reply:
@@ -256,7 +259,7 @@ class ApiServer:
         path = f"{request.path}/{name}"
         if path in self._objects:
             return refusal(409, f'{parts["plural"]} "{name}" already exists')
-        made = {**_copy(request.body), "metadata": {**request.body["metadata"], "namespace": namespace}}
+        made = {**copied(request.body), "metadata": {**request.body["metadata"], "namespace": namespace}}
         metadata = made["metadata"]
         metadata |= {"uid": self._uid(), "creationTimestamp": metadata.get("creationTimestamp") or self._stamp()}
         if parts["plural"] == PLURAL:
@@ -286,7 +289,7 @@ class ApiServer:
             for name in ("annotations", "labels", "finalizers", "ownerReferences"):
                 new["metadata"].pop(name, None)
                 if sent.get(name):
-                    new["metadata"][name] = _copy(sent[name])
+                    new["metadata"][name] = copied(sent[name])
         if new.get("status") is None:
             new.pop("status", None)
         if parts["plural"] == PLURAL:
@@ -328,7 +331,7 @@ class ApiServer:
             return _missing(parts)
         if request.body.get("metadata", {}).get("uid", there["metadata"]["uid"]) != there["metadata"]["uid"]:
             return refusal(422, f'Pod "{parts["name"]}" is invalid: metadata.uid: Invalid value: field is immutable')
-        patched = _merged(_copy(there), request.body)
+        patched = merged(copied(there), request.body)
         self._store(request.path, patched, "MODIFIED", request)
         self.patched(patched)
         return Reply(200, self._objects[request.path])
@@ -347,16 +350,16 @@ class ApiServer:
         if refused is not None:
             return refused
         if path in self._objects and "deletionTimestamp" not in self._objects[path]["metadata"]:
-            self._remove(path, _copy(there))
+            self._remove(path, copied(there))
         return Reply(201, {"kind": "Status", "status": "Success", "code": 201})
 
     def written(self, body: Json) -> bytes:
         """The bytes of an object as they are sent; what is stored is encoded once."""
         if "spec" not in body:
-            return _encoded(body)
+            return encoded(body)
         known = self._written_out.get(id(body))
         if known is None or known[0] is not body:
-            known = self._written_out[id(body)] = body, _encoded(body)
+            known = self._written_out[id(body)] = body, encoded(body)
         return known[1]
 
     # --- inside ---
@@ -371,9 +374,9 @@ class ApiServer:
         there = self.stored(namespace, name)
         assert there is not None, f"there is no {namespace}/{name}"
         theirs = there if sub else {each: one for each, one in there.items() if each != "status"}
-        found = {**there, **_again(theirs)}  # what is not theirs to change is not copied
+        found = {**there, **again(theirs)}  # what is not theirs to change is not copied
         change(found)
-        path = f"{_collection(namespace)}/{name}{sub}"
+        path = f"{collection_of(namespace)}/{name}{sub}"
         return self._done(Request("PUT", path, {"fieldManager": manager}, found))
 
     def _fitted(self, path: str, made: Json) -> tuple[Json, list[str]]:
@@ -462,44 +465,5 @@ class Watch:
         return events
 
 
-def _collection(namespace: str) -> str:
-    return f"{OUR_KIND}/namespaces/{namespace}/{PLURAL}" if namespace else f"{OUR_KIND}/{PLURAL}"
-
-
-def _is_in(path: str, collection: re.Match[str]) -> bool:
-    if not path.startswith(collection["api"]):  # Events, mostly
-        return False
-    one = _PATH.fullmatch(path)
-    same = one is not None and (one["api"], one["plural"]) == (collection["api"], collection["plural"])
-    return bool(same and one and collection["namespace"] in (None, one["namespace"]))
-
-
-def _is_selected(found: Json, selector: str) -> bool:
-    """`selector`: equality alone, as in "a=b,c=d"."""
-    labels = found["metadata"].get("labels") or {}
-    return all(labels.get(one.partition("=")[0]) == one.partition("=")[2] for one in selector.split(",") if one)
-
-
 def _missing(parts: re.Match[str]) -> Reply:
     return refusal(404, f'{parts["plural"]} "{parts["name"]}" not found')
-
-
-def _merged(there: Json, patch: Mapping[str, Any]) -> Json:
-    """RFC 7386, without the deletion of fields."""
-    for name, value in patch.items():
-        there[name] = _merged(there.get(name) or {}, value) if isinstance(value, Mapping) else value
-    return there
-
-
-def _copy(value: Any) -> Any:
-    """Plain JSON, anew."""
-    return msgspec.json.decode(_encoded(value))
-
-
-def _again(stored: Json) -> Json:
-    """A copy of what is stored, which is plain already; `marshal` takes nothing else, and a third of the time."""
-    copied: Json = marshal.loads(marshal.dumps(stored))
-    return copied
-
-
-_encoded = msgspec.json.Encoder(enc_hook=dict).encode

@@ -30,8 +30,8 @@ from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.operators import HAND_OVER
+from tests.kafkafeatures.reconcile.rig import Kafka
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, lost_through_a_broker, reconcile_once
-from tests.kafkafeatures.reconcile.test_controller import Kafka
 from tests.kafkafeatures.worlds import NOW
 from tests.simulated.orders import KEY, Orders
 

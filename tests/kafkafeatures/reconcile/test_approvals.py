@@ -16,8 +16,8 @@ from kafkafeatures.core.engine.decisions import Done, Held
 from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.act import Reconciliation
+from tests.kafkafeatures.reconcile.rig import Kafka, Rig
 from tests.kafkafeatures.reconcile.simulated import Cluster, Crash, Store, once, run
-from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
 from tests.simulated.orders import KEY, Orders
 
 BEGIN = {"metadata.version": 21}

@@ -4,136 +4,23 @@ from __future__ import annotations
 
 import threading
 from base64 import b64encode
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
 
 import pytest
 
-from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.api.names import EVENT_FACTS
-from kafkafeatures.api.status import Status
-from kafkafeatures.cli.kube.seen_events import seen_event
-from kafkafeatures.core.engine.event_records import EventFacts, EventRecord
 from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
-from kafkafeatures.core.facts.readings import Readings
-from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire import tls
-from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kube.api import Key
-from kafkafeatures.kube.events import event_of
-from kafkafeatures.metrics import Metrics
-from kafkafeatures.reconcile.claims import STRAIGHT_FOR, Claims
-from kafkafeatures.reconcile.connections import LONGEST_REQUEST, OpenCluster
-from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.claims import STRAIGHT_FOR
+from kafkafeatures.reconcile.connections import LONGEST_REQUEST
 from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT
 from tests.e2e.rig.certificates import Certificates
-from tests.kafkafeatures.reconcile.simulated import Cluster
-from tests.kafkafeatures.worlds import NOW
+from tests.kafkafeatures.reconcile.rig import Rig
 from tests.simulated.orders import KEY, Orders
-from tests.simulated.requests import Request
 
 CERTIFICATES = Certificates()
-
-
-def nothing() -> None:
-    """For what happens elsewhere."""
-
-
-class Kafka(Cluster):
-    looks = closed = released = 0
-    same = False
-    """What its log says."""
-
-    during_look: Callable[[], object] = staticmethod(nothing)
-    during_update: Callable[[], object] = staticmethod(nothing)
-    during_question: Callable[[], object] = staticmethod(nothing)
-    """What happens elsewhere meanwhile."""
-
-    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
-        self.looks += 1
-        self.during_look()
-        return await super().read(partitions=partitions, settings=settings)
-
-    async def update(self, change: UpdateFeature) -> Outcome:
-        self.during_update()
-        return await super().update(change)
-
-    async def unchanged(self) -> bool:
-        self.during_question()
-        return self.same
-
-    def release_partitions(self, *, at_once: bool = True) -> None:
-        self.released += at_once
-
-    async def release_idle_connections(self) -> None:
-        """There are no connections."""
-
-    async def close(self) -> None:
-        self.closed += 1
-
-
-@dataclass
-class Recorder:
-    """Keeps what it hears."""
-
-    looks: list[tuple[Key, str]] = field(default_factory=list)
-    forgotten: list[Key] = field(default_factory=list)
-
-    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None:
-        assert isinstance(cluster, Kafka)
-        self.looks.append((resource, status.cluster_id))
-
-    def forgot(self, resource: Key) -> None:
-        self.forgotten.append(resource)
-
-
-class Rig:
-    """A controller with what it opened."""
-
-    def __init__(self, api: Orders, kafka: Kafka | None = None, instance: str = "test") -> None:
-        self.api, self.kafka = api, kafka or Kafka({"metadata.version": 21})
-        self.opened: list[ClusterSettings] = []
-        self.seconds = 0.0
-        operator = OperatorIdentity("ours", "operator", instance)
-        context = OperatorContext(
-            Environment(lambda: NOW, lambda: self.seconds, sleep=self.kafka.sleep), operator, AddressPolicy()
-        )
-        self.claims = Claims(lambda: self.seconds)
-        self.client = api.client()
-        self.watched = ""
-        """The version that a watch shows; empty without one."""
-        self.recorder = Recorder()
-        self.controller = Controller(
-            self.client,
-            self.claims,
-            self._open,
-            context,
-            Metrics(),
-            current=lambda _: self.watched,
-            recorder=self.recorder,
-        )
-
-    def met(self) -> Self:
-        """The status remembers the cluster, so that a consent in the document is a new one."""
-        self.api.edit_status(lambda status: status.update(clusterId=self.kafka.world.cluster_id))
-        return self
-
-    async def work(self) -> float:
-        """Reconciles once; returns the time until the next reconciliation."""
-        pause = await self.controller.reconcile(KEY)
-        assert pause is not None
-        self.seconds += pause
-        return pause
-
-    def _open(self, settings: ClusterSettings) -> Kafka:
-        self.opened.append(settings)
-        return self.kafka
 
 
 async def test_a_secret_that_may_not_be_read_is_said_in_the_status() -> None:
@@ -252,124 +139,6 @@ async def test_a_wake_up_for_what_the_last_reconciliation_left_behind_begins_no_
     assert rig.kafka.looks == 3
 
 
-def watched(rig: Rig) -> None:
-    """The watch shows what there is now."""
-    rig.watched = rig.api.object["metadata"]["resourceVersion"]
-
-
-async def settled(**cluster: Any) -> tuple[Rig, list[str]]:
-    """In sync, and watched; and what is asked of the API server from now on."""
-    asked: list[str] = []
-
-    def note(request: Request) -> None:
-        asked.append(f"{request.method} {request.path.rpartition('/')[2]}")
-
-    rig = Rig(Orders(**cluster), Kafka({"metadata.version": 27}))
-    rig.api.server.put(
-        KEY.namespace,
-        "secrets",
-        "login",
-        labels={"kafkafeatures.dev/credentials": "true"},
-        data={"username": "YQ==", "password": "Yg=="},
-    )
-    rig.api.faults = note
-    assert await rig.work() == CHECK_EVERY
-    watched(rig)
-    rig.kafka.same = True
-    asked.clear()
-    return rig, asked
-
-
-async def test_at_rest_only_the_log_is_asked_and_neither_the_api_server_nor_for_a_secret() -> None:
-    rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
-    for _ in range(8):
-        assert await rig.work() == CHECK_EVERY
-    assert (asked, rig.kafka.looks) == ([], 1)
-    rig.seconds += 120.0
-    await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)  # their own period is over
-
-
-async def test_at_rest_a_change_of_the_resource_is_seen_as_soon_as_its_watch_shows_it() -> None:
-    rig, asked = await settled()
-    rig.api.edit(mode="Observe")
-    watched(rig)
-    await rig.work()
-    assert asked[0] == "GET orders"
-    assert rig.kafka.looks == 2
-
-
-async def test_at_rest_any_annotation_makes_a_rotated_secret_be_read_at_once() -> None:
-    rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
-    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={"example.com/rotated": "1"}))
-    watched(rig)
-    await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)
-
-
-async def test_without_a_watch_the_api_server_is_asked_although_nothing_happened() -> None:
-    rig, asked = await settled()
-    rig.watched = ""
-    await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders"], 1)
-
-
-async def test_at_rest_a_cluster_to_which_something_happened_is_looked_at() -> None:
-    rig, asked = await settled()
-    rig.kafka.same = False
-    await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders"], 2)
-
-
-@pytest.mark.parametrize(("mode", "looks"), [("Apply", 2), ("Observe", 1)])
-async def test_at_rest_who_applies_hears_of_an_older_resource_of_its_cluster(mode: str, looks: int) -> None:
-    rig, _ = await settled()
-    rig.api.edit(mode=mode)
-    watched(rig)
-    await rig.work()
-    watched(rig)
-    rig.kafka.looks = 1
-    older = {"namespace": "a", "name": "older", "uid": "o", "creationTimestamp": "2020-01-01T00:00:00Z"}
-    rig.claims.note({"metadata": older, "status": {"clusterId": rig.kafka.world.cluster_id}})
-    await rig.work()
-    assert rig.kafka.looks == looks
-    assert (rig.api.condition("Ready")["reason"] == "DuplicateOwner") == (mode == "Apply")
-
-
-async def test_at_rest_a_wake_up_before_its_time_asks_for_nothing() -> None:
-    rig, asked = await settled()
-    rig.seconds -= 10.0
-    assert await rig.controller.reconcile(KEY) == 10.0
-    assert (asked, rig.kafka.looks) == ([], 1)
-
-
-async def test_after_a_restore_of_etcd_a_version_at_rest_means_nothing() -> None:
-    rig, asked = await settled()
-    rig.controller.discard_versions()
-    await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders"], 2)
-
-
-@pytest.mark.parametrize("watched", [True, False])
-async def test_a_restore_of_etcd_while_the_log_is_asked_ends_the_rest(watched: bool) -> None:
-    rig, _ = await settled()
-    rig.watched = rig.watched if watched else ""
-    rig.kafka.during_question = rig.controller.discard_versions
-    await rig.work()
-    assert rig.kafka.looks == 2
-
-
-async def test_what_a_reconciliation_read_before_a_restore_of_etcd_is_not_rested_on() -> None:
-    rig = Rig(Orders(), Kafka({"metadata.version": 27}))
-    await rig.work()
-    rig.kafka.during_look = rig.controller.discard_versions
-    await rig.work()
-    watched(rig)
-    rig.kafka.during_look, rig.kafka.same = nothing, True
-    await rig.work()
-    assert rig.kafka.looks == 3
-
-
 async def test_reconciliations_that_follow_one_another_without_an_end_are_made_to_wait() -> None:
     """A Kafka that says yes each time and shows a third level at the next look."""
     rig = Rig(Orders())
@@ -462,38 +231,6 @@ async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
     assert await rig.controller.reconcile(KEY) is None
     assert not rig.opened
     assert "status" not in rig.api.object
-
-
-def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:
-    metadata = {"name": "a" * 199 + "-b", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
-    event = event_of(
-        EventRecord("R", "A", "ü" * 1000), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"
-    )
-    assert event["note"] == "ü" * 512
-    assert event["metadata"]["name"].startswith("a" * 199 + ".")
-    assert "related" not in event
-
-
-def test_an_event_of_a_restart_is_related_to_its_pod() -> None:
-    metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
-    facts = EventFacts(node="broker 3", pod="orders-3")
-    record = EventRecord("RestartingNode", "Evict", "restarting broker 3", facts=facts)
-    event = event_of(record, {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i")
-    assert event["related"] == {"apiVersion": "v1", "kind": "Pod", "name": "orders-3", "namespace": "ns"}
-    assert event["metadata"]["annotations"] == {"kafkafeatures.dev/facts": '{"node":"broker 3","pod":"orders-3"}'}
-    assert seen_event(event).facts == facts
-    assert event["note"] == "restarting broker 3"
-
-
-@pytest.mark.parametrize("facts", ["", "no", "[]", "{", "[" * 100_000, '{"node": 3, "nodeId": "x", "later": {}}'])
-def test_facts_that_another_release_or_a_person_wrote_are_read_as_far_as_they_go(facts: str) -> None:
-    metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
-    event = event_of(
-        EventRecord("R", "A", "n"), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"
-    )
-    assert "annotations" not in event["metadata"]
-    seen = seen_event({**event, "metadata": {**event["metadata"], "annotations": {EVENT_FACTS: facts}}})
-    assert (seen.reason, seen.note, seen.facts and seen.facts.node) == ("R", "n", "3" if "later" in facts else None)
 
 
 async def test_what_is_held_back_keeps_no_partitions_in_memory() -> None:

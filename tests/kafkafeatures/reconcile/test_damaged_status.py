@@ -19,7 +19,7 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
-from tests.kafkafeatures.reconcile.test_controller import Kafka
+from tests.kafkafeatures.reconcile.rig import Kafka
 from tests.kafkafeatures.worlds import NOW
 from tests.simulated import schema
 from tests.simulated.orders import KEY, Orders

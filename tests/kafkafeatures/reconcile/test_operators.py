@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.reconcile.operators import HAND_OVER
-from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
+from tests.kafkafeatures.reconcile.rig import Kafka, Rig
 from tests.simulated.orders import KEY, Orders
 
 

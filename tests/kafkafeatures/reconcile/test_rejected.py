@@ -10,7 +10,7 @@ import pytest
 
 from kafkafeatures.core.engine.steps import DryRun, DryRunUnavailable, OutcomeUnknown, Rejected
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from tests.kafkafeatures.reconcile.test_controller import Rig
+from tests.kafkafeatures.reconcile.rig import Rig
 from tests.simulated.orders import Orders
 
 

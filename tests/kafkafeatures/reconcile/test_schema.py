@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.reconcile.kubernetes_store import dropped_fields
 from kafkasim.readings import Access
-from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
+from tests.kafkafeatures.reconcile.rig import Kafka, Rig
 from tests.kafkasim.clusters import CLUSTER_ID
 from tests.simulated import schema
 from tests.simulated.orders import KEY, Orders

@@ -22,7 +22,7 @@ from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkasim.plan import TopicPlan
-from tests.kafkafeatures.reconcile.test_controller import Kafka
+from tests.kafkafeatures.reconcile.rig import Kafka
 from tests.kafkasim.clusters import plan
 from tests.simulated.orders import KEY, Orders
 from tests.simulated.requests import Fault, Request, no_faults, refusal

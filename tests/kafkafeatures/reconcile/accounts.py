@@ -1,0 +1,73 @@
+"""A plan that waits for its owner, consents, approvals, and what a reconciliation came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Held, Stalled
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Readings
+from kafkafeatures.reconcile.act import Reconciliation
+from kraftlog import FormerLevels, Image
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, run
+
+UP, DOWN = {"group.version": 1}, {"group.version": 0}
+CONSENT = "group.version:1->0"
+CONSENTS = frozenset({CONSENT})
+
+
+def waiting(levels: dict[str, int], begin: dict[str, int], **how: object) -> tuple[Cluster, Store]:
+    """A plan stands, and waits for its owner to continue."""
+    cluster = Cluster({"metadata.version": 27, **begin})
+    store = Store(cluster, {})
+    store.wanted = replace(Wanted(levels, suspend=True), **how)  # type: ignore[arg-type]
+    assert isinstance(run(cluster, store).decision, Held)
+    assert "plan" in store.status
+    return cluster, store
+
+
+def resumes(store: Store, **how: object) -> None:
+    store.wanted = replace(store.wanted, suspend=False, **how)  # type: ignore[arg-type]
+
+
+def approve(store: Store) -> str:
+    approval: str = store.status["plan"]["hash"]
+    store.wanted = replace(store.wanted, approvals=frozenset({approval}))
+    return approval
+
+
+def stalled(last: Reconciliation) -> Reason:
+    assert isinstance(last.decision, Stalled), last.decision
+    return last.decision.reason
+
+
+def held(last: Reconciliation) -> Reason:
+    assert isinstance(last.decision, Held), last.decision
+    assert last.decision.condition is not None, last.decision
+    assert last.decision.condition[0] is Condition.APPROVAL_REQUIRED
+    return last.decision.condition[1]
+
+
+def without_quorum(seen: Readings) -> Readings:
+    """A leader whose followers are not known."""
+    unknown = Failure(FailureKind.TIMED_OUT, "DescribeQuorum", "no answer")
+    return seen._replace(probe=replace(seen.probe, quorum=unknown))
+
+
+def of_log(seen: Readings, change: Callable[[Image], Image]) -> Readings:
+    assert not isinstance(seen.log, Failure)
+    return seen._replace(log=replace(seen.log, image=change(seen.log.image)))
+
+
+def reading_from(cluster: Cluster) -> None:
+    """A new process begins with a snapshot of just now."""
+
+    former = FormerLevels({}, cluster.world.image.offset, 0)
+
+    def forgetting(image: Image) -> Image:
+        assert image.finalized is not None
+        return replace(image, finalized=replace(image.finalized, former=former))
+
+    cluster.shows = lambda seen: of_log(seen, forgetting)

@@ -1,0 +1,119 @@
+"""A controller between a simulated API server and a simulated cluster, with what it opened and who heard of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self
+
+from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.engine.steps import Outcome
+from kafkafeatures.core.facts.readings import Readings
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kube.api import Key
+from kafkafeatures.metrics import Metrics
+from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.connections import OpenCluster
+from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from tests.kafkafeatures.reconcile.simulated import Cluster
+from tests.kafkafeatures.worlds import NOW
+from tests.simulated.orders import KEY, Orders
+
+
+def nothing() -> None:
+    """For what happens elsewhere."""
+
+
+class Kafka(Cluster):
+    looks = closed = released = 0
+    same = False
+    """What its log says."""
+
+    during_look: Callable[[], object] = staticmethod(nothing)
+    during_update: Callable[[], object] = staticmethod(nothing)
+    during_question: Callable[[], object] = staticmethod(nothing)
+    """What happens elsewhere meanwhile."""
+
+    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+        self.looks += 1
+        self.during_look()
+        return await super().read(partitions=partitions, settings=settings)
+
+    async def update(self, change: UpdateFeature) -> Outcome:
+        self.during_update()
+        return await super().update(change)
+
+    async def unchanged(self) -> bool:
+        self.during_question()
+        return self.same
+
+    def release_partitions(self, *, at_once: bool = True) -> None:
+        self.released += at_once
+
+    async def release_idle_connections(self) -> None:
+        """There are no connections."""
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+@dataclass
+class Recorder:
+    """Keeps what it hears."""
+
+    looks: list[tuple[Key, str]] = field(default_factory=list)
+    forgotten: list[Key] = field(default_factory=list)
+
+    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None:
+        assert isinstance(cluster, Kafka)
+        self.looks.append((resource, status.cluster_id))
+
+    def forgot(self, resource: Key) -> None:
+        self.forgotten.append(resource)
+
+
+class Rig:
+    """A controller with what it opened."""
+
+    def __init__(self, api: Orders, kafka: Kafka | None = None, instance: str = "test") -> None:
+        self.api, self.kafka = api, kafka or Kafka({"metadata.version": 21})
+        self.opened: list[ClusterSettings] = []
+        self.seconds = 0.0
+        operator = OperatorIdentity("ours", "operator", instance)
+        context = OperatorContext(
+            Environment(lambda: NOW, lambda: self.seconds, sleep=self.kafka.sleep), operator, AddressPolicy()
+        )
+        self.claims = Claims(lambda: self.seconds)
+        self.client = api.client()
+        self.watched = ""
+        """The version that a watch shows; empty without one."""
+        self.recorder = Recorder()
+        self.controller = Controller(
+            self.client,
+            self.claims,
+            self._open,
+            context,
+            Metrics(),
+            current=lambda _: self.watched,
+            recorder=self.recorder,
+        )
+
+    def met(self) -> Self:
+        """The status remembers the cluster, so that a consent in the document is a new one."""
+        self.api.edit_status(lambda status: status.update(clusterId=self.kafka.world.cluster_id))
+        return self
+
+    async def work(self) -> float:
+        """Reconciles once; returns the time until the next reconciliation."""
+        pause = await self.controller.reconcile(KEY)
+        assert pause is not None
+        self.seconds += pause
+        return pause
+
+    def _open(self, settings: ClusterSettings) -> Kafka:
+        self.opened.append(settings)
+        return self.kafka

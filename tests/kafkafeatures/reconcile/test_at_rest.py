@@ -1,0 +1,130 @@
+"""A resource in sync is left alone until its log, its document or its Secret changes, or their own period is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkafeatures.reconcile.pauses import CHECK_EVERY
+from tests.kafkafeatures.reconcile.rig import Kafka, Rig, nothing
+from tests.simulated.orders import KEY, Orders
+from tests.simulated.requests import Request
+
+
+def watched(rig: Rig) -> None:
+    """The watch shows what there is now."""
+    rig.watched = rig.api.object["metadata"]["resourceVersion"]
+
+
+async def settled(**cluster: Any) -> tuple[Rig, list[str]]:
+    """In sync, and watched; and what is asked of the API server from now on."""
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(f"{request.method} {request.path.rpartition('/')[2]}")
+
+    rig = Rig(Orders(**cluster), Kafka({"metadata.version": 27}))
+    rig.api.server.put(
+        KEY.namespace,
+        "secrets",
+        "login",
+        labels={"kafkafeatures.dev/credentials": "true"},
+        data={"username": "YQ==", "password": "Yg=="},
+    )
+    rig.api.faults = note
+    assert await rig.work() == CHECK_EVERY
+    watched(rig)
+    rig.kafka.same = True
+    asked.clear()
+    return rig, asked
+
+
+async def test_at_rest_only_the_log_is_asked_and_neither_the_api_server_nor_for_a_secret() -> None:
+    rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
+    for _ in range(8):
+        assert await rig.work() == CHECK_EVERY
+    assert (asked, rig.kafka.looks) == ([], 1)
+    rig.seconds += 120.0
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)  # their own period is over
+
+
+async def test_at_rest_a_change_of_the_resource_is_seen_as_soon_as_its_watch_shows_it() -> None:
+    rig, asked = await settled()
+    rig.api.edit(mode="Observe")
+    watched(rig)
+    await rig.work()
+    assert asked[0] == "GET orders"
+    assert rig.kafka.looks == 2
+
+
+async def test_at_rest_any_annotation_makes_a_rotated_secret_be_read_at_once() -> None:
+    rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
+    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={"example.com/rotated": "1"}))
+    watched(rig)
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)
+
+
+async def test_without_a_watch_the_api_server_is_asked_although_nothing_happened() -> None:
+    rig, asked = await settled()
+    rig.watched = ""
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders"], 1)
+
+
+async def test_at_rest_a_cluster_to_which_something_happened_is_looked_at() -> None:
+    rig, asked = await settled()
+    rig.kafka.same = False
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders"], 2)
+
+
+@pytest.mark.parametrize(("mode", "looks"), [("Apply", 2), ("Observe", 1)])
+async def test_at_rest_who_applies_hears_of_an_older_resource_of_its_cluster(mode: str, looks: int) -> None:
+    rig, _ = await settled()
+    rig.api.edit(mode=mode)
+    watched(rig)
+    await rig.work()
+    watched(rig)
+    rig.kafka.looks = 1
+    older = {"namespace": "a", "name": "older", "uid": "o", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    rig.claims.note({"metadata": older, "status": {"clusterId": rig.kafka.world.cluster_id}})
+    await rig.work()
+    assert rig.kafka.looks == looks
+    assert (rig.api.condition("Ready")["reason"] == "DuplicateOwner") == (mode == "Apply")
+
+
+async def test_at_rest_a_wake_up_before_its_time_asks_for_nothing() -> None:
+    rig, asked = await settled()
+    rig.seconds -= 10.0
+    assert await rig.controller.reconcile(KEY) == 10.0
+    assert (asked, rig.kafka.looks) == ([], 1)
+
+
+async def test_after_a_restore_of_etcd_a_version_at_rest_means_nothing() -> None:
+    rig, asked = await settled()
+    rig.controller.discard_versions()
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders"], 2)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_a_restore_of_etcd_while_the_log_is_asked_ends_the_rest(watched: bool) -> None:
+    rig, _ = await settled()
+    rig.watched = rig.watched if watched else ""
+    rig.kafka.during_question = rig.controller.discard_versions
+    await rig.work()
+    assert rig.kafka.looks == 2
+
+
+async def test_what_a_reconciliation_read_before_a_restore_of_etcd_is_not_rested_on() -> None:
+    rig = Rig(Orders(), Kafka({"metadata.version": 27}))
+    await rig.work()
+    rig.kafka.during_look = rig.controller.discard_versions
+    await rig.work()
+    watched(rig)
+    rig.kafka.during_look, rig.kafka.same = nothing, True
+    await rig.work()
+    assert rig.kafka.looks == 3

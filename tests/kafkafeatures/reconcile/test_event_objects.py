@@ -1,0 +1,44 @@
+"""Events as the API server gets them: within its limits, with facts, and read again as far as they go."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.names import EVENT_FACTS
+from kafkafeatures.cli.kube.seen_events import seen_event
+from kafkafeatures.core.engine.event_records import EventFacts, EventRecord
+from kafkafeatures.environment import Environment
+from kafkafeatures.kube.events import event_of
+from tests.kafkafeatures.worlds import NOW
+
+
+def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:
+    metadata = {"name": "a" * 199 + "-b", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    event = event_of(
+        EventRecord("R", "A", "ü" * 1000), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"
+    )
+    assert event["note"] == "ü" * 512
+    assert event["metadata"]["name"].startswith("a" * 199 + ".")
+    assert "related" not in event
+
+
+def test_an_event_of_a_restart_is_related_to_its_pod() -> None:
+    metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    facts = EventFacts(node="broker 3", pod="orders-3")
+    record = EventRecord("RestartingNode", "Evict", "restarting broker 3", facts=facts)
+    event = event_of(record, {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i")
+    assert event["related"] == {"apiVersion": "v1", "kind": "Pod", "name": "orders-3", "namespace": "ns"}
+    assert event["metadata"]["annotations"] == {"kafkafeatures.dev/facts": '{"node":"broker 3","pod":"orders-3"}'}
+    assert seen_event(event).facts == facts
+    assert event["note"] == "restarting broker 3"
+
+
+@pytest.mark.parametrize("facts", ["", "no", "[]", "{", "[" * 100_000, '{"node": 3, "nodeId": "x", "later": {}}'])
+def test_facts_that_another_release_or_a_person_wrote_are_read_as_far_as_they_go(facts: str) -> None:
+    metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    event = event_of(
+        EventRecord("R", "A", "n"), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"
+    )
+    assert "annotations" not in event["metadata"]
+    seen = seen_event({**event, "metadata": {**event["metadata"], "annotations": {EVENT_FACTS: facts}}})
+    assert (seen.reason, seen.note, seen.facts and seen.facts.node) == ("R", "n", "3" if "later" in facts else None)

@@ -1,0 +1,104 @@
+"""A cluster that the status does not know yet: whether a consent was already used cannot be known from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.engine.decisions import Done, Held
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+from tests.kafkafeatures.reconcile.accounts import (
+    CONSENT,
+    CONSENTS,
+    DOWN,
+    UP,
+    approve,
+    held,
+    stalled,
+)
+from tests.kafkafeatures.reconcile.rig import Kafka, Rig
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, run
+from tests.simulated.orders import KEY, Orders
+
+
+@pytest.mark.parametrize("policy", ApprovalPolicy)
+def test_at_a_first_contact_a_downgrade_needs_an_approval_by_hash_under_every_policy(policy: ApprovalPolicy) -> None:
+    cluster = Cluster({"metadata.version": 27, **UP})
+    store = Store(cluster, {}, met=False)
+    store.wanted = Wanted(DOWN, consents=CONSENTS, policy=policy)
+    last = run(cluster, store)
+    assert held(last) is Reason.PLAN_PENDING
+    assert isinstance(last.decision, Held)
+    assert store.status["unverifiedConsents"] == [CONSENT]
+    assert held(run(cluster, store)) is Reason.PLAN_PENDING  # and is no less one at the second
+    approve(store)
+    assert isinstance(run(cluster, store).decision, Done)
+    assert len(cluster.sent) == 1
+
+
+def test_it_says_why() -> None:
+    cluster = Cluster({"metadata.version": 27, **UP})
+    store = Store(cluster, {}, met=False)
+    store.wanted = Wanted(DOWN, consents=CONSENTS)
+    last = run(cluster, store)
+    assert isinstance(last.decision, Held)
+    told = "; it is unknown whether consent 'group.version:1->0' was already used: it is older than the status"
+    assert last.decision.message.endswith(told)
+
+
+def test_a_consent_that_is_written_after_the_first_contact_is_a_new_one() -> None:
+    cluster = Cluster({"metadata.version": 27, **UP})
+    store = Store(cluster, {}, met=False)
+    store.wanted = Wanted(DOWN)
+    assert stalled(run(cluster, store)) is Reason.CONSENT_REQUIRED
+    store.wanted = Wanted(DOWN, consents=CONSENTS)
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+def test_one_that_was_there_is_a_new_one_once_it_was_removed_and_written_again() -> None:
+    cluster = Cluster({"metadata.version": 27, **UP})
+    store = Store(cluster, {}, met=False)
+    for consents in (CONSENTS, frozenset[str]()):
+        store.wanted = Wanted(DOWN, consents=consents)
+        run(cluster, store)
+    assert store.status["unverifiedConsents"] == []
+    store.wanted = Wanted(DOWN, consents=CONSENTS)
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+def test_a_change_that_is_no_downgrade_needs_none() -> None:
+    cluster = Cluster({"metadata.version": 27})
+    store = Store(cluster, {}, met=False)
+    store.wanted = Wanted(UP, consents=CONSENTS)
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+def replaced(api: Orders) -> None:
+    spec = api.spec
+    api.server.delete(*KEY)
+    api.create(**spec)
+
+
+LOST: dict[str, Callable[[Orders], object]] = {
+    "lost": lambda api: api.server.edit_status(*KEY, lambda one: one.pop("status")),
+    "replaced by force": replaced,
+}
+
+
+@pytest.mark.parametrize("how", LOST)
+async def test_a_resource_whose_status_is_gone_does_not_use_its_consent_a_second_time(how: str) -> None:
+    rig = Rig(Orders(), Kafka({"metadata.version": 27, **UP})).met()
+    levels = {"levels": [{"name": "group.version", "level": 0}]}
+    rig.api.edit(features=levels, consents=[CONSENT], approval={"policy": "Never"})
+    for _ in range(4):
+        await rig.work()
+    assert len(rig.kafka.sent) == 1
+    assert rig.kafka.move("group.version", 1)
+    LOST[how](rig.api)
+    for again in (rig, Rig(rig.api, rig.kafka)):
+        for _ in range(4):
+            await again.work()
+        assert rig.api.condition("ApprovalRequired")["reason"] == "PlanPending"
+    assert len(rig.kafka.sent) == 1

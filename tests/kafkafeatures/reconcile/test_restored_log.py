@@ -1,0 +1,139 @@
+"""A metadata log that came out of a backup stops everything until a person accepts it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Done, Held, Stalled
+from kafkafeatures.core.engine.steps import OutcomeUnknown
+from kafkafeatures.core.engine.wanted import ApprovalPolicy
+from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Role
+from tests.kafkafeatures.reconcile.accounts import (
+    CONSENT,
+    CONSENTS,
+    DOWN,
+    UP,
+    approve,
+    held,
+    of_log,
+    reading_from,
+    resumes,
+    stalled,
+    waiting,
+)
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
+from tests.kafkafeatures.reconcile.test_ages import Clocks
+
+
+def restored(cluster: Cluster, store: Store, *, offset: int = 10_000, epoch: int = 0) -> None:
+    """So much more of it was read before."""
+    position = {"offset": offset, "epoch": epoch}
+    store.status = {**store.status, "logPosition": position}
+
+
+def acceptance(cluster: Cluster) -> str:
+    return f"{cluster.world.cluster_id}@{cluster.world.image.epoch}"
+
+
+def accept(store: Store, what: str) -> None:
+    """By the annotation."""
+    metadata = {"annotations": {"kafkafeatures.dev/accept-restored-log": what}}
+    store.server.edit("ns", "name", lambda one: one["metadata"].update(metadata))
+
+
+def test_a_log_that_ends_before_what_was_read_stops_everything_until_a_person_accepts_it() -> None:
+    cluster, store = waiting(DOWN, UP, consents=CONSENTS, policy=ApprovalPolicy.ALWAYS)
+    approve(store)
+    resumes(store)
+    restored(cluster, store)
+    before = store.writes
+    for _ in range(3):
+        last = once(cluster, store)
+        assert stalled(last) is Reason.CLUSTER_ID_MISMATCH
+        assert isinstance(last.decision, Stalled)
+        assert f'accept-restored-log: "{acceptance(cluster)}"' in last.decision.message
+        asyncio.run(cluster.sleep(60))
+    assert store.writes == before + 1
+    accept(store, f"{cluster.world.cluster_id}@77")
+    assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
+    assert cluster.sent == []
+    accept(store, acceptance(cluster))
+    run(cluster, store)
+    assert cluster.sent == []
+    assert store.status["spentConsents"] == [CONSENT]  # what was used is not known
+    assert store.status["logPosition"]["offset"] < 10_000
+    resumes(store, consents=frozenset(), approvals=frozenset())
+    run(cluster, store)
+    resumes(store, consents=CONSENTS)
+    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    approve(store)
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+def test_a_log_of_an_older_epoch_is_another_log_however_far_it_goes() -> None:
+    cluster, store = waiting(UP, {})
+    resumes(store)
+    restored(cluster, store, offset=1, epoch=cluster.world.image.epoch + 1)
+    assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
+
+
+def test_a_step_that_was_sent_into_a_log_that_is_gone_is_not_reported_as_undone() -> None:
+    cluster, store = waiting(UP, {})
+    resumes(store)
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    once(cluster, store)
+    (intent,) = store.status["intents"]
+    store.status = {**store.status, "intents": [{**intent, "offset": 10_000}], "logPosition": {"offset": 5, "epoch": 0}}
+    for _ in range(2):
+        assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
+    assert (len(cluster.sent), len(store.status["intents"])) == (1, 1)
+    accept(store, acceptance(cluster))
+    assert isinstance(run(cluster, store).decision, Done)
+    assert [one["result"] for one in store.status["history"]] == ["Unverified", "Applied"]
+
+
+def test_what_this_process_read_counts_also_where_no_status_was_written_since() -> None:
+    (cluster, store), clocks = waiting(UP, {}), Clocks()
+    position = store.status["logPosition"]
+    asyncio.run(cluster.sleep(600))
+    clocks.reconcile(cluster, store)
+    assert store.status["logPosition"] == position
+    cluster.shows = lambda seen: of_log(seen, lambda image: replace(image, offset=position["offset"] + 1))
+    assert stalled(clocks.reconcile(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
+    clocks.restart()
+    assert isinstance(clocks.reconcile(cluster, store).decision, Done | Held)
+
+
+def test_a_restored_log_that_went_on_past_its_former_end_stays_another_one() -> None:
+    cluster, store = waiting(UP, {})
+    resumes(store)
+    end = cluster.world.image.offset + 100
+    epoch = cluster.world.image.epoch
+    restored(cluster, store, offset=end, epoch=epoch)
+    assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
+    assert cluster.world.active is not None
+    cluster.world.stop(Role.CONTROLLER, cluster.world.active)
+    asyncio.run(cluster.sleep(120))
+    assert cluster.world.image.offset > end
+    for _ in range(2):
+        assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
+    assert cluster.sent == []
+    accept(store, acceptance(cluster))
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+def test_a_log_that_never_had_the_position_is_another_one_however_far_it_goes_by_now() -> None:
+    cluster, store = waiting(UP, {})
+    resumes(store)
+    reading_from(cluster)
+    restored(cluster, store, offset=3, epoch=0)
+
+    async def parted(offset: int, epoch: int) -> EarlierMoves | Failure:
+        return EarlierMoves(restored=True)
+
+    cluster.moves_since = parted  # type: ignore[method-assign]
+    assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
+    accept(store, acceptance(cluster))
+    assert isinstance(run(cluster, store).decision, Done)

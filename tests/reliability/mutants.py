@@ -177,6 +177,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a consent is used twice", " and consent not in question.spent)", ")"),
         ("a migration hides nothing", "elif mode.value is MetadataMode.MIGRATING:", "elif False:"),
         ("old controllers make a quorum dynamic", "elif not can_make_the_quorum_dynamic(found.value):", "elif False:"),
+    ),
+    *_of(
+        "levels",
+        "kafkafeatures/core/levels/node_ranges.py",
         ("a dry run vouches for a contradiction", " or found.why.kind is FailureKind.STALE:", ":"),
         ("one registered voter vouches for all",
          "return not unregistered_voters(voters, observation.registered_controllers.value)",
@@ -312,14 +316,18 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
-        "kafkafeatures/core/facts/replication.py",
+        "kafkafeatures/core/facts/replica_blocks.py",
         ("who is away is in sync", "== _IN_SYNC) & ~gone\n", "== _IN_SYNC)\n"),
         ("who is being removed counts", "self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC",
          "self.flags & _IN_SYNC == _IN_SYNC"),
-        ("one less than min.insync.replicas will do", "_count(counted) - self.least < counted",
-         "_count(counted) - self.least + 1 < counted"),
+        ("one less than min.insync.replicas will do", "count(counted) - self.least < counted",
+         "count(counted) - self.least + 1 < counted"),
         ("what is moved forbids nothing", "(gone | ~self.in_sync).any(axis=0) | self.moving",
          "(gone | ~self.in_sync).any(axis=0)"),
+    ),
+    *_of(
+        "rolls",
+        "kafkafeatures/core/facts/replication.py",
         ("min.insync.replicas of a topic is not read", "least[number] = _as_count(configured[topic.name])", "pass"),
     ),
     *_of(

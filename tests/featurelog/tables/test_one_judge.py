@@ -28,7 +28,8 @@ from kafkafeatures.core.facts.readings import (
     ReplicaProgress,
 )
 from kafkafeatures.core.facts.releases import Undo
-from kafkafeatures.core.levels.checks import Question, blockers, unknown_features_in
+from kafkafeatures.core.levels.checks import blockers
+from kafkafeatures.core.levels.question import Question, unknown_features_in
 from kafkafeatures.core.levels.readiness import CONTROLLER_REGISTRATION, undo_of_downgrade
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.featurelog.tables.build import (

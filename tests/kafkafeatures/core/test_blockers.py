@@ -15,7 +15,8 @@ from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.levels.checks import Question, blockers
+from kafkafeatures.core.levels.checks import blockers
+from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation

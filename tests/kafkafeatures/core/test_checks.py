@@ -12,7 +12,8 @@ from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, MetadataMode, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.levels.checks import Question, blockers
+from kafkafeatures.core.levels.checks import blockers
+from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, known, node, observation, quorum, ranges
 

@@ -26,30 +26,27 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.facts.readings import PartitionsReading
+from kafkafeatures.core.facts.replica_blocks import (
+    Block,
+    Bools,
+    Numbers,
+    block_of,
+    broker_ids,
+    count,
+    places_of,
+    together,
+)
 from kafkafeatures.core.words import counted
-from kraftlog.partitions import NO_LEADER, Columns, Replica
-
-Bools = NDArray[np.bool_]
-Numbers = NDArray[Any]
+from kraftlog.partitions import NO_LEADER, Columns
 
 NAMED = 3
 """Partitions that are named where many are counted."""
-
-_BLOCK = 16
-"""Chunks that are judged together: 65,536 rows, which fit into a processor's cache."""
-
-_TABLE_UP_TO = 1 << 20
-"""Broker ids below it are looked up in a table; larger ones, which are rare, are searched."""
-
-_IN_SYNC, _ADDING, _REMOVING = (int(bit) for bit in (Replica.IN_SYNC, Replica.ADDING, Replica.REMOVING))
 
 
 class Why(StrEnum):
@@ -80,84 +77,21 @@ class NeverSatisfied(Struct, frozen=True):
     topics: tuple[str, ...]
 
 
-class _Block(NamedTuple):
-    """Rows with the same number R of replicas. at: [R, n], the place of each replica's broker in `Replication._ids`.
-    flags: [R, n], bits of `Replica`. least: how many must be in sync.
-    """
-
-    topic: Numbers
-    partition: Numbers
-    leader: Numbers
-    at: Numbers
-    flags: NDArray[np.uint8]
-    least: Numbers
-
-    @property
-    def partitions(self) -> Numbers:
-        """[n, 2]: topic number and partition."""
-        return np.stack([self.topic, self.partition], axis=1)
-
-    @property
-    def in_sync(self) -> Bools:
-        return np.asarray(self.flags & _IN_SYNC != 0)
-
-    @property
-    def moving(self) -> Bools:
-        """Rows that are being reassigned."""
-        return np.asarray((self.flags & (_ADDING | _REMOVING)).any(axis=0))
-
-    @property
-    def staying(self) -> Numbers:
-        """How many replicas each has that are not being removed."""
-        return _count(self.flags & _REMOVING == 0)
-
-    @property
-    def never(self) -> Bools:
-        return np.asarray(self.least >= self.staying)
-
-    def excusing(self) -> _Block:
-        """With one replica less asked for where all are."""
-        return self._replace(least=np.minimum(self.least, self.staying - 1))
-
-    def healed(self, away: Bools) -> _Block:
-        """The block as it would be with every broker that is away back and in sync."""
-        return self._replace(flags=self.flags | away[self.at].astype(np.uint8) * np.uint8(_IN_SYNC))
-
-    def settled(self) -> _Block:
-        """The block as it would be with no reassignment under way."""
-        return self._replace(flags=self.flags & ~np.uint8(_ADDING | _REMOVING))
-
-    def rows(self, where: Numbers) -> _Block:
-        """Some of them."""
-        columns: Iterable[Numbers] = self
-        return _Block._make(column[..., where] for column in columns)
-
-    def forbidding(self, away: Bools, availability: Availability) -> Bools:
-        """[R, n]: which row forbids which of its replicas' brokers to go."""
-        gone = away[self.at]
-        counted = (self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC) & ~gone
-        holds = self.in_sync & ~(gone & (self.leader == NO_LEADER))  # its own leaderless ones need it back
-        forbids = holds & (_count(counted) - self.least < counted)
-        if availability is Availability.NO_UNDER_REPLICATED:
-            forbids |= (gone | ~self.in_sync).any(axis=0) | self.moving
-        return np.asarray(forbids)
-
-
 class Replication:
     """All partitions of one reading. Everything about them that a roll asks."""
 
     def __init__(self, reading: PartitionsReading) -> None:
         self._partitions = reading.partitions
         chunks = [chunk for chunk in reading.partitions.chunks if chunk.replicas.shape[1]]
-        self._ids = _ids(chunks)
+        self._ids = broker_ids(chunks)
         least = self._least(reading.default_min_insync_replicas, chunks)
-        places = _places(self._ids)
-        self._blocks = [_block(each, places, least) for each in _together(chunks)]
+        places = places_of(self._ids)
+        self._blocks = [block_of(each, places, least) for each in together(chunks)]
 
     @cached_property
     def _out_of_sync(self) -> Numbers:
         """How many partitions each broker should be in sync with and is not."""
-        return self._per_broker(lambda block: block.flags & (_IN_SYNC | _ADDING) == 0)
+        return self._per_broker(lambda block: block.lacking)
 
     def judge(self, down: frozenset[int], availability: Availability, *, excused: bool = False) -> Admission:
         """Which brokers may be restarted now. down: every broker that is away or about to be, whatever for. excused:
@@ -192,18 +126,16 @@ class Replication:
         at = self._at(broker)
         if at is None or not self._out_of_sync[at]:
             return 0, ()
-        return self._named(
-            self._rows(lambda block: ((block.flags & (_IN_SYNC | _ADDING) == 0) & (block.at == at)).any(axis=0)), most
-        )
+        return self._named(self._rows(lambda block: (block.lacking & (block.at == at)).any(axis=0)), most)
 
     def under_min_isr(self, most: int = NAMED, *, excused: bool = False) -> Named:
         """Partitions with fewer replicas in sync than min.insync.replicas asks for. excused: than without one of those
         where it asks for all.
         """
 
-        def low(block: _Block) -> Bools:
+        def low(block: Block) -> Bools:
             least = block.excusing().least if excused else block.least
-            return np.asarray(_count(block.in_sync) < least)
+            return np.asarray(count(block.in_sync) < least)
 
         return self._named(self._rows(low), most)
 
@@ -269,15 +201,15 @@ class Replication:
                     least[number] = _as_count(configured[topic.name])
         return least
 
-    def _per_broker(self, which: Callable[[_Block], Bools]) -> Numbers:
+    def _per_broker(self, which: Callable[[Block], Bools]) -> Numbers:
         """How many replicas of each broker are so."""
         found = np.zeros(len(self._ids), dtype=np.int64)
         for block in self._blocks:
             found += np.bincount(block.at[which(block)], minlength=len(self._ids))
         return found
 
-    def _rows(self, which: Callable[[_Block], Bools]) -> Numbers:
-        """The rows that are so, as `_Block.partitions`."""
+    def _rows(self, which: Callable[[Block], Bools]) -> Numbers:
+        """The rows that are so, as `Block.partitions`."""
         found = [block.rows(np.flatnonzero(which(block))).partitions for block in self._blocks]
         return np.concatenate([*found, np.empty((0, 2), dtype=np.int32)])
 
@@ -323,13 +255,13 @@ class Admission:
         _, names = self._of._named(every[why == why.min()], most)
         return Forbidding(len(every), names, _REASONS[why.min()])
 
-    def _judged(self, block: _Block) -> _Block:
+    def _judged(self, block: Block) -> Block:
         return block.excusing() if self._excused else block
 
-    def _forbids(self, block: _Block) -> Bools:
+    def _forbids(self, block: Block) -> Bools:
         return self._judged(block).forbidding(self._away, self._availability)
 
-    def _why(self, rows: _Block, at: int) -> Numbers:
+    def _why(self, rows: Block, at: int) -> Numbers:
         """Why each of these rows forbids the restart of this broker, as places in `_REASONS`."""
         none_away = np.zeros_like(self._away)
         mine = rows.at == at
@@ -345,59 +277,6 @@ _REASONS = tuple(Why)
 def _as_count(configured: int) -> int:
     """`min.insync.replicas` as a number of replicas that fits the arrays. No partition has more."""
     return max(1, min(configured, np.iinfo(np.int16).max))
-
-
-def _count(which: Bools) -> Numbers:
-    """How many of each row."""
-    return np.asarray(which.sum(axis=0, dtype=np.int16))
-
-
-def _ids(chunks: Iterable[Columns]) -> Numbers:
-    """Every broker that hosts something, sorted."""
-    seen = np.zeros(0, dtype=np.bool_)
-    others: list[Numbers] = []
-    for chunk in chunks:
-        top = int(chunk.replicas.max())
-        if top >= _TABLE_UP_TO or int(chunk.replicas.min()) < 0:
-            others.append(np.unique(chunk.replicas))
-            continue
-        if top >= len(seen):
-            seen = np.concatenate([seen, np.zeros(top + 1 - len(seen), dtype=np.bool_)])
-        seen[chunk.replicas] = True
-    found = np.flatnonzero(seen)
-    return np.unique(np.concatenate([found, *others])) if others else found
-
-
-def _places(ids: Numbers) -> Callable[[Numbers], Numbers]:
-    """What finds the place of each broker among the ids."""
-    kind = np.uint16 if len(ids) <= 1 << 16 else np.int32
-    if not len(ids) or ids[0] < 0 or ids[-1] >= _TABLE_UP_TO:
-        return lambda replicas: np.searchsorted(ids, replicas).astype(kind)
-    table = np.zeros(int(ids[-1]) + 1, dtype=kind)
-    table[ids] = np.arange(len(ids))
-    return lambda replicas: np.asarray(table[replicas])
-
-
-def _together(chunks: list[Columns]) -> Iterator[list[Columns]]:
-    """Chunks of the same number of replicas, several at a time."""
-    of: dict[int, list[Columns]] = {}
-    for chunk in chunks:
-        of.setdefault(chunk.replicas.shape[1], []).append(chunk)
-    for same in of.values():
-        for start in range(0, len(same), _BLOCK):
-            yield same[start : start + _BLOCK]
-
-
-def _block(chunks: list[Columns], places: Callable[[Numbers], Numbers], least: Numbers) -> _Block:
-    topic, partition, leader = (
-        np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("topic", "partition", "leader")
-    )
-    replicas = chunks[0].replicas.shape[1]
-    at, flags = (
-        np.concatenate([np.ascontiguousarray(each.T) for each in columns], axis=1)
-        for columns in ([places(chunk.replicas) for chunk in chunks], [chunk.flags for chunk in chunks])
-    )
-    return _Block(topic, partition, leader, at, flags, np.minimum(least[topic], np.int16(replicas)))
 
 
 def format_partitions(count: int, names: tuple[str, ...]) -> str:

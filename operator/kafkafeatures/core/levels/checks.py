@@ -11,38 +11,30 @@ and voters that never registered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-
-from msgspec import Struct
+from collections.abc import Callable, Iterable, Iterator
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy
-from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted
-from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_of, verb
 from kafkafeatures.core.facts.observation import (
-    NOT_SUPPORTED,
     Known,
     MetadataMode,
-    Node,
     NodeState,
     Observation,
     Unknown,
 )
-from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     format_level,
 )
+from kafkafeatures.core.levels.node_ranges import every_node_supports_it, unknown_range
+from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.readiness import (
     can_make_the_quorum_dynamic,
-    controllers_are_registered,
     floor_above,
     unmet_dependencies,
-    unregistered_voters,
 )
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
@@ -52,28 +44,6 @@ IN_ZOOKEEPER_MODE = Blocker(
     "migrate the cluster to KRaft first",
 )
 """No client can finalize a feature there: brokers run with empty features (`KafkaServer.scala`)."""
-
-
-class Question(Struct, frozen=True):
-    """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked.
-
-    `consents`: those given, `spent`: those of them that were used already. `unknown_features`: desired
-    ones that no node knows. `cluster_flags`: how our own commands reach the cluster.
-    """
-
-    observation: Observation
-    changes: tuple[UpdateFeature, ...]
-    verdict: DryRun | None = None
-    consents: frozenset[str] = frozenset()
-    spent: frozenset[str] = frozenset()
-    unknown_features: tuple[tuple[str, int], ...] = ()
-    cluster_flags: str = ANY_CLUSTER
-
-
-def unknown_features_in(desired: Mapping[str, int], observation: Observation) -> tuple[tuple[str, int], ...]:
-    """Desired features that no node knows, with their levels. Level 0 of one that Kafka does have is not among them."""
-    known = observation.feature_names()
-    return tuple((f, v) for f, v in desired.items() if known and f not in known and (v or f not in KAFKAS_FEATURES))
 
 
 def blockers(question: Question) -> tuple[Blocker, ...]:
@@ -125,7 +95,7 @@ def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
             found = node.range_of(METADATA_VERSION)
             if isinstance(found, Unknown):
                 if isinstance(node.range_of(KRAFT_VERSION), Known):  # else `every_node_supports_it` speaks of it
-                    yield _unknown(node, change, found, METADATA_VERSION)
+                    yield unknown_range(node, change, found, METADATA_VERSION)
             elif not can_make_the_quorum_dynamic(found.value):
                 yield about_nodes(
                     BlockerKind.NODE_RANGE,
@@ -257,28 +227,6 @@ def features_exist(question: Question) -> Iterator[Blocker]:
         )
 
 
-def every_node_supports_it(question: Question) -> Iterator[Blocker]:
-    """Every node, registered or voting, live or not, has a known range that holds the level."""
-    unknown_features = {feature for feature, _ in question.unknown_features}
-    for change in question.changes:
-        if change.feature in unknown_features:
-            continue  # said once by `features_exist`, not once per node
-        impossible = _supported_nowhere(change, question.observation)
-        if impossible is not None:
-            yield impossible
-        for node in question.observation.nodes:
-            if node.surely_holds(change.feature, change.after) or node.state is NodeState.REFUSED:
-                continue  # one that is refused is not registered: `no_node_is_refused` speaks of it
-            if impossible is not None and node.state is not NodeState.GHOST:
-                continue
-            found = node.range_of(change.feature)
-            if isinstance(found, Unknown):
-                if change.feature == KRAFT_VERSION or not _vouched_for(node, found, question):
-                    yield _unknown(node, change, found)
-            elif change.after not in found.value:
-                yield _out_of_range(node, change, found.value, question)
-
-
 def no_node_is_refused(question: Question) -> Iterator[Blocker]:
     """A broker the controller keeps refusing is outside already; another raise would only bury it deeper."""
     if question.changes:
@@ -300,120 +248,6 @@ CHAIN: tuple[Check, ...] = (
     every_node_supports_it,  # the one Kafka checks too, though not for every controller
     no_node_is_refused,
 )
-
-
-def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
-    """The third source, after the node and its registration: the controller checked exactly this change itself.
-
-    It checks all registered brokers at any level, but controllers only from metadata.version 15 on, and voters that
-    never registered only where they stand in `controller.quorum.voters`: so every voter must be registered.
-    """
-    if not isinstance(question.verdict, DryRunAccepted) or found.why.kind is FailureKind.STALE:
-        return False  # where the process contradicts its registration, the controller judged the half in doubt
-    if node.roles == (Role.BROKER,):
-        return True
-    observation = question.observation
-    if not isinstance(observation.finalized, Known) or not isinstance(observation.quorum, Known):
-        return False
-    if not controllers_are_registered(observation.finalized.value):
-        return False
-    if not isinstance(observation.registered_controllers, Known):
-        return False
-    voters = {voter.id for voter in observation.quorum.value.voters}
-    return not unregistered_voters(voters, observation.registered_controllers.value)
-
-
-def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Blocker | None:
-    """One blocker for a level that not a single node supports; ghosts are no nodes in this."""
-    gone = (NodeState.GHOST, NodeState.REFUSED)
-    nodes = [node for node in observation.nodes if node.state not in gone]
-    if any(node.surely_holds(change.feature, change.after) for node in nodes):
-        return None  # the first one, nearly always: cheap for a thousand nodes
-    found = [node.range_of(change.feature) for node in nodes]
-    ranges = [one.value for one in found if isinstance(one, Known)]
-    if not ranges or len(ranges) < len(found) or any(change.after in one for one in ranges):
-        return None
-    too_high = change.after > max(one.max for one in ranges)
-    nearest = max(one.max for one in ranges) if too_high else min(one.min for one in ranges)
-    return Blocker(
-        BlockerKind.NODE_RANGE,
-        f"no node supports {change.feature} {format_level(change.feature, change.after)}; "
-        f"the {'highest' if too_high else 'lowest'} level that any node supports is "
-        f"{format_level(change.feature, nearest)}",
-        f"choose a level that every node supports{', or upgrade Kafka on all nodes' if too_high else ''}",
-        feature=change.feature,
-        wanted=change.after,
-        reason=Reason.UNSUPPORTED_LEVEL,
-    )
-
-
-def _unknown(node: Node, change: UpdateFeature, found: Unknown, of: str = "") -> Blocker:
-    """`of`: the feature whose range is not known, where it is another one than that of the change."""
-    return about_nodes(
-        BlockerKind.NODE_UNKNOWN,
-        (node,),
-        partial(_could_not_be_read, of or change.feature, found.why),
-        feature=change.feature,
-        wanted=change.after,
-        why=found.why.kind,
-        alike=(of, found.why.kind),
-    )
-
-
-def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange, question: Question) -> Blocker:
-    ghost = node.state is NodeState.GHOST
-    return about_nodes(
-        BlockerKind.GHOST_REGISTRATION if ghost else BlockerKind.NODE_RANGE,
-        (node,),
-        partial(_ghosts, change, found, question) if ghost else partial(_do_not_support, change, found),
-        feature=change.feature,
-        wanted=change.after,
-        supported=found,
-    )
-
-
-# --- words, for one node and for many that are alike ---
-
-
-def _could_not_be_read(feature: str, why: Failure, nodes: Nodes) -> tuple[str, str]:
-    return (
-        f"the supported range of {feature} on {title_of(nodes)} could not be read: "
-        f"{verb(nodes, '', 'for example ')}{why.message}",
-        why.remedy or "make the node reachable, or grant access to the metadata log",
-    )
-
-
-def _do_not_support(change: UpdateFeature, found: VersionRange, nodes: Nodes) -> tuple[str, str]:
-    has = (
-        f"{verb(nodes, 'does', 'do')} not support {change.feature}"
-        if found == NOT_SUPPORTED
-        else f"{verb(nodes, 'supports', 'support')} {change.feature} {found}"
-    )
-    silent = verb(nodes, " and does not answer", " and do not answer")
-    return (
-        f"{title_and_address(nodes)} {has}{silent if nodes[0].state is NodeState.UNREACHABLE else ''}; "
-        f"{format_level(change.feature, change.after)} is required",
-        f"Kafka on {these(nodes)} is too new for {change.feature} {change.after}; the lowest level it supports is "
-        f"{found.min}"
-        if change.after < found.min
-        else f"upgrade Kafka on {these(nodes)}",
-    )
-
-
-def _ghosts(change: UpdateFeature, found: VersionRange, question: Question, nodes: Nodes) -> tuple[str, str]:
-    controllers = Role.CONTROLLER in nodes[0].roles
-    has = f"without {change.feature}" if found == NOT_SUPPORTED else f"with {change.feature} {found}"
-    gone = (
-        verb(nodes, " but is no longer a voter", " but are no longer voters")
-        if controllers
-        else f" but {verb(nodes, 'is', 'are')} fenced and {verb(nodes, 'does', 'do')} not answer"
-    )
-    return (
-        f"{title_and_address(nodes)} {verb(nodes, 'is', 'are')} registered {has}{gone} "
-        f"({verb(nodes, 'ghost registration', 'ghost registrations')}); "
-        f"{format_level(change.feature, change.after)} is required",
-        ghost_remedy(nodes, question.cluster_flags, question.observation.finalized),
-    )
 
 
 def _before_kraft_version(nodes: Nodes) -> tuple[str, str]:

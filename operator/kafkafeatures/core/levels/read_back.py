@@ -13,7 +13,8 @@ from kafkafeatures.core.engine.decisions import Done, Stalled, Wait, blocked
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import format_level
-from kafkafeatures.core.levels.checks import Question, quorum_is_known
+from kafkafeatures.core.levels.checks import quorum_is_known
+from kafkafeatures.core.levels.question import Question
 
 LAG = 0.025
 """Seconds to look again after a level was raised: a broker learns it with its next fetch, 7 ms later (seen on 4.2).

@@ -14,9 +14,9 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Done, Wait
 from kafkafeatures.core.engine.stage import Said
 from kafkafeatures.core.facts.observation import Observation, Unknown, supported_by_all
 from kafkafeatures.core.facts.releases import format_level, level_name
-from kafkafeatures.core.levels.checks import unknown_features_in
 from kafkafeatures.core.levels.drift import changed_outside
 from kafkafeatures.core.levels.part import LevelsPart
+from kafkafeatures.core.levels.question import unknown_features_in
 
 MAX_FEATURES = 64
 MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what it likes

@@ -25,9 +25,10 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.levels.changes import to_validate, undo_of
-from kafkafeatures.core.levels.checks import Question, blockers, unknown_features_in
+from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
 from kafkafeatures.core.levels.part import LEVELS, LevelsPart, levels_to_move
+from kafkafeatures.core.levels.question import Question, unknown_features_in
 from kafkafeatures.core.levels.read_back import read_back
 from kafkafeatures.core.levels.report import drift_detected, features_finalized, with_levels
 from kafkafeatures.core.levels.soak import LOOK_AGAIN, Soak, soak_of, with_soak

@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.engine.wanted import MaxParallel
-from kafkafeatures.core.facts.replication import NAMED, Bools, Numbers, Replication
+from kafkafeatures.core.facts.replica_blocks import Bools, Numbers
+from kafkafeatures.core.facts.replication import NAMED, Replication
 
 MOST_IN_FLIGHT = 64
 """Nodes, whatever `spec.rollout.maxParallel` says."""

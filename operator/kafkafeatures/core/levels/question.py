@@ -1,0 +1,42 @@
+"""What the checks of levels ask: the changes that are wanted, seen against the cluster.
+
+Made by `core/levels/stage.py` in every reconciliation, for `core/levels/checks.py`. It decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER
+from kafkafeatures.core.engine.steps import DryRun
+from kafkafeatures.core.facts.observation import (
+    Observation,
+)
+from kafkafeatures.core.facts.releases import (
+    KAFKAS_FEATURES,
+)
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+
+
+class Question(Struct, frozen=True):
+    """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked.
+
+    `consents`: those given, `spent`: those of them that were used already. `unknown_features`: desired
+    ones that no node knows. `cluster_flags`: how our own commands reach the cluster.
+    """
+
+    observation: Observation
+    changes: tuple[UpdateFeature, ...]
+    verdict: DryRun | None = None
+    consents: frozenset[str] = frozenset()
+    spent: frozenset[str] = frozenset()
+    unknown_features: tuple[tuple[str, int], ...] = ()
+    cluster_flags: str = ANY_CLUSTER
+
+
+def unknown_features_in(desired: Mapping[str, int], observation: Observation) -> tuple[tuple[str, int], ...]:
+    """Desired features that no node knows, with their levels. Level 0 of one that Kafka does have is not among them."""
+    known = observation.feature_names()
+    return tuple((f, v) for f, v in desired.items() if known and f not in known and (v or f not in KAFKAS_FEATURES))

@@ -77,7 +77,10 @@ LIBRARIES = {
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
     "msgspec": "api core environment health kafka kube reconcile settings cli kafkasim",
-    "numpy": "core.facts.replica_blocks core.facts.replication core.roll.planner kafka.partitions kraftlog featurelog kafkasim",
+    "numpy": (
+        "core.facts.replica_blocks core.facts.replication core.roll.planner kafka.partitions kraftlog featurelog "
+        "kafkasim"
+    ),
     "prometheus_client": "health metrics",
     "py4j": "featurelog.spark",
     "pyarrow": "kraftlog featurelog",

@@ -34,13 +34,13 @@ from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.log.follower import MetadataLog
 from kafkafeatures.kafka.log.level_history import LevelHistory, moves_between
+from kafkafeatures.kafka.log.outcome import reading_of, result_of, says_the_same
 from kafkafeatures.kafka.log.source import LogSource
 from kafkafeatures.kafka.partitions.images import PartitionImages
 from kafkafeatures.kafka.probe.directory import hosts_from_registrations
 from kafkafeatures.kafka.probe.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.probe.quorum import quorum_again
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
-from kraftlog import Image
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
     from kafkafeatures.core.engine.steps import DryRun, NotSent
@@ -133,7 +133,7 @@ class Cluster:
             asked = await probe_cluster(self._pool, found=on_found)
             if not controllers_known.is_set() or not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes):
                 reading.cancel()  # where no node answers, ten seconds more would not change that
-            log = await self._of_this_cluster(asked, await _result(reading))
+            log = await self._of_this_cluster(asked, await result_of(reading))
             as_read = None
             if isinstance(log, LogReading):
                 self._committed = log.image.offset
@@ -169,7 +169,7 @@ class Cluster:
         if not isinstance(log, LogReading):
             return False
         self._committed = log.image.offset
-        return _says_the_same(self._as_read.image, log.image)
+        return says_the_same(self._as_read.image, log.image)
 
     def followed(self, cluster_id: str) -> LogSource | None:
         """The log as of the last reading, for the recorder; None where it is not of this cluster, or not followed.
@@ -338,29 +338,13 @@ class Cluster:
 
     async def _bounded(self, read: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
         """A reading of the log; without its partitions, where they are too many or not understood."""
-        log = await self._bounded_once(read)
+        timeout = LOG_TIMEOUTS * self._settings.request_timeout
+        log = await reading_of(read, timeout)
         if self._partitions is not None and isinstance(log, Failure) and log.kind in _MAY_BE_PARTITIONS:
             self._partitions.not_held = log
             self._log.hold_partitions(False)
-            log = await self._bounded_once(self._log.catch_up)
+            log = await reading_of(self._log.catch_up, timeout)
         return log
-
-    async def _bounded_once(self, read: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
-        try:
-            async with asyncio.timeout(LOG_TIMEOUTS * self._settings.request_timeout):
-                reading = await read()
-        except KafkaError as error:
-            return to_failure(error, "metadata log")
-        except TimeoutError:
-            return Failure(FailureKind.TIMED_OUT, "metadata log", "could not be read in time")
-        if reading.image.unreadable:
-            return Failure(
-                FailureKind.UNSUPPORTED,
-                "metadata log",
-                f"{reading.image.unreadable} records are unknown to this version, so the log is not used",
-                "use a newer version of this tool",
-            )
-        return reading
 
     async def _without_secrets(self, log: LogReading) -> LogReading:
         """What a peer says may repeat ours."""
@@ -386,30 +370,3 @@ class Cluster:
             client_id=self._settings.client_id,
             recorder=self._recorder,
         )
-
-
-async def _result(reading: asyncio.Task[LogReading | Failure]) -> LogReading | Failure:
-    try:
-        return await reading
-    except asyncio.CancelledError:
-        current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            raise
-        return Failure(
-            FailureKind.NOT_ASKED,
-            "metadata log",
-            "no address of a controller is known",
-            "name the controllers (--bootstrap-controller, in a document bootstrapControllers); brokers of Kafka 3.9 "
-            "or newer name them only while a controller is active",
-        )
-
-
-def _says_the_same(before: Image, after: Image) -> bool:
-    """Apart from how far it goes: every controller appends NoOp records all the time."""
-    theirs = replace(
-        after, offset=before.offset, epoch=before.epoch, timestamp_ms=before.timestamp_ms, counts=before.counts
-    )
-    if before.partitioned is None or after.partitioned is None:
-        return before == theirs
-    same = before.partitioned.is_untouched_in(after.partitioned)
-    return same and replace(before, partitioned=None) == replace(theirs, partitioned=None)

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkafeatures.kafka.log.batch_heads import heads
-from kafkafeatures.kafka.recorder.recorded_log import Busy, Contradicts, NotWhole, RecordedLog
+from kafkafeatures.kafka.recorder.recorded_log import Busy, Contradicts, RecordedLog
+from kafkafeatures.kafka.recorder.whole_batches import NotWhole
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog import SnapshotIncomplete, files, walk
 from kraftlog.batches import Damage

@@ -28,15 +28,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kafkafeatures.kafka.log.batch_heads import from_offset, heads
+from kafkafeatures.kafka.log.batch_heads import from_offset
+from kafkafeatures.kafka.recorder.durable_files import open_file, sync_folder, write_all
+from kafkafeatures.kafka.recorder.new_snapshot import PART, NewSnapshot
+from kafkafeatures.kafka.recorder.whole_batches import NotWhole, cut_below, first_epoch, last_batch, whole_batches
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
-from kraftlog import SnapshotReader, files
-from kraftlog.batches import Damage, DamageReason, head_at
-from kraftlog.walks import Walk
+from kraftlog import files
 
 LOCK = "lock"
 _OPEN = re.compile(rf"([0-9]{{20}}){re.escape(files.OPEN)}([0-9]{{1,12}})")
-_PART = ".part"
 
 
 class Busy(Exception):
@@ -45,10 +45,6 @@ class Busy(Exception):
 
 class Contradicts(Exception):
     """These batches are of another log than the one that was recorded: the text says how."""
-
-
-class NotWhole(Exception):
-    """These bytes are no batches as a leader serves them."""
 
 
 class Appended(Struct, frozen=True):
@@ -108,7 +104,7 @@ class RecordedLog:
         What is in already is left out. `at` behind the end: a gap, and a new segment. Raises Contradicts, NotWhole,
         Busy, OSError; nothing of `data` counts then.
         """
-        data = _whole(data)
+        data = whole_batches(data)
         self._make_folders()
         with self._locked():
             before = self._loaded()
@@ -116,7 +112,7 @@ class RecordedLog:
             gap = end is not None and at > end.offset
             if end is not None and not gap:
                 at = end.offset
-            wanted, base, last = _cut(from_offset(data, at), below)
+            wanted, base, last = cut_below(from_offset(data, at), below)
             if last is None:
                 self._close_open(before)
                 return Appended(end or OffsetAndEpoch(at, 0), 0)
@@ -124,8 +120,8 @@ class RecordedLog:
                 raise Contradicts(f"a batch from offset {base} on goes over offset {end.offset}, where the log ended")
             if end is not None and not gap and base > end.offset:
                 raise NotWhole(f"the leader served offset {base}, and was asked for {end.offset}")
-            if end is not None and _first_epoch(wanted) < end.epoch:
-                raise Contradicts(f"leader epoch {_first_epoch(wanted)} at offset {base} after epoch {end.epoch}")
+            if end is not None and first_epoch(wanted) < end.epoch:
+                raise Contradicts(f"leader epoch {first_epoch(wanted)} at offset {base} after epoch {end.epoch}")
             target = before.open
             if target is not None and (gap or target.size + len(wanted) > self._close_at or self._is_due(target)):
                 self._close(target)
@@ -190,7 +186,7 @@ class RecordedLog:
             gone = [segments[0].name, *(one.name for one in snapshots if one.end_offset < bases[1])]
             for name in gone:  # the segment first: a snapshot without the log behind it does no harm
                 os.unlink(self._log / name)
-            _sync(self._log)
+            sync_folder(self._log)
             return sum(sizes[name] for name in gone)
 
     def remove(self) -> int:
@@ -213,7 +209,7 @@ class RecordedLog:
 
     def _lock(self) -> int:
         """Held until it is closed, or the process ends."""
-        file = _opened(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
+        file = open_file(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -237,17 +233,17 @@ class RecordedLog:
         for path in (self.folder.parent, self.folder, self._log):
             with suppress(FileExistsError):
                 path.mkdir(mode=0o700)
-                _sync(path.parent)
+                sync_folder(path.parent)
         with self._locked():
-            part = self.folder / (files.PROPERTIES + _PART)
-            file = _opened(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            part = self.folder / (files.PROPERTIES + PART)
+            file = open_file(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
-                _write_all(file, f"# recorded by kafka-features-operator\ncluster.id={self.cluster_id}\n".encode())
+                write_all(file, f"# recorded by kafka-features-operator\ncluster.id={self.cluster_id}\n".encode())
                 os.fsync(file)
             finally:
                 os.close(file)
             os.rename(part, self.folder / files.PROPERTIES)
-            _sync(self.folder)
+            sync_folder(self.folder)
 
     def _listed(self) -> list[str]:
         return sorted(os.listdir(self._log)) if self._log.is_dir() else []
@@ -273,7 +269,7 @@ class RecordedLog:
         end: OffsetAndEpoch | None = None
         opened: _Open | None = None
         for one in found:
-            last, whole = _last_batch(self._log / one.name)
+            last, whole = last_batch(self._log / one.name)
             if last is None:
                 os.unlink(self._log / one.name)
                 continue
@@ -283,13 +279,13 @@ class RecordedLog:
                 self._close(opened)
             opened, end = _Open(one.name, one.base, one.since, whole), last
         for name, _ in seen:
-            if name.endswith(_PART):
+            if name.endswith(PART):
                 os.unlink(self._log / name)
         segments = files.in_order(name for name, _ in seen)[1]
         if opened is not None and segments and segments[-1].base_offset >= opened.base:
             raise Contradicts(f"{opened.name} lies before the closed segment {segments[-1].name}")
         if end is None and segments:
-            end, _ = _last_batch(self._log / segments[-1].name)
+            end, _ = last_batch(self._log / segments[-1].name)
             if end is None:  # then neither where it ends is known, nor what would continue behind it
                 raise Contradicts(f"the closed segment {segments[-1].name} holds no batch that can be read")
         self._state = _State(self._stamp(), end, opened)
@@ -307,7 +303,7 @@ class RecordedLog:
         if final.exists():
             raise Contradicts(f"{segment.closed_name} is there already, and it is about to be closed")
         os.rename(self._log / segment.name, final)  # its bytes are on disk: each append waits for that
-        _sync(self._log)
+        sync_folder(self._log)
         if self._state.open == segment:
             self._state = _State(self._stamp(), self._state.end, None)
 
@@ -316,15 +312,15 @@ class RecordedLog:
             raise Contradicts(f"a segment that begins at offset {base} is there already")
         since = max(0, int(self._clock()))
         name = f"{base:020}{files.OPEN}{since}"
-        os.close(_opened(self._log / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        _sync(self._log)
+        os.close(open_file(self._log / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        sync_folder(self._log)
         return _Open(name, base, since, 0)
 
     def _write(self, segment: _Open, data: bytes) -> None:
-        file = _opened(self._log / segment.name, os.O_WRONLY)
+        file = open_file(self._log / segment.name, os.O_WRONLY)
         try:
             os.lseek(file, segment.size, os.SEEK_SET)
-            _write_all(file, data)
+            write_all(file, data)
             os.fdatasync(file)
         except OSError:
             with suppress(OSError):  # else it is cut when it is read again
@@ -334,7 +330,7 @@ class RecordedLog:
             os.close(file)
 
     def _shorten(self, name: str, size: int) -> None:
-        file = _opened(self._log / name, os.O_WRONLY)
+        file = open_file(self._log / name, os.O_WRONLY)
         try:
             os.ftruncate(file, size)
             os.fsync(file)
@@ -342,129 +338,6 @@ class RecordedLog:
             os.close(file)
 
 
-class NewSnapshot:
-    """Parts of a snapshot as they come; a file under its name only once all of it is there, and valid.
-
-    `lock`: of the recording; closed by `finish` or `abandon`, one of which has to be called.
-    """
-
-    def __init__(self, path: Path, snapshot: OffsetAndEpoch, lock: int) -> None:
-        self._path, self._lock = path, lock
-        self._part = path.with_name(path.name + _PART)
-        self._reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=())
-        try:
-            self._file = _opened(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        except BaseException:
-            os.close(lock)
-            raise
-
-    def feed(self, part: bytes) -> None:
-        """Raises what `SnapshotReader.feed` raises, OSError."""
-        self._reader.feed(part)
-        _write_all(self._file, part)
-
-    def finish(self) -> None:
-        """Raises SnapshotIncomplete, OSError; nothing is there then."""
-        try:
-            self._reader.finish()
-            os.fsync(self._file)
-            os.rename(self._part, self._path)
-            _sync(self._path.parent)
-        finally:
-            self.abandon()
-
-    def abandon(self) -> None:
-        """Remove what there is of it. It may be called more than once."""
-        if self._file < 0:
-            return
-        os.close(self._file)
-        self._file = -1
-        try:
-            with suppress(OSError):
-                os.unlink(self._part)
-        finally:
-            os.close(self._lock)
-
-
-class _Bytes:
-    """The bytes of a file, read when they are needed."""
-
-    def __init__(self, file: int) -> None:
-        self._file, self._size = file, os.fstat(file).st_size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, piece: slice) -> memoryview:
-        start, end, _ = piece.indices(self._size)
-        return memoryview(os.pread(self._file, max(0, end - start), start))
-
-
-def _whole(data: bytes) -> bytes:
-    """The whole batches at the beginning. Raises NotWhole for what is none, or for a break in their order."""
-    walk, end = Walk(data), 0
-    while walk.is_open and (run := walk.run()) is not None:
-        if run.breaks:
-            raise NotWhole(next(iter(run.breaks.values()))[0].reason.value)
-        end = walk.position
-    if end < len(data):
-        found = head_at(memoryview(data), end)
-        if isinstance(found, Damage) and found.reason is not DamageReason.TRUNCATED:
-            raise NotWhole(f"{found.reason.value} ({found.detail})")
-    return data[:end]
-
-
-def _cut(data: bytes, below: int) -> tuple[bytes, int, OffsetAndEpoch | None]:
-    """The batches that end at or before `below`; the offset they begin with, and behind the last of them."""
-    end, last = 0, None
-    for position, size, offset, epoch in heads(data):
-        if offset >= below:
-            break
-        end, last = position + size, OffsetAndEpoch(offset + 1, epoch)
-    return data[:end], int.from_bytes(data[:8]), last
-
-
-def _first_epoch(data: bytes) -> int:
-    return next(epoch for _, _, _, epoch in heads(data))
-
-
-def _last_batch(path: Path) -> tuple[OffsetAndEpoch | None, int]:
-    """Where the whole batches at the beginning of a file end: as an offset, and in bytes. It is read to there."""
-    file = _opened(path, os.O_RDONLY)
-    try:
-        walk, end, last = Walk(_Bytes(file)), 0, None
-        while walk.is_open and (run := walk.run()) is not None:
-            whole = min(run.breaks, default=len(run.starts) - 1)
-            if whole:
-                batch = run.batch(whole - 1)
-                end = run.position + run.starts[whole]
-                last = OffsetAndEpoch(batch.last_offset + 1, batch.leader_epoch)
-            if run.breaks:
-                break
-        return last, end
-    finally:
-        os.close(file)
-
-
 def _open_of(name: str, size: int) -> _Open | None:
     found = _OPEN.fullmatch(name)
     return _Open(name, int(found[1]), int(found[2]), size) if found else None
-
-
-def _opened(path: Path, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
-
-
-def _sync(folder: Path) -> None:
-    """What was made, renamed or removed in it stays so."""
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -25,8 +25,10 @@ from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, ServerError
 from kafkafeatures.kafka.log.source import LogSource
-from kafkafeatures.kafka.recorder.recorded_log import Appended, Busy, Contradicts, NewSnapshot, NotWhole, RecordedLog
+from kafkafeatures.kafka.recorder.new_snapshot import NewSnapshot
+from kafkafeatures.kafka.recorder.recorded_log import Appended, Busy, Contradicts, RecordedLog
 from kafkafeatures.kafka.recorder.recordings import NoRoom, NotRecorded, RecorderSettings, Recordings, Resource
+from kafkafeatures.kafka.recorder.whole_batches import NotWhole
 from kafkafeatures.kafka.wire.messages import FetchResponse, OffsetAndEpoch
 from kraftlog import KraftLogError
 

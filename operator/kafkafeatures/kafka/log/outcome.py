@@ -1,0 +1,61 @@
+"""What a reading of the metadata log came to: what was read, or a Failure that says why it could not be.
+
+Called by `kafka/cluster.py`. A log with records that are not understood is not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import Failure, FailureKind, LogReading
+from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kraftlog import Image
+
+
+async def reading_of(read: Callable[[], Awaitable[LogReading]], timeout: float) -> LogReading | Failure:
+    """The log as `read` gives it within `timeout` seconds, where all of it is understood."""
+    try:
+        async with asyncio.timeout(timeout):
+            reading = await read()
+    except KafkaError as error:
+        return to_failure(error, "metadata log")
+    except TimeoutError:
+        return Failure(FailureKind.TIMED_OUT, "metadata log", "could not be read in time")
+    if reading.image.unreadable:
+        return Failure(
+            FailureKind.UNSUPPORTED,
+            "metadata log",
+            f"{reading.image.unreadable} records are unknown to this version, so the log is not used",
+            "use a newer version of this tool",
+        )
+    return reading
+
+
+async def result_of(reading: asyncio.Task[LogReading | Failure]) -> LogReading | Failure:
+    """What a task read; one that was cancelled found no controller to ask."""
+    try:
+        return await reading
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            raise
+        return Failure(
+            FailureKind.NOT_ASKED,
+            "metadata log",
+            "no address of a controller is known",
+            "name the controllers (--bootstrap-controller, in a document bootstrapControllers); brokers of Kafka 3.9 "
+            "or newer name them only while a controller is active",
+        )
+
+
+def says_the_same(before: Image, after: Image) -> bool:
+    """Whether nothing changed, apart from how far the log goes: every controller appends NoOp records all the time."""
+    theirs = replace(
+        after, offset=before.offset, epoch=before.epoch, timestamp_ms=before.timestamp_ms, counts=before.counts
+    )
+    if before.partitioned is None or after.partitioned is None:
+        return before == theirs
+    same = before.partitioned.is_untouched_in(after.partitioned)
+    return same and replace(before, partitioned=None) == replace(theirs, partitioned=None)

@@ -1,0 +1,60 @@
+"""A snapshot that is written as its parts come; it is a file under its name only once all of it is there, and valid.
+
+Made by `kafka/recorder/recorded_log.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from kafkafeatures.kafka.recorder.durable_files import open_file, sync_folder, write_all
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+from kraftlog import SnapshotReader
+
+PART = ".part"
+
+
+class NewSnapshot:
+    """Parts of a snapshot as they come; a file under its name only once all of it is there, and valid.
+
+    `lock`: of the recording; closed by `finish` or `abandon`, one of which has to be called.
+    """
+
+    def __init__(self, path: Path, snapshot: OffsetAndEpoch, lock: int) -> None:
+        self._path, self._lock = path, lock
+        self._part = path.with_name(path.name + PART)
+        self._reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=())
+        try:
+            self._file = open_file(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    def feed(self, part: bytes) -> None:
+        """Raises what `SnapshotReader.feed` raises, OSError."""
+        self._reader.feed(part)
+        write_all(self._file, part)
+
+    def finish(self) -> None:
+        """Raises SnapshotIncomplete, OSError; nothing is there then."""
+        try:
+            self._reader.finish()
+            os.fsync(self._file)
+            os.rename(self._part, self._path)
+            sync_folder(self._path.parent)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Remove what there is of it. It may be called more than once."""
+        if self._file < 0:
+            return
+        os.close(self._file)
+        self._file = -1
+        try:
+            with suppress(OSError):
+                os.unlink(self._part)
+        finally:
+            os.close(self._lock)

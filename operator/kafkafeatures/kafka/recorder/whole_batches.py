@@ -1,0 +1,80 @@
+"""Which bytes are whole batches: in what a leader served, and in a file whose writer was killed.
+
+Called by `kafka/recorder/recorded_log.py` before anything is appended, and when a recording is read again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kafkafeatures.kafka.log.batch_heads import heads
+from kafkafeatures.kafka.recorder.durable_files import open_file
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+from kraftlog.batches import Damage, DamageReason, head_at
+from kraftlog.walks import Walk
+
+
+class NotWhole(Exception):
+    """These bytes are no batches as a leader serves them."""
+
+
+class _Bytes:
+    """The bytes of a file, read when they are needed."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._size = file, os.fstat(file).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, piece: slice) -> memoryview:
+        start, end, _ = piece.indices(self._size)
+        return memoryview(os.pread(self._file, max(0, end - start), start))
+
+
+def whole_batches(data: bytes) -> bytes:
+    """The whole batches at the beginning. Raises NotWhole for what is none, or for a break in their order."""
+    walk, end = Walk(data), 0
+    while walk.is_open and (run := walk.run()) is not None:
+        if run.breaks:
+            raise NotWhole(next(iter(run.breaks.values()))[0].reason.value)
+        end = walk.position
+    if end < len(data):
+        found = head_at(memoryview(data), end)
+        if isinstance(found, Damage) and found.reason is not DamageReason.TRUNCATED:
+            raise NotWhole(f"{found.reason.value} ({found.detail})")
+    return data[:end]
+
+
+def cut_below(data: bytes, below: int) -> tuple[bytes, int, OffsetAndEpoch | None]:
+    """The batches that end at or before `below`; the offset they begin with, and behind the last of them."""
+    end, last = 0, None
+    for position, size, offset, epoch in heads(data):
+        if offset >= below:
+            break
+        end, last = position + size, OffsetAndEpoch(offset + 1, epoch)
+    return data[:end], int.from_bytes(data[:8]), last
+
+
+def first_epoch(data: bytes) -> int:
+    """The leader epoch of the first batch."""
+    return next(epoch for _, _, _, epoch in heads(data))
+
+
+def last_batch(path: Path) -> tuple[OffsetAndEpoch | None, int]:
+    """Where the whole batches at the beginning of a file end: as an offset, and in bytes. It is read to there."""
+    file = open_file(path, os.O_RDONLY)
+    try:
+        walk, end, last = Walk(_Bytes(file)), 0, None
+        while walk.is_open and (run := walk.run()) is not None:
+            whole = min(run.breaks, default=len(run.starts) - 1)
+            if whole:
+                batch = run.batch(whole - 1)
+                end = run.position + run.starts[whole]
+                last = OffsetAndEpoch(batch.last_offset + 1, batch.leader_epoch)
+            if run.breaks:
+                break
+        return last, end
+    finally:
+        os.close(file)

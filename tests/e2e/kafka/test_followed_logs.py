@@ -22,7 +22,7 @@ import pytest_asyncio
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import MAJORITY_WITHIN_MS, LogReading
-from kafkafeatures.kafka.base.errors import KafkaError, Stale
+from kafkafeatures.kafka.base.errors import KafkaError, NoLeader, Stale
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.log.follower import MetadataLog
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ORACLE = 3003
 FETCH_SNAPSHOT = 59
 LEADER_CHANGES = 100 if os.environ.get("SOAK") else 20
-REQUEST_TIMEOUT = 3.0
+REQUEST_TIMEOUT = 2.0
 POLL = 0.05
 
 SAID_WITHIN = 5.0
@@ -297,7 +297,7 @@ async def test_what_is_not_committed_is_never_shown_and_staleness_is_said(cluste
     frozen = time.monotonic()
     uncommitted = await appended(leader, "group.version", 0)
     refused = await first_refused(follower, since=frozen)
-    assert isinstance(refused.error, Stale)
+    assert isinstance(refused.error, Stale | NoLeader)  # a leader that no majority fetches from resigns after a while
     assert follower.newest.offset < uncommitted.offset
     assert all(image.features["group.version"] == 1 for image in follower.images.values() if image.features)
     for node in standbys:

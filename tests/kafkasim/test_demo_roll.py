@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from argparse import Namespace
@@ -91,6 +92,31 @@ def test_a_roll_that_goes_another_way_than_the_story_ends_the_demo(
     with pytest.raises(CommandFailed, match=r"the demo did not work as expected: Soaking: ") as failed:
         demo_roll.tell_the_roll()
     assert failed.value.code is Exit.FAILED
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ("{bin}/", "`pip install numpy`, then `kafkafeatures demo"),
+        ("/usr/bin/", "`.venv/bin/pip install numpy`, then `.venv/bin/kafkafeatures demo"),
+        (None, "`.venv/bin/pip install numpy`, then `.venv/bin/kafkafeatures demo"),
+    ],
+)
+def test_what_to_type_for_this_part_works_in_the_environment_that_runs_the_demo(
+    found: str | None,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    own = tmp_path / ".venv/bin"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(own / "python"))
+    monkeypatch.setattr(shutil, "which", lambda name: None if found is None else found.format(bin=own) + name)
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    monkeypatch.setattr(demo, "_tell_over_the_wire", lambda chosen: None)
+    demo.run(Namespace(story="all"))
+    assert said in " ".join(capsys.readouterr().out.replace("# ", "").split())
 
 
 def test_without_numpy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

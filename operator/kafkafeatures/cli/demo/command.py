@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -75,9 +76,16 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.story == _ROLL:
         raise CommandFailed("--story roll needs numpy; install it: pip install numpy", Exit.FAILED)
     elif arguments.story == "all":
-        tell("One more part shows how nodes are rolled: `pip install numpy`, then `kafkafeatures demo --story roll`.")
+        pip, ours = _as_typed("pip"), _as_typed("kafkafeatures")
+        tell(f"One more part shows how nodes are rolled: `{pip} install numpy`, then `{ours} demo --story roll`.")
     tell(f"Done after {time.monotonic() - began:.0f} s. The simulated cluster is stopped; nothing is left behind.")
     return Exit.DONE
+
+
+def _as_typed(program: str) -> str:
+    """How a reader starts a program of this environment: by its name, or by its path where the name is another one."""
+    path = str(Path(sys.executable).with_name(program))
+    return program if shutil.which(program) == path else path.removeprefix(f"{Path.cwd()}/")
 
 
 def _tell_over_the_wire(chosen: Sequence[str]) -> None:

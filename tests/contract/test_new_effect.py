@@ -1,109 +1,170 @@
-"""A new kind of step is one room, one line of registration and one arm: mypy names the arm where it is missing."""
+"""A new kind of stage is one room, its registration, the name of its condition, and its arm in the one match.
+
+A third kind, which unregisters brokers that are gone, is put into a copy of this tree. There it runs through all that
+the two others run through: evaluated, sent, settled, in the status, in the history, as Events, in `plan`, in `status`
+and on the page.
+"""
 
 from __future__ import annotations
 
-import re
+import filecmp
+import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = Path("operator/kafkafeatures/core/kinds.py")
-ROOM = Path("operator/kafkafeatures/core/toy/step.py")
-TOY = '''"""A step that changes nothing."""
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
-from msgspec import Struct
-
-from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp, read_text
-from kafkafeatures.api.status import HistoryEntry, Intent, Result, Via
-from kafkafeatures.core.engine.event_records import EventFacts, EventRecord, note_of
-from kafkafeatures.core.engine.settling import Looks, Open
-from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
-from kafkafeatures.core.facts.observation import Observation
-
-
-class Toy(Struct, frozen=True):
-    """Changes nothing."""
-
-    kind: ClassVar[str] = "Toy"
-    recorded_as: ClassVar[str] = "Toy"
-    counts: ClassVar[bool] = False
-    is_followed: ClassVar[bool] = False
-    settled_by: ClassVar[str] = "it was looked at twice"
-    consents_of_plan: ClassVar[frozenset[str]] = frozenset()
-    consent: ClassVar[str] = ""
-    revision: ClassVar[str] = ""
-    is_decided_again: ClassVar[bool] = False
-
-    target: str
-
-    def __str__(self) -> str:
-        return f"play with {self.target}"
-
-    @property
-    def request(self) -> str:
-        return f"Toy {self.target}"
-
-    @property
-    def in_progress(self) -> tuple[Reason, str]:
-        return Reason.VERIFYING, str(self)
-
-    def is_asked_for_by(self, earlier: Step) -> bool:
-        return False
-
-    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> ToyInFlight:
-        return ToyInFlight(self, at, via)
-
-    def rejection(self, code: int, message: str) -> Rejection:
-        return Rejection(Reason.CONTROLLER_REJECTED, message, recorded=message)
-
-    def to_intent(self) -> Mapping[str, Any]:
-        return {"target": self.target}
-
-    @classmethod
-    def read(cls, intent: Intent) -> ToyInFlight:
-        return ToyInFlight(cls(read_text(intent.unknown.get("target"))), **sent_as(intent))
-
-    @classmethod
-    def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
-        return EventRecord("PlayedWith", "Play", note_of(ended.action, ended.message))
+HERE = Path(__file__).with_name("third_kind")
+ROOM = Path("operator/kafkafeatures/core/unregistration")
+KINDS = "operator/kafkafeatures/core/kinds.py"
+ACT = "operator/kafkafeatures/reconcile/act.py"
+REASONS = "operator/kafkafeatures/api/reasons.py"
+STEP = "from kafkafeatures.core.unregistration.step import UnregisterBroker\n"
+STAGE = "from kafkafeatures.core.unregistration.stage import Unregistrations\n"
+ARM = """        case UnregisterBroker() as broker:
+            return await _carry_out(context, found, step, Via.CONTROLLER, partial(broker.send, context.kafka))
+        case _ as unheard_of:
+"""
+REGISTERED = (
+    ("import Rolls\n", f"import Rolls\n{STAGE}{STEP}"),
+    ("KnownStep = UpdateFeature | RestartNode\n", "KnownStep = UpdateFeature | RestartNode | UnregisterBroker\n"),
+    ("= (Rolls(), Levels())\n", "= (Unregistrations(), Rolls(), Levels())\n"),
+)
+SENT = (("        case _ as unheard_of:\n", ARM), ("import RestartNode\n", f"import RestartNode\n{STEP}"))
+NAMED = (
+    (
+        '    NODES_ROLLED = "NodesRolled"',
+        '    BROKERS_UNREGISTERED = "BrokersUnregistered"\n    NODES_ROLLED = "NodesRolled"',
+    ),
+)
+EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {KINDS: REGISTERED, REASONS: NAMED, ACT: SENT}
 
 
-class ToyInFlight(InFlight, frozen=True):
-    """One that is not settled."""
-
-    step: Toy
-
-    def settle(self, looks: Looks) -> Result | Open:
-        return Result.APPLIED
-'''
-
-
-def test_of_a_new_kind_that_is_registered_mypy_names_the_one_arm_that_is_missing(tmp_path: Path) -> None:
-    for name in ("operator", ".mypy_cache"):  # with the cache only what the class touches is checked again
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copy, with the third kind in it, which nobody knows yet."""
+    root = tmp_path_factory.mktemp("tree")
+    for name in ("operator", "tests", "crds", ".mypy_cache"):  # with the cache mypy checks what the kind touches
         if (ROOT / name).exists():
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / ROOM).parent.mkdir()
-    (tmp_path / ROOM).with_name("__init__.py").write_text('"""The toy."""\n')
-    (tmp_path / ROOM).write_text(TOY)
-    text = (tmp_path / KINDS).read_text()
-    registered = text.replace(
-        "\nKnownStep = UpdateFeature | RestartNode\n", "\nKnownStep = UpdateFeature | RestartNode | Toy\n"
-    )
-    registered = registered.replace(
-        "import RestartNode\n", "import RestartNode\nfrom kafkafeatures.core.toy.step import Toy\n"
-    )
-    assert registered.count("Toy") == 2
-    (tmp_path / KINDS).write_text(registered)
-    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    found = re.findall(r"^(\S+?):\d+: error: (.*)$", done.stdout, re.MULTILINE)
-    assert [file for file, _ in found] == ["operator/kafkafeatures/reconcile/act.py"], done.stdout
-    assert "assert_never" in found[0][1]
+            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "golden"))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    (root / ROOM).mkdir()
+    for module in HERE.glob("*.py"):
+        text = module.read_text().replace("tests.contract.third_kind", "kafkafeatures.core.unregistration")
+        (root / ROOM / module.name).write_text(text)
+    return root
+
+
+def edit(tree: Path, *files: str) -> None:
+    for file in files:
+        text = (tree / file).read_text()
+        for old, new in EDITS[file]:
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        (tree / file).write_text(text)
+
+
+def mypy(tree: Path) -> list[str]:
+    """Its errors."""
+    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=tree, capture_output=True, text=True, check=False)
+    return [line for line in done.stdout.splitlines() if ": error: " in line]
+
+
+@pytest.fixture(scope="module")
+def registered(tree: Path) -> list[str]:
+    """Errors of mypy, once the kind is registered and nothing else is done."""
+    edit(tree, KINDS, REASONS)
+    return mypy(tree)
+
+
+@pytest.fixture(scope="module")
+def told(tree: Path, registered: list[str], tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """The story, where the kind can be sent as well."""
+    edit(tree, ACT)
+    paths = {"PYTHONPATH": f"{tree / 'operator'}:{tree}", "PATH": str(Path(sys.executable).parent), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "tests.contract.kind_story", str(tmp_path_factory.mktemp("files"))]
+    done = subprocess.run(command, cwd=tree, env=paths, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: Mapping[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def touched(tree: Path) -> Iterator[str]:
+    """Files of the product that are not as they are here, outside of the room of the kind."""
+    for path in sorted((tree / "operator").rglob("*.py")):
+        name = path.relative_to(tree)
+        is_new = not (ROOT / name).exists()
+        if name.parent != ROOM and (is_new or not filecmp.cmp(path, ROOT / name, shallow=False)):
+            yield str(name)
+
+
+def test_once_the_kind_is_registered_mypy_names_the_one_arm_that_is_missing(registered: list[str]) -> None:
+    (error,) = registered
+    assert error.startswith(f"{ACT}:")
+    assert "assert_never" in error
+
+
+def test_outside_its_room_three_files_are_touched_and_every_type_fits(tree: Path, told: Mapping[str, Any]) -> None:
+    files = [*touched(tree)]
+    print(f"A new kind of stage is {ROOM}/, and besides:", *files, sep="\n- ")
+    assert files == sorted(EDITS)
+    assert len(files) <= 3
+    assert mypy(tree) == []
+
+
+def test_a_plan_has_two_stages_of_the_kind_and_is_read_back_as_it_stands(told: Mapping[str, Any]) -> None:
+    seen, sent, one, both = (told[name] for name in ("observed", "sent", "one", "both"))
+    assert seen["stages"] == ["Unregistration", "Unregistration"]
+    assert seen["steps"] == [["unregister broker 8", "Pending"], ["unregister broker 9", "Pending"]]
+    assert one["steps"] == [["unregister broker 8", "Done"], ["unregister broker 9", "Pending"]]
+    assert seen["plan"] == sent["plan"] == one["plan"]
+    assert both["plan"] is None
+
+
+def test_its_step_goes_through_the_port_and_is_settled_by_two_readings(told: Mapping[str, Any]) -> None:
+    assert told["requests"] == ["UnregisterBroker 8", "UnregisterBroker 9"]
+    assert told["sent"]["intents"] == ["UnregisterBroker"]  # its answer was lost
+    assert told["sent"]["history"] == []
+    assert told["sent"]["spent"] == ["broker.8:1->0"]
+    assert told["looks"] >= 2
+    assert told["one"]["intents"] in ([], ["UnregisterBroker"])
+
+
+def test_the_history_has_its_kind_and_each_step_counts_once(told: Mapping[str, Any]) -> None:
+    entries = [["UnregisterBroker", f"broker {one}", "Applied"] for one in (8, 9)]
+    assert told["one"]["history"] == entries[:1]
+    assert told["both"]["history"] == entries
+    began = told["observed"]["changeCount"]
+    assert [told[name]["changeCount"] - began for name in ("sent", "one", "both")] == [0, 1, 2]
+
+
+def test_its_blocker_and_its_condition_are_in_the_status(told: Mapping[str, Any]) -> None:
+    assert told["blocked"] == [["NodeUnknown", "broker 1 runs", "stop broker 1 first"]]
+    assert told["observed"]["ready"] == "Observed"
+    assert told["observed"]["own"] == ["False", "would unregister broker 8, unregister broker 9"]
+    assert told["both"]["own"] == ["True", "no broker is to be unregistered"]
+    assert told["both"]["ready"] == "InSync"
+
+
+def test_its_events_have_their_own_reason_and_none_is_of_another_kind(told: Mapping[str, Any]) -> None:
+    own = [["BrokerUnregistered", "Unregister", f"unregister broker {one}"] for one in (8, 9)]
+    assert [one for one in told["events"] if one[0] == "BrokerUnregistered"] == own
+    assert not {"FeatureUpdated", "RestartingNode", "NodeRestarted"} & {reason for reason, _, _ in told["events"]}
+
+
+def test_the_commands_show_its_stage_its_step_and_its_end(told: Mapping[str, Any]) -> None:
+    document = told["plan of the file"]
+    assert document["verdict"] == "Changes"
+    assert [one["detail"] for one in document["steps"]] == ["unregister broker 8", "unregister broker 9"]
+    assert "1. unregister broker 8  uses consent broker.8:1->0" in told["plan of the file, for people"]
+    assert "2. unregister broker 9  uses consent broker.9:1->0" in told["plan"]
+    assert "unregister broker 8, sent " in told["status"]
+    assert "the registrations are being read" in told["status"]
+    assert "BrokerUnregistered" in told["page"]
+    assert "unregister broker 9" in told["page"]
+    assert "BrokersUnregistered" in told["page"]

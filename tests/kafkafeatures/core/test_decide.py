@@ -100,7 +100,7 @@ def test_a_node_that_is_down_does_not_keep_a_cluster_from_being_in_sync() -> Non
 def test_each_obstacle_has_its_reason(change: dict[str, Any], expected: type[Decision], reason: Reason) -> None:
     decision = deciding(**change)
     assert isinstance(decision, expected)
-    assert decision.reason is reason  # type: ignore[union-attr]
+    assert decision.reason is reason
 
 
 def test_nothing_is_sent_while_the_outcome_of_the_last_step_is_open() -> None:

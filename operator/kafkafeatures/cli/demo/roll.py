@@ -25,7 +25,7 @@ from rich.text import Text
 from kafkafeatures.api.document import read_document
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.status import EMPTY, Status, Via
 from kafkafeatures.cli.cluster.connect import on_loop
 from kafkafeatures.cli.demo.text import not_the_story, show, tell, title, width
 from kafkafeatures.cli.kube.resource import KubeResource
@@ -35,7 +35,6 @@ from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.report.events import events_between
-from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
@@ -219,7 +218,7 @@ class _Scene:
     @property
     def evictions(self) -> int:
         """How many the reconciliation asked for."""
-        return sum(isinstance(one.step, RestartNode) for one in self._effects)
+        return sum(one.via is Via.API_SERVER for one in self._effects)
 
     def _in_sync(self) -> list[int]:
         """How many replicas of each partition are in sync now."""

@@ -26,7 +26,7 @@ def draw_plan(
     """
     draw(console, seen.observation, blockers=False)  # of this plan: below
     _steps(console, seen)
-    blocked = () if isinstance(seen.decision, Act) else seen.decision.blockers
+    blocked = seen.decision.blockers
     if blocked:
         console.print()
         console.print(Text("Blockers", "bold"))

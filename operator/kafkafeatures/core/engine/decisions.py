@@ -16,6 +16,21 @@ class Act(Struct, frozen=True):
 
     step: Step
 
+    @property
+    def reason(self) -> Reason:
+        """Why the resource is not ready meanwhile."""
+        return self.step.reason
+
+    @property
+    def message(self) -> str:
+        """What is carried out."""
+        return self.step.in_progress
+
+    @property
+    def blockers(self) -> tuple[Blocker, ...]:
+        """Nothing prevents it."""
+        return ()
+
 
 class Wait(Struct, frozen=True):
     """It may resolve automatically; look again after `after` seconds. `condition`: one that is True meanwhile."""

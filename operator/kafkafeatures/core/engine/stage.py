@@ -7,17 +7,19 @@ A plan is a tuple of stages: levels that are moved, nodes that are restarted. Ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import ExcusedTopics, Stage, Status, StepStatus
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step
 
 Said = tuple[str, Reason, str] | None
 """Status, reason and message of a condition; None for one that is not there now."""
-
+Conditions = Mapping[Condition, Said]
 
 Next = Act | Wait | Stalled | Done
 """One more step; or what is waited for, what halts it, or that all of it is done."""
@@ -53,9 +55,8 @@ class Work(Protocol):
 class Part(Protocol):
     """What a kind of stage proposes from here: of what was read, and of the document."""
 
-    @property
-    def kind(self) -> str:
-        """Name of the kind, as in `status.plan.stages`."""
+    kind: ClassVar[str]
+    """Name of the kind, as in `status.plan.stages`."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -88,85 +89,104 @@ class Kept(Protocol):
         """This stage where nothing could be read of the cluster."""
 
 
-class StageNow(Protocol):
+class StageNow(Struct, frozen=True, dict=True):
     """One stage, judged on one reading of the cluster: what prevents its next step, and which step that is.
 
     Nothing here knows whether the document lets it continue: `core/engine/gates.py` asks that, for all kinds alike.
+    What has a default is for those kinds that need it.
     """
 
-    @property
-    def kind(self) -> str:
-        """Name of the kind."""
+    kind: ClassVar[str]
+    """Name of the kind, as in `status.plan.stages`."""
 
     @property
     def is_due(self) -> bool:
         """Whether it has something to do, or has to find out, and no other stage must come first."""
-
-    @property
-    def is_at_work(self) -> tuple[Reason, str] | None:
-        """Steps that were begun and are followed: a reason, and which, for people; None where there are none."""
-
-    @property
-    def outlook(self) -> str:
-        """What it would do, and what prevents it: for a resource that is suspended, or only observes."""
-
-    @property
-    def blockers(self) -> tuple[Blocker, ...]:
-        """All that prevents its next step, each with its remedy."""
-
-    @property
-    def drift(self) -> Decision | None:
-        """Something it had reached was changed outside KafkaFeatures, and is not corrected."""
-
-    @property
-    def blocked(self) -> Wait | Stalled | None:
-        """What its blockers come to; None where nothing prevents a step."""
-
-    @property
-    def soaking(self) -> Wait | None:
-        """Its next step is irreversible, and the nodes have not been healthy for long enough."""
-
-    @property
-    def dry_run(self) -> Sequence[Any]:
-        """What the server is asked about before, as its port takes it; empty where there is nothing to ask."""
-
-    def with_verdict(self, verdict: DryRun) -> StageNow:
-        """With the server's own word on exactly that."""
-
-    @property
-    def goes_at_any_time(self) -> bool:
-        """Whether no window holds it: nothing can get worse."""
-
-    @property
-    def needs_approval(self) -> bool:
-        """Whether the policy of the document asks a person before its next step."""
+        raise NotImplementedError
 
     @property
     def next(self) -> Next:
         """Its next step, were every gate open."""
+        raise NotImplementedError
 
     @property
-    def kept(self) -> Kept | None:
-        """What this process keeps of this look for the next one, and no status tells."""
+    def outlook(self) -> str:
+        """What it would do, and what prevents it: for a resource that is suspended, or only observes."""
+        raise NotImplementedError
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether the policy of the document asks a person before its next step."""
+        raise NotImplementedError
+
+    @property
+    def blockers(self) -> tuple[Blocker, ...]:
+        """All that prevents its next step, each with its remedy."""
+        raise NotImplementedError
+
+    @property
+    def blocked(self) -> Wait | Stalled | None:
+        """What its blockers come to; None where nothing prevents a step."""
+        return blocked(self.blockers) if self.blockers else None
+
+    @property
+    def is_at_work(self) -> tuple[Reason, str] | None:
+        """Steps that were begun and are followed: a reason, and which, for people; None where there are none."""
+        return None
+
+    @property
+    def drift(self) -> Decision | None:
+        """Something it had reached was changed outside KafkaFeatures, and is not corrected."""
+        return None
+
+    def corrects_drift(self, step: Step) -> bool:
+        """Whether a step of this kind undoes a change that was made outside."""
+        return False
+
+    @property
+    def soaking(self) -> Wait | None:
+        """Its next step is irreversible, and the nodes have not been healthy for long enough."""
+        return None
+
+    @property
+    def dry_run(self) -> Sequence[Any]:
+        """What the server is asked about before, as its port takes it; empty where there is nothing to ask."""
+        return ()
+
+    def with_verdict(self, verdict: DryRun) -> StageNow:
+        """With the server's own word on exactly that."""
+        return self
+
+    @property
+    def goes_at_any_time(self) -> bool:
+        """Whether no window holds it: nothing can get worse."""
+        return False
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Steps that a person was asked for and must not carry out now, or does not have to; and why."""
+        return ()
 
-    def corrects_drift(self, step: Step) -> bool:
-        """Whether a step of this kind undoes a change that was made outside."""
+    @property
+    def kept(self) -> Kept | None:
+        """What this process keeps of this look for the next one, and no status tells."""
+        return None
 
     def remembered(self, status: Status) -> Status:
         """The status with what is to be remembered of this look, whatever is decided."""
+        return status
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """The status with what is to be remembered of this decision."""
+        return status
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with the part that is of this kind."""
+        return status
 
-    def conditions(self, decision: Decision) -> Mapping[Condition, Said]:
+    def conditions(self, decision: Decision) -> Conditions:
         """Its conditions."""
+        return {}
 
 
 def due_in(stages: tuple[StageNow, ...]) -> StageNow:

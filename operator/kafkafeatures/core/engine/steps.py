@@ -47,6 +47,8 @@ class Step(Protocol):
     sent until the outcome of any other step is known, which takes two readings in a row."""
     settled_by: ClassVar[str]
     """Until what has happened its outcome is open, for people."""
+    reason: ClassVar[Reason]
+    """Of Ready and Reconciling while it is carried out."""
     consents_of_plan: ClassVar[frozenset[str]]
     """Entries of `spec.consents` that its plan rests on, where that says so: used up before the first one is sent."""
 
@@ -63,7 +65,7 @@ class Step(Protocol):
         """What leaves the process."""
 
     @property
-    def in_progress(self) -> tuple[Reason, str]:
+    def in_progress(self) -> str:
         """What is said while it is carried out."""
 
     @property

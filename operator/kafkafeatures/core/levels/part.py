@@ -6,7 +6,7 @@ Pure. Made by `core/levels/stage.py`; `core/engine/plan.py` puts it together wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from msgspec import Struct
 
@@ -80,16 +80,13 @@ class LevelsPart(Struct, frozen=True):
     before the status began.
     """
 
+    kind: ClassVar[str] = LEVELS
+
     desired: Mapping[str, int]
     finalized: Mapping[str, int]
     drifted: tuple[UpdateFeature, ...]
     by_stage: tuple[tuple[UpdateFeature, ...], ...]
     doubtful: tuple[UpdateFeature, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """Name of the kind."""
-        return LEVELS
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:

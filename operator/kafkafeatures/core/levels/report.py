@@ -26,12 +26,12 @@ def with_levels(
     status: Status, decision: Decision, observation: Observation, part: LevelsPart, previous: Status
 ) -> Status:
     """The status with its features, and how many of the levels that are asked for are reached."""
-    desired, blocked = part.desired, () if isinstance(decision, Act) else decision.blockers
-    features = feature_states(observation, part, blocked, observation.feature_names())
+    desired = part.desired
+    features = feature_states(observation, part, decision.blockers, observation.feature_names())
     if previous.features and not observation.shows_levels:
         features = previous.features  # what was reached stays reached while the levels are not known
     reached = sum(one.finalized == desired.get(one.name, -1) and one.state == FeatureState.IN_SYNC for one in features)
-    is_sent = isinstance(decision, Act) and decision.step.counts
+    is_sent = isinstance(decision, Act) and decision.step in part.changes
     return replace(
         status,
         progress=f"{reached}/{len(desired)} levels" if desired else "",
@@ -94,14 +94,14 @@ def features_finalized(decision: Decision, part: LevelsPart, observation: Observ
     if not part.desired:
         return "True", Reason.NOTHING_DESIRED, "the document names no level"
     unknown_features = unknown_features_in(part.desired, observation)
-    if not isinstance(decision, Act) and not part.changes and decision.blockers:
+    if not part.changes and decision.blockers:
         if isinstance(decision, Wait):
             return "Unknown", Reason.UNKNOWN, decision.message  # without a leader they cannot be confirmed
         return "False", Reason.BLOCKED, "see blockers"
     if not part.changes and not unknown_features:  # whatever else was decided: of the levels, this was read
         levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in part.desired.items())
         return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"
-    if not isinstance(decision, Act) and decision.blockers:
+    if decision.blockers:
         return "False", Reason.BLOCKED, "see blockers"
     unknown = (f"no node supports {feature}" for feature, _ in unknown_features)
     return "False", Reason.BEHIND_TARGET, ", ".join((*map(str, part.changes), *unknown))

@@ -5,11 +5,10 @@ Pure. Levels are sent one by one, in the order of the plan; the last one is read
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-
-from msgspec import Struct
+from typing import ClassVar
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status
@@ -19,7 +18,7 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, bl
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import BROKER_KEEPS
-from kafkafeatures.core.engine.stage import Next, Part, Said
+from kafkafeatures.core.engine.stage import Conditions, Next, Part, StageNow
 from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, InFlight, Step
 from kafkafeatures.core.engine.wanted import ApprovalPolicy
 from kafkafeatures.core.facts.observation import Known
@@ -35,11 +34,13 @@ from kafkafeatures.core.levels.soak import LOOK_AGAIN, Soak, soak_of, with_soak
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
-class LevelsNow(Struct, frozen=True, dict=True):
+class LevelsNow(StageNow, frozen=True):
     """Where the levels stand. `verdict`: the server's own, of exactly `dry_run`; None while it was not asked.
 
     `soak`: what an irreversible change waits for.
     """
+
+    kind: ClassVar[str] = LEVELS
 
     facts: Facts
     part: LevelsPart
@@ -51,11 +52,6 @@ class LevelsNow(Struct, frozen=True, dict=True):
         """Desired features that no node knows, with their levels."""
         return unknown_features_in(self.facts.wanted.levels, self.facts.seen)
 
-    @property
-    def kind(self) -> str:
-        """Name of the kind."""
-        return LEVELS
-
     @cached_property
     def is_due(self) -> bool:
         """Whether a level has to be moved, or cannot be read."""
@@ -63,11 +59,6 @@ class LevelsNow(Struct, frozen=True, dict=True):
         # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
         readable = not self.part.desired if seen.in_zookeeper_mode else isinstance(seen.finalized, Known)
         return bool(self.part.changes or self.unknown_features or not readable)
-
-    @property
-    def is_at_work(self) -> None:
-        """What was sent is settled before anything else is decided."""
-        return None
 
     @property
     def outlook(self) -> str:
@@ -137,11 +128,6 @@ class LevelsNow(Struct, frozen=True, dict=True):
         return Wait(Reason.SOAKING, str(soak), after=min(LOOK_AGAIN, soak.left.total_seconds()))
 
     @property
-    def goes_at_any_time(self) -> bool:
-        """Every change of a level waits for a window."""
-        return False
-
-    @property
     def needs_approval(self) -> bool:
         """A change that is not safe to undo is approved by being named exactly; one the operator computed, or corrects,
         is not. To correct drift by an irreversible change takes a new approval, whatever the policy; so does a
@@ -196,15 +182,11 @@ class LevelsNow(Struct, frozen=True, dict=True):
         """With since when every node has been healthy."""
         return with_soak(status, self.soak, is_changing=self.facts.is_changing) if self.facts.ours else status
 
-    def decided(self, decision: Decision, status: Status) -> Status:
-        """Nothing more is remembered of a decision about levels."""
-        return status
-
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """With every feature, and how far it is."""
         return with_levels(status, decision, self.facts.seen, self.part, previous)
 
-    def conditions(self, decision: Decision) -> Mapping[Condition, Said]:
+    def conditions(self, decision: Decision) -> Conditions:
         """Whether all levels are finalized, and whether one was changed outside."""
         return {
             Condition.FEATURES_FINALIZED: features_finalized(decision, self.part, self.facts.seen),

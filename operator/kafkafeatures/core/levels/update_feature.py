@@ -34,6 +34,7 @@ class UpdateFeature(Struct, frozen=True):
     counts: ClassVar[bool] = True
     is_followed: ClassVar[bool] = False
     settled_by: ClassVar[str] = "the level was read twice; a request that a broker forwarded is waited for 5 minutes"
+    reason: ClassVar[Reason] = Reason.UPDATING_FEATURES
     consents_of_plan: ClassVar[frozenset[str]] = frozenset()
     revision: ClassVar[str] = ""
     is_decided_again: ClassVar[bool] = False
@@ -62,9 +63,9 @@ class UpdateFeature(Struct, frozen=True):
         return f"UpdateFeatures {self}"
 
     @property
-    def in_progress(self) -> tuple[Reason, str]:
+    def in_progress(self) -> str:
         """What is said while it is carried out."""
-        return Reason.UPDATING_FEATURES, str(self)
+        return str(self)
 
     @property
     def is_downgrade(self) -> bool:

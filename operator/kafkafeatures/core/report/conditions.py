@@ -5,12 +5,10 @@ Pure. Called by `core/report/status.py` alone, which says what is to be said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import ReadyReason, Status, StatusCondition
-from kafkafeatures.core.engine.stage import Said
+from kafkafeatures.core.engine.stage import Conditions
 from kafkafeatures.core.words import cut
 
 MAX_MESSAGE = 1024  # bytes
@@ -18,9 +16,7 @@ MAX_MESSAGE = 1024  # bytes
 _KNOWN = frozenset(Reason)
 
 
-def conditions_of(
-    said: Mapping[Condition, Said], *, generation: int, previous: Status, at: Stamp
-) -> tuple[StatusCondition, ...]:
+def conditions_of(said: Conditions, *, generation: int, previous: Status, at: Stamp) -> tuple[StatusCondition, ...]:
     """The conditions for the status. `at`: the transition time of those whose status changed."""
     before = {condition.type: condition for condition in previous.conditions}
     conditions = []
@@ -50,7 +46,7 @@ def ready_reason_of(reason: Reason, previous: Status, at: Stamp) -> ReadyReason 
     return known if known is not None and known.reason == reason else None
 
 
-def still_said(previous: Status, generation: int) -> Mapping[Condition, Said]:
+def still_said(previous: Status, generation: int) -> Conditions:
     """What a reconciliation that could not look does not change: a plan that waits, a level that drifted.
 
     A reason that only a newer release knows is not repeated: that release says it again once it is back.

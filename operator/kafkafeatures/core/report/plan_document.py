@@ -10,16 +10,17 @@ from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.status import Status, StatusCondition
-from kafkafeatures.core.engine.decisions import Act, Decision
+from kafkafeatures.core.engine.decisions import Decision
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable
 from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.kinds import KINDS
 from kafkafeatures.core.levels.report import feature_states
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.report.cluster_document import node_shape, not_read, or_none, source_shape, with_level_names
 from kafkafeatures.core.report.status import blocker_status, steps_of
 
-_GOES_ON = (Reason.UPDATING_FEATURES, Reason.ROLLING_NODES, Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
+_GOES_ON = (Reason.SOAKING, Reason.WAITING_FOR_WINDOW, *(kind.reason for kind in KINDS.values()))
 """Reasons of Reconciling with which everything is known, and it is a matter of time."""
 
 
@@ -99,8 +100,6 @@ def plan_document(
     """The document of a plan that was made just now. `server`: its own word on the changes. `status`: all of it, as it
     would be written.
     """
-    blocked = () if isinstance(decision, Act) else decision.blockers
-    reason, message = decision.step.in_progress if isinstance(decision, Act) else (decision.reason, decision.message)
     document: Json = {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -112,15 +111,15 @@ def plan_document(
         "irreversible": proposal.plan.irreversible,
         "metadataMode": or_none(observation.mode),
         "source": source_shape(observation),
-        "reason": reason.value,
-        "message": message,
+        "reason": decision.reason.value,
+        "message": decision.message,
         "features": [
             with_level_names(one.as_json())
-            for one in feature_states(observation, levels_in(proposal), blocked, observation.feature_names())
+            for one in feature_states(observation, levels_in(proposal), decision.blockers, observation.feature_names())
         ],
         "nodes": [node_shape(node) for node in observation.nodes],
         "steps": [] if proposal.plan.is_over else [one.as_json() for one in steps_of(proposal.plan)],
-        "blockers": [blocker_status(blocker).as_json() for blocker in blocked],
+        "blockers": [blocker_status(blocker).as_json() for blocker in decision.blockers],
         "notRead": not_read(observation),
         **soak_shape(status),
     }

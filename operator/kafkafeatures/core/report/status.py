@@ -25,7 +25,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, grouped, title_and_address, verb
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.plan import Plan
-from kafkafeatures.core.engine.stage import Said, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Said, StageNow
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.soak import with_soak
@@ -51,7 +51,7 @@ def status_of(
     approved_by: ApprovedBy | None = None,
 ) -> Status:
     """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
-    groups, ready = grouped(() if isinstance(decision, Act) else decision.blockers), _ready(decision)
+    groups, ready = grouped(decision.blockers), _ready(decision)
     said: dict[Condition, Said] = {
         Condition.READY: ready,
         Condition.RECONCILING: _reconciling(decision),
@@ -194,7 +194,7 @@ def status_of_failed_reconciliation(message: str, *, generation: int, previous: 
     return _facts_of_before(said, generation=generation, previous=previous, now=now)
 
 
-def _facts_of_before(said: Mapping[Condition, Said], *, generation: int, previous: Status, now: datetime) -> Status:
+def _facts_of_before(said: Conditions, *, generation: int, previous: Status, now: datetime) -> Status:
     conditions = conditions_of(said, generation=generation, previous=previous, at=stamp(now))
     ready = said[Condition.READY]
     since = ready_reason_of(ready[1], previous, stamp(now)) if ready else None
@@ -211,15 +211,7 @@ _UNREACHABLE: Mapping[FailureKind, Reason] = {
 
 
 def _ready(decision: Decision) -> tuple[str, Reason, str]:
-    match decision:
-        case Done(reason, message):
-            return "True", reason, message
-        case Act(step):
-            return "False", *step.in_progress
-        case Wait(reason, message):
-            return "False", reason, message
-        case Stalled(reason, message) | Held(reason, message):
-            return "False", reason, message
+    return "True" if isinstance(decision, Done) else "False", decision.reason, decision.message
 
 
 def _stalled(decision: Decision) -> Said:
@@ -234,13 +226,7 @@ def _approval(decision: Decision) -> Said:
 
 
 def _reconciling(decision: Decision) -> Said:
-    match decision:
-        case Act(step):
-            return "True", *step.in_progress
-        case Wait(reason, message):
-            return "True", reason, message
-        case _:
-            return None
+    return ("True", decision.reason, decision.message) if isinstance(decision, Act | Wait) else None
 
 
 def _reachable(observation: Observation) -> Said:

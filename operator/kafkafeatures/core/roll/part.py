@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
@@ -129,15 +129,12 @@ class RollPart(Struct, frozen=True):
     plan says it. later: rolls that are to follow once this one is over.
     """
 
+    kind: ClassVar[str] = ROLL
+
     pods: Pods | None
     excused: ExcusedTopics | None = None
     planned: ExcusedTopics | None = None
     later: tuple[Stage, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """Name of the kind."""
-        return ROLL
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -37,6 +37,7 @@ class RestartNode(AwayNode, frozen=True):
     counts: ClassVar[bool] = False  # a plan that stands outlives the restarts that it waits for
     is_followed: ClassVar[bool] = True
     settled_by: ClassVar[str] = "the node is back"
+    reason: ClassVar[Reason] = Reason.ROLLING_NODES
     consents_of_plan: ClassVar[frozenset[str]] = frozenset({SINGLE_REPLICA_TOPICS})
 
     consent: str = ""
@@ -59,9 +60,9 @@ class RestartNode(AwayNode, frozen=True):
         return self.by or "eviction"
 
     @property
-    def in_progress(self) -> tuple[Reason, str]:
+    def in_progress(self) -> str:
         """What is said while it is carried out."""
-        return Reason.ROLLING_NODES, f"restarting {self}" if self.pod else f"restart {self.title}"
+        return f"restarting {self}" if self.pod else f"restart {self.title}"
 
     @property
     def revision(self) -> str:

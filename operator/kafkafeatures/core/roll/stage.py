@@ -5,11 +5,9 @@ Pure. It is light: what judges partitions, by numpy, is imported once nodes are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import Condition, Reason
@@ -21,8 +19,8 @@ from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, 
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.memory import remembering
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import Next, Part, Said
-from kafkafeatures.core.engine.steps import DryRun, InFlight, Step
+from kafkafeatures.core.engine.stage import Conditions, Next, Part, StageNow
+from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Observation, Unknown
@@ -34,24 +32,21 @@ from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
 
-class RollNow(Struct, frozen=True, dict=True):
+class RollNow(StageNow, frozen=True):
     """Where a roll stands."""
+
+    kind: ClassVar[str] = ROLL
 
     facts: Facts
     part: RollPart
     roll: Roll
-
-    @property
-    def kind(self) -> str:
-        """Name of the kind."""
-        return ROLL
 
     @property
     def is_due(self) -> bool:
@@ -76,31 +71,12 @@ class RollNow(Struct, frozen=True, dict=True):
     @property
     def blockers(self) -> tuple[Blocker, ...]:
         """What prevents the next restart."""
-        return () if isinstance(self.next, Act) else self.next.blockers
-
-    @property
-    def drift(self) -> None:
-        """No node drifts: what it has to be is what its StatefulSet says."""
-        return None
+        return self.next.blockers
 
     @property
     def blocked(self) -> Stalled | None:
         """What halts the roll until a user acts. What it merely waits for does not prevent an approval."""
         return self.next if isinstance(self.next, Stalled) else None
-
-    @property
-    def soaking(self) -> None:
-        """A restart can be undone."""
-        return None
-
-    @property
-    def dry_run(self) -> tuple[UpdateFeature, ...]:
-        """Kafka has no say in a restart."""
-        return ()
-
-    def with_verdict(self, verdict: DryRun) -> RollNow:
-        """Nothing was asked."""
-        return self
 
     @property
     def goes_at_any_time(self) -> bool:
@@ -122,15 +98,6 @@ class RollNow(Struct, frozen=True, dict=True):
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Restarts that a person must not carry out now, or does not have to."""
         return self.roll.withdrawn
-
-    @property
-    def kept(self) -> None:
-        """Nothing but what the status tells."""
-        return None
-
-    def corrects_drift(self, step: Step) -> bool:
-        """A restart corrects no drift."""
-        return False
 
     def remembered(self, status: Status) -> Status:
         """What a roll was allowed ends with it."""
@@ -159,7 +126,7 @@ class RollNow(Struct, frozen=True, dict=True):
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, self.part.excused)
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
-    def conditions(self, decision: Decision) -> Mapping[Condition, Said]:
+    def conditions(self, decision: Decision) -> Conditions:
         """Whether every node runs what it should."""
         return {Condition.NODES_ROLLED: nodes_rolled(self.roll, decision)}
 
@@ -192,7 +159,7 @@ class Rolls:
 
     def judge(self, facts: Facts, proposal: Proposal) -> RollNow | None:
         """What there is to restart; None where no driver restarts nodes, and none is in flight."""
-        if not facts.ours or not (facts.restarts or facts.sent):
+        if not facts.ours or not (facts.restarts or any(isinstance(one, RestartInFlight) for one in facts.sent)):
             return None
         from kafkafeatures.core.roll.question import Remembered
         from kafkafeatures.core.roll.roll import roll_of

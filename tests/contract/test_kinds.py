@@ -1,0 +1,123 @@
+"""Outside of its room no code asks of which kind a step is: the kind is asked instead, through what all kinds say.
+
+Registered are the kinds in `core/kinds.py`, and the one match over them is in `reconcile/act.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.kinds import KINDS, STAGES
+
+PRODUCT = Path(__file__).resolve().parents[2] / "operator" / "kafkafeatures"
+MODULES = sorted(str(path.relative_to(PRODUCT)) for path in PRODUCT.rglob("*.py"))
+FREE = ("core/kinds.py", "reconcile/act.py")
+
+
+def room_of(kind: type) -> str:
+    """The folder in which it may be asked for."""
+    return kind.__module__.removeprefix("kafkafeatures.").rpartition(".")[0].replace(".", "/") + "/"
+
+
+CLASSES = {one.__name__: room_of(one) for one in (*KINDS.values(), *InFlight.__subclasses__())}
+"""Steps, and what is remembered of them in flight."""
+WORDS = {name: room_of(kind) for name, kind in (*KINDS.items(), *((one.name, type(one)) for one in STAGES))}
+"""What intents, entries of the history and stages of a plan call them."""
+CONSTANTS = {one.name.upper(): room_of(type(one)) for one in STAGES}
+"""`LEVELS` and `ROLL`: so the modules of a room call the word of their stage."""
+ROOMS = CLASSES | WORDS | CONSTANTS
+
+
+def asked_in(source: str, path: str) -> Iterator[str]:
+    """Where this source asks of which kind something is: the line, and the kind that it names."""
+    for node in ast.walk(ast.parse(source)):
+        for name in _named_by(node):
+            if not path.startswith(ROOMS[name]):
+                yield f"{path}:{getattr(node, 'lineno', 0)} {name}"
+
+
+def _named_by(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
+            yield from _classes_in(asked)
+        case ast.MatchClass(cls=asked):
+            yield from _classes_in(asked)
+        case ast.Compare(left=left, comparators=others):
+            sides = [left, *others]
+            if any(isinstance(one, ast.Call) and _is_named(one.func, "type") for one in sides):
+                yield from (name for one in sides for name in _classes_in(one))
+            if any(isinstance(one, ast.Attribute) and one.attr in ("kind", "recorded_as") for one in sides):
+                yield from (name for one in sides for name in _kinds_in(one))
+        case ast.Match(subject=ast.Attribute(attr="kind"), cases=cases):
+            yield from (name for case in cases for name in _kinds_in(case.pattern))
+        case _:
+            pass
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _classes_in(asked: ast.AST) -> Iterator[str]:
+    for node in ast.walk(asked):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name in CLASSES:
+            yield name
+
+
+def _kinds_in(side: ast.AST) -> Iterator[str]:
+    yield from _classes_in(side)
+    for node in ast.walk(side):
+        if isinstance(node, ast.Constant) and node.value in WORDS:
+            yield str(node.value)
+        if isinstance(node, ast.Name) and node.id in CONSTANTS:
+            yield node.id
+
+
+@pytest.mark.parametrize("path", [one for one in MODULES if one not in FREE])
+def test_no_module_asks_for_a_kind_of_another_room(path: str) -> None:
+    assert [*asked_in((PRODUCT / path).read_text(), path)] == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "isinstance(step, RestartNode)",
+        "isinstance(sent, UnknownStep | ChangeInFlight)",
+        "isinstance(one, (str, restart_node.RestartInFlight))",
+        "type(step) is UpdateFeature",
+        "intent.kind == 'RestartNode'",
+        "intent.kind != UpdateFeature.kind",
+        "stage.kind in (LEVELS, 'Other')",
+        "'Roll' == stage.kind",
+        "match step:\n  case RestartNode(pod=pod): ...",
+        "match intent.kind:\n  case 'UpdateFeature': ...",
+    ],
+)
+def test_a_question_that_is_planted_is_found(planted: str) -> None:
+    assert len([*asked_in(planted, "core/report/status.py")]) == 1
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "isinstance(step, UnknownStep)",
+        "failure.kind is FailureKind.NOT_ASKED",
+        "stage.kind == part.kind",
+        "intent.get('kind') in KINDS",
+        "kind_of(entry).is_followed",
+        "facts.kind or 'UpdateFeature'",
+    ],
+)
+def test_what_names_no_kind_is_let_be(harmless: str) -> None:
+    assert [*asked_in(harmless, "core/report/status.py")] == []
+
+
+def test_its_own_room_may_ask() -> None:
+    assert [*asked_in("isinstance(one, RestartInFlight)", "core/roll/roll.py")] == []
+    assert len([*asked_in("isinstance(one, RestartInFlight)", "core/levels/soak.py")]) == 1

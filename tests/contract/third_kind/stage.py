@@ -1,0 +1,174 @@
+"""The stage that unregisters one broker: what it wants, what prevents it, and what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Act, Decision, Done
+from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.core.engine.plan import Proposal
+from kafkafeatures.core.engine.stage import Conditions, Next, Part, StageNow
+from kafkafeatures.core.engine.wanted import ApprovalPolicy
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from tests.contract.third_kind.step import UnregisterBroker, asked_for, registered_in
+
+UNREGISTRATION = "Unregistration"
+"""Of one broker: a plan has as many of these stages as there are brokers."""
+BROKERS_UNREGISTERED = Condition("BrokersUnregistered")  # which only the copy has
+
+
+class UnregistrationWork(Struct, frozen=True):
+    """One broker, which is there still, or is not."""
+
+    step: UnregisterBroker
+    is_over: bool
+
+    @property
+    def counted(self) -> int:
+        """Each broker that is gone."""
+        return int(self.is_over)
+
+    @property
+    def left(self) -> Sequence[str]:
+        """What is left of it, for people."""
+        return () if self.is_over else (str(self.step),)
+
+    @property
+    def is_irreversible(self) -> bool:
+        """A broker that starts registers itself."""
+        return False
+
+    @property
+    def is_safe_to_undo(self) -> bool:
+        """A broker that starts registers itself."""
+        return True
+
+    def steps(self) -> Iterator[StepStatus]:
+        """One."""
+        state = StepState.DONE if self.is_over else StepState.PENDING
+        yield StepStatus(
+            id="", action=self.step.kind, detail=str(self.step), reversible=True, undo="Safe",
+            consent=self.step.consent, state=state.value,
+        )  # fmt: skip
+
+
+class UnregistrationPart(Struct, frozen=True):
+    """What there is to unregister. registered: brokers that are; None where that was not read."""
+
+    kind: ClassVar[str] = UNREGISTRATION
+    goes_first: ClassVar[bool] = False
+    costs: ClassVar[ExcusedTopics | None] = None
+    unverified: ClassVar[tuple[str, ...]] = ()
+
+    wanted: tuple[int, ...]
+    registered: frozenset[int] | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the registrations were read."""
+        return self.registered is not None
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Brokers that are to be unregistered."""
+        return tuple(one for one in self.wanted if one in (self.registered or ()))
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """One for each broker."""
+        return tuple(
+            Stage(kind=UNREGISTRATION, start={f"broker.{one}": 1}, target={f"broker.{one}": 0}) for one in self.pending
+        )
+
+    def work_of(self, stages: tuple[Stage, ...]) -> tuple[UnregistrationWork, ...] | None:
+        """What each stage comes to by now; None where they are not what there is to do."""
+        own = [one for one in stages if one.kind == UNREGISTRATION]
+        brokers = [int(name.removeprefix("broker.")) for one in own for name in one.target]
+        left = self.registered is None or tuple(one for one in brokers if one in self.registered) == self.pending
+        if not left or len(brokers) != len(own):
+            return None
+        there = frozenset(brokers) if self.registered is None else self.registered
+        return tuple(UnregistrationWork(UnregisterBroker(one), one not in there) for one in brokers)
+
+
+class UnregistrationNow(StageNow, frozen=True):
+    """Where it stands."""
+
+    kind: ClassVar[str] = UNREGISTRATION
+
+    facts: Facts
+    part: UnregistrationPart
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a broker is to be unregistered."""
+        return bool(self.part.pending)
+
+    @property
+    def outlook(self) -> str:
+        """What it would do."""
+        return "would " + (", ".join(str(UnregisterBroker(one)) for one in self.part.pending) or "do nothing")
+
+    @property
+    def blockers(self) -> tuple[Blocker, ...]:
+        """All brokers that run, and all consents that were used."""
+        return tuple(
+            found
+            for one in self.part.pending
+            for found in (*_is_gone(self.facts.seen, one), *_has_consent(self.facts, UnregisterBroker(one)))
+        )
+
+    @property
+    def needs_approval(self) -> bool:
+        """Only where each plan does."""
+        return self.facts.wanted.policy is ApprovalPolicy.ALWAYS
+
+    @property
+    def next(self) -> Next:
+        """The first of them."""
+        if self.part.pending:
+            return Act(UnregisterBroker(self.part.pending[0]))
+        return Done(Reason.IN_SYNC, "no broker is to be unregistered")
+
+    def conditions(self, decision: Decision) -> Conditions:
+        """Whether all that are to go are gone."""
+        if self.part.pending:
+            return {BROKERS_UNREGISTERED: ("False", Reason.IN_PROGRESS, self.outlook)}
+        return {BROKERS_UNREGISTERED: ("True", Reason.ALL_CURRENT, "no broker is to be unregistered")}
+
+
+def _is_gone(seen: Observation, broker: int) -> Iterator[Blocker]:
+    for node in seen.nodes:
+        if node.id == broker and node.state is not NodeState.GHOST:
+            yield Blocker(BlockerKind.NODE_UNKNOWN, f"{node.title} runs", f"stop {node.title} first", nodes=(node,))
+
+
+def _has_consent(facts: Facts, step: UnregisterBroker) -> Iterator[Blocker]:
+    if step.consent in facts.memory.spent:
+        remedy = f"remove the consent {step.consent} and add it again"
+        yield Blocker(BlockerKind.CONSENT, f"{step.target} registered again", remedy, reason=Reason.CONSENT_SPENT)
+
+
+class Unregistrations:
+    """The kind of stage that unregisters a broker."""
+
+    name = UNREGISTRATION
+
+    def demands(self, asked: Asked) -> Demands:
+        """Nothing that is not read anyway."""
+        return Demands()
+
+    def propose(self, facts: Facts, later: tuple[Part, ...]) -> UnregistrationPart:
+        """What the consents name."""
+        return UnregistrationPart(asked_for(facts.wanted.consents), registered_in(facts.seen))
+
+    def judge(self, facts: Facts, proposal: Proposal) -> UnregistrationNow | None:
+        """Where it stands; nothing of another cluster."""
+        part = next(one for one in proposal.parts if isinstance(one, UnregistrationPart))
+        return UnregistrationNow(facts, part) if facts.ours else None

@@ -1,0 +1,155 @@
+"""The step that unregisters a broker: what it says of itself, and what became of one that was sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp, read_number
+from kafkafeatures.api.status import HistoryEntry, Intent, Result, Via
+from kafkafeatures.core.engine.event_records import EventFacts, EventRecord, note_of
+from kafkafeatures.core.engine.settling import Looks, Open
+from kafkafeatures.core.engine.steps import (
+    Applied,
+    InFlight,
+    NotSent,
+    Outcome,
+    OutcomeUnknown,
+    Rejected,
+    Rejection,
+    Step,
+    sent_as,
+)
+from kafkafeatures.core.facts.observation import Observation, SourceKind
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+
+_CONSENT = re.compile(r"broker\.([0-9]+):1->0")
+
+
+def asked_for(consents: frozenset[str]) -> tuple[int, ...]:
+    """Brokers that a document wants to be unregistered, such as by the consent `broker.8:1->0`."""
+    return tuple(sorted(int(found[1]) for one in consents if (found := _CONSENT.fullmatch(one))))
+
+
+def registered_in(seen: Observation) -> frozenset[int] | None:
+    """Brokers that are registered; None where that was not read."""
+    if seen.source.kind is not SourceKind.METADATA_LOG:
+        return None
+    return frozenset(node.id for node in seen.nodes if Role.BROKER in node.roles)
+
+
+@runtime_checkable
+class UnregisterPort(Protocol):
+    """What it is sent over: a Kafka cluster has it."""
+
+    async def unregister(self, role: Role, node_id: int) -> Failure | None:
+        """None: the registration is taken back."""
+
+
+class UnregisterBroker(Struct, frozen=True):
+    """Take back the registration of one broker."""
+
+    kind: ClassVar[str] = "UnregisterBroker"
+    recorded_as: ClassVar[str] = "UnregisterBroker"
+    counts: ClassVar[bool] = True
+    is_followed: ClassVar[bool] = False
+    settled_by: ClassVar[str] = "the registrations were read twice"
+    reason: ClassVar[Reason] = Reason.IN_PROGRESS
+    consents_of_plan: ClassVar[frozenset[str]] = frozenset()
+    revision: ClassVar[str] = ""
+    is_decided_again: ClassVar[bool] = False
+
+    node_id: int
+
+    def __str__(self) -> str:
+        return f"unregister broker {self.node_id}"
+
+    @property
+    def target(self) -> str:
+        """What is acted on."""
+        return f"broker {self.node_id}"
+
+    @property
+    def request(self) -> str:
+        """What leaves the process."""
+        return f"UnregisterBroker {self.node_id}"
+
+    @property
+    def in_progress(self) -> str:
+        """What is said while it is carried out."""
+        return f"unregistering broker {self.node_id}"
+
+    @property
+    def consent(self) -> str:
+        """Each broker is named."""
+        return f"broker.{self.node_id}:1->0"
+
+    def is_asked_for_by(self, earlier: Step) -> bool:
+        """Never: one whose outcome is open is not sent again."""
+        return False
+
+    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> BrokerInFlight:
+        """What is remembered of it."""
+        return BrokerInFlight(self, at, via)
+
+    def rejection(self, code: int, message: str) -> Rejection:
+        """Somebody has to grant a right, or to look."""
+        said = f"the active controller did not unregister broker {self.node_id}: {message}"
+        return Rejection(Reason.CONTROLLER_REJECTED, said, recorded=message)
+
+    async def send(self, port: object, withheld: Callable[[], str | None]) -> Outcome:
+        """Over a port that can."""
+        if why := withheld():
+            return NotSent(why)
+        if not isinstance(port, UnregisterPort):
+            return NotSent("no broker can be unregistered from here")
+        failure = await port.unregister(Role.BROKER, self.node_id)
+        if failure is None:
+            return Applied()
+        is_certain = failure.kind in (FailureKind.REJECTED, FailureKind.AUTHORIZATION)
+        return Rejected(-1, str(failure)) if is_certain else OutcomeUnknown(str(failure))
+
+    def to_intent(self) -> Mapping[str, Any]:
+        """The fields of its intent that are its own."""
+        return {"target": self.target, "nodeId": self.node_id}
+
+    @classmethod
+    def read(cls, intent: Intent) -> BrokerInFlight:
+        """Raises ValueError where the intent is damaged."""
+        return BrokerInFlight(cls(read_number(intent.unknown.get("nodeId"))), **sent_as(intent))
+
+    @classmethod
+    def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
+        """Only what was done."""
+        note = note_of(ended.action, ended.message)
+        facts = facts or EventFacts(kind=cls.kind, node=ended.target)
+        return EventRecord("BrokerUnregistered", "Unregister", note, facts=facts) if ended.result == "Applied" else None
+
+
+class BrokerInFlight(InFlight, frozen=True):
+    """One whose outcome is open."""
+
+    step: UnregisterBroker
+
+    @property
+    def facts(self) -> EventFacts:
+        """Which broker."""
+        return EventFacts(kind=self.step.kind, node=self.step.target, node_id=self.step.node_id, begun_at=self.at)
+
+    def settle(self, looks: Looks) -> Result | Open:
+        """By two different readings that agree."""
+        before, after = registered_in(looks.before), registered_in(looks.after)
+        if before is None or after is None or looks.before is looks.after:
+            return Open("the registrations have to be read twice")
+        is_there = self.step.node_id in before, self.step.node_id in after
+        if is_there == (False, False):
+            return Result.APPLIED
+        return Result.NOT_APPLIED if is_there == (True, True) and not looks.unjudged.why else Open()
+
+    def progress(self, ago: Callable[[str], str]) -> str:
+        """When it was sent."""
+        return f"{self.step}, sent {ago(self.at)} ago; the registrations are being read"

@@ -48,7 +48,7 @@ class Ghosts(Kafka):
         self.requests: list[str] = []
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:
-        """As `Cluster.unregister` does it over the wire."""
+        """Does what `Cluster.unregister` does over the wire."""
         leader = self.world.active_node
         assert leader is not None
         self.requests.append(f"Unregister{role.value} {node_id}")

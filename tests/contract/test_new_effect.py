@@ -47,7 +47,7 @@ EDITS: Mapping[str, tuple[tuple[str, str], ...]] = {KINDS: REGISTERED, REASONS: 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The copy, with the third kind in it, which nobody knows yet."""
+    """The copy, with the third kind in it, which is not registered yet."""
     root = tmp_path_factory.mktemp("tree")
     for name in ("operator", "tests", "crds", ".mypy_cache"):  # with the cache mypy checks what the kind touches
         if (ROOT / name).exists():

@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.observation import NodeState, Observation
 from tests.contract.third_kind.step import UnregisterBroker, asked_for, registered_in
 
 UNREGISTRATION = "Unregistration"
-"""Of one broker: a plan has as many of these stages as there are brokers."""
+"""A stage is about one broker: a plan has as many of them as there are brokers."""
 BROKERS_UNREGISTERED = Condition("BrokersUnregistered")  # which only the copy has
 
 

@@ -97,7 +97,7 @@ class UnregisterBroker(Struct, frozen=True):
         return BrokerInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """Somebody has to grant a right, or to look."""
+        """An operator has to grant a right, or to look."""
         said = f"the active controller did not unregister broker {self.node_id}: {message}"
         return Rejection(Reason.CONTROLLER_REJECTED, said, recorded=message)
 

@@ -48,7 +48,7 @@ class Step(Protocol):
     settled_by: ClassVar[str]
     """Until what has happened its outcome is open, for people."""
     reason: ClassVar[Reason]
-    """Of Ready and Reconciling while it is carried out."""
+    """Why Ready is False, and Reconciling True, while it is carried out."""
     consents_of_plan: ClassVar[frozenset[str]]
     """Entries of `spec.consents` that its plan rests on, where that says so: used up before the first one is sent."""
 

@@ -23,7 +23,7 @@ from kafkafeatures.cli.kube import status as status_command
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
+from tests.kafkafeatures.reconcile.rig import Kafka, Rig
 from tests.kafkasim.clusters import plan
 from tests.simulated.orders import Orders
 

@@ -130,7 +130,7 @@ def release_of(image: str) -> Release | None:
 
 
 def revision_of(stateful_set: str, image: str) -> str:
-    """The same template has the same revision, also when it comes back."""
+    """The revision of a template. It depends on the image alone, so a template that comes back has its old revision."""
     return f"{stateful_set}-{crc32(image.encode()):08x}"
 
 
@@ -213,11 +213,11 @@ class Pods:
         self.world.after(wait, partial(self._run, pod))
 
     def names(self) -> list[str]:
-        """Of the pods that are there."""
+        """The names of all pods."""
         return sorted(self._pods)
 
     def uid(self, name: str) -> str:
-        """Of a pod; empty where it is not there."""
+        """The UID of a pod; empty where it is not there."""
         return self._pods[name].uid if name in self._pods else ""
 
     def node_of(self, name: str) -> int:
@@ -318,7 +318,7 @@ class Pods:
             self.world.after(_LOOK_MS, partial(self._await_end, pod, until_ms))
 
     def _replace(self, pod: _Pod) -> None:
-        """With one of the template as Kubernetes has it now."""
+        """Replace a pod by one of the template as Kubernetes has it now."""
         stateful_set = pod.name.rpartition("-")[0]
         made = self._made(pod.name, self.sets[stateful_set].seen, pod.node_id)
         if pod.name not in self._cordoned:
@@ -365,7 +365,7 @@ class Pods:
             self._end(pod)
 
     def _leaked(self, pod: _Pod, life: int) -> None:
-        """Whoever waited until it was stable has gone on."""
+        """A process that leaks memory ends after a while, once a roll that waited for it to be stable has continued."""
         if self._is_there(pod) and pod.running and not pod.terminating and pod.restarts == life:
             self._end(pod)
 

@@ -125,7 +125,9 @@ class World:
         return dict(finalized(self.image, node.release)), self.features_epoch(node)
 
     def features_epoch(self, node: Node) -> int:
-        """Of a controller the offset at which a level moved; of a broker the newest one that it holds."""
+        """What a node reports as epoch of its features: a controller where a level moved last, a broker the newest
+        offset it holds.
+        """
         return node.features_epoch if node.role is Role.CONTROLLER else self._image.offset - 1
 
     def progress(self, node: Node) -> tuple[int, int, int]:

@@ -89,7 +89,7 @@ class _Reading:
         self.problems: dict[str, None] = {}  # in order, each once
 
     def value(self, hint: Any, value: object, path: Path) -> Any:
-        """By the type of a field."""
+        """Read a value by the type of its field."""
         hint, origin, arguments, allowed = _parts(hint)
         if callable(allowed):
             return self._checked(lambda: allowed(value), path, value)

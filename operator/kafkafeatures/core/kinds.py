@@ -26,11 +26,11 @@ from kafkafeatures.core.roll.stage import Rolls
 KnownStep = UpdateFeature | RestartNode
 
 KINDS: Mapping[str, type[Step]] = {one.kind: one for one in get_args(KnownStep)}
-"""By what an intent calls it."""
+"""The kinds of steps by the name that an intent gives them."""
 _RECORDED: Mapping[str, type[Step]] = {one.recorded_as: one for one in KINDS.values()}
 
 STAGES: tuple[StageKind, ...] = (Rolls(), Levels())
-"""In the order in which they are carried out: nodes are restarted before levels are moved."""
+"""The kinds of stages in the order in which they are carried out: nodes are restarted before levels are moved."""
 
 
 # --- steps ---

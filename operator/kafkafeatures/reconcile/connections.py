@@ -62,7 +62,7 @@ class LogRecorder(Protocol):
 
 
 class _NotRecorded:
-    """Where none is."""
+    """Records no metadata log."""
 
     def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None: ...
 

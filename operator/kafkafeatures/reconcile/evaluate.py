@@ -58,7 +58,7 @@ CompetingOwner = Callable[[str], Owner | None]
 
 
 def no_other_owner(cluster_id: str) -> Owner | None:
-    """Where there are no other resources: the command line."""
+    """No other resource owns a cluster: on the command line there are none."""
     return None
 
 
@@ -260,7 +260,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
 
 
 async def _at_once(facts: Facts) -> tuple[Proposal, tuple[StageNow, ...]]:
-    """Where no partitions are judged it takes no time."""
+    """Assess in this thread, which takes no time where no partitions are judged."""
     return assess(facts)
 
 

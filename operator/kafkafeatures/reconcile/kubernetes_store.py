@@ -123,7 +123,7 @@ class KubernetesStore:
         _check(await self._replace(status, dry_run=True), status)
 
     async def write_what_is_kept(self, status: Status) -> None:
-        """Also where the server does not keep all of it; not where that would change nothing."""
+        """Write a status although the server does not keep all of it; not where that would change nothing."""
         if needs_write(self, status):
             await self._replace(status)
 

@@ -76,7 +76,7 @@ class Operators:
         return max(self._over - self._monotonic(), 0.0)
 
     def conflict_message(self, others: frozenset[OperatorIdentity]) -> str:
-        """For the status."""
+        """The message of a conflict for the status."""
         names = ", ".join(sorted(str(one) for one in (self._us, *others)))
         return (
             f"{_REPORTED}: {names}; nothing is sent to Kafka until only one is left: "

@@ -59,7 +59,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def paused(self) -> bool:
-        """By the annotation."""
+        """Whether an annotation suspends the resource."""
         return self.annotation(PAUSE) == "true"
 
     # --- the document ---
@@ -77,7 +77,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def suspended_in_document(self) -> bool:
-        """By `spec.suspend`, which Git has."""
+        """Whether `spec.suspend` suspends the resource."""
         return bool(self.spec.get("suspend"))
 
     @property

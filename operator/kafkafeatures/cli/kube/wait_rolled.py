@@ -33,7 +33,7 @@ class Template(Struct, frozen=True):
 
 
 Templates = Mapping[str, Template | None]
-"""By name, those that the document names; None for one that is not there."""
+"""The StatefulSets that the document names, by name; None for one that does not exist."""
 
 
 def driver_of(resource: KubeResource) -> Driver | None:

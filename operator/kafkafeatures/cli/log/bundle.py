@@ -42,7 +42,7 @@ class _TooMuch(Exception):
 
 
 def is_bundle(path: Path) -> bool:
-    """By its first bytes; of what cannot be read not."""
+    """Whether the first bytes of a file are those of a bundle; False for a file that cannot be read."""
     try:
         with Opened(path) as data:
             head = bytes(data[: _TAR_MAGIC_AT + len(_TAR_MAGIC)])

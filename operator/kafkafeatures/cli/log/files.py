@@ -62,7 +62,7 @@ def files_of(folder: Path, beside: list[files.Segment | files.Snapshot], *, snap
 
 
 def parsed(names: Iterable[str]) -> list[files.Segment | files.Snapshot]:
-    """By name, which is by offset."""
+    """Segments and snapshots among these names, in the order of names, which is that of offsets."""
     parsed = (files.parse(name) for name in sorted(names))
     return [one for one in parsed if one is not None]
 

@@ -221,7 +221,7 @@ def claim(question: Question) -> Decision | None:
 
 
 GATES: tuple[Gate, ...] = (cluster, owner, unsettled, mode, suspend, drift, blockers, soak, window, approval, claim)
-"""For all kinds of stages. `docs/explanation/how-it-decides.md` explains them in this order."""
+"""The gates of all kinds of stages, in their order; `docs/explanation/how-it-decides.md` explains each."""
 
 
 def _unapproved(question: Question) -> Held | None:

@@ -145,7 +145,7 @@ class StageNow(Struct, frozen=True, dict=True):
 
     @property
     def soaking(self) -> Wait | None:
-        """Its next step is irreversible, and the nodes have not been healthy for long enough."""
+        """What an irreversible next step waits for until nodes have been healthy for long enough; else None."""
         return None
 
     @property
@@ -154,7 +154,7 @@ class StageNow(Struct, frozen=True, dict=True):
         return ()
 
     def with_verdict(self, verdict: DryRun) -> StageNow:
-        """With the server's own word on exactly that."""
+        """This stage with the answer of the server to exactly that dry run."""
         return self
 
     @property
@@ -185,7 +185,7 @@ class StageNow(Struct, frozen=True, dict=True):
         return status
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Its conditions."""
+        """The conditions of the status that are of this kind."""
         return {}
 
 

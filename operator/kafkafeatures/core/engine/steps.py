@@ -162,7 +162,7 @@ class InFlight(Struct, frozen=True):
         return replace(now, written=written)
 
     def followed(self, looks: Looks) -> Self:
-        """With what these looks show of how far it has come."""
+        """This step with what these readings show of its progress."""
         return self
 
     def settle(self, looks: Looks) -> Result | Open:

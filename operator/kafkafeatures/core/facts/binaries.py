@@ -77,7 +77,7 @@ def _written(text: str) -> str:
 
 
 def _of_image(image: str) -> str:
-    """By its tag: "apache/kafka:4.1.0" and "strimzi/kafka:0.45.0-kafka-3.9.0" alike."""
+    """The Kafka release in the tag of an image: "apache/kafka:4.1.0" and "strimzi/kafka:0.45.0-kafka-3.9.0" alike."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
     found = set(_KAFKA_VERSION.findall(tag) or _VERSION.findall(tag))
     return _known(*found.pop()) if len(found) == 1 else ""

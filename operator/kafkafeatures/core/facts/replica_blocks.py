@@ -67,7 +67,7 @@ class Block(NamedTuple):
         return np.asarray(self.least >= self.staying)
 
     def excusing(self) -> Block:
-        """With one replica less asked for where all are."""
+        """The block with one replica less required where all replicas are required."""
         return self._replace(least=np.minimum(self.least, self.staying - 1))
 
     def healed(self, away: Bools) -> Block:

@@ -107,7 +107,7 @@ class Replication:
         return sum(len(block.topic) for block in self._blocks)
 
     def brokers(self) -> frozenset[int]:
-        """Who hosts a partition."""
+        """The brokers that host a partition."""
         return frozenset(self._ids.tolist())
 
     def never(self, most: int = NAMED) -> NeverSatisfied:
@@ -226,7 +226,7 @@ class Replication:
 
 
 class Admission:
-    """Who may go, with some brokers away. Of one moment: made anew before each restart."""
+    """Which brokers may be restarted while some are away, at one moment: made anew before each restart."""
 
     def __init__(
         self, replication: Replication, down: frozenset[int], availability: Availability, excused: bool

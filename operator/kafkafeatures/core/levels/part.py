@@ -160,8 +160,8 @@ class LevelsPart(Struct, frozen=True):
 
 
 def _changes_of(stages: tuple[Stage, ...]) -> tuple[tuple[UpdateFeature, ...], ...] | None:
-    """By stage of levels; None where one is not what this release writes. No level may come twice: by a level that was
-    read it would not be known which of the two it is.
+    """The changes of each stage of levels; None where one is not what this release writes. No level may come twice: by
+    a level that was read it would not be known which of the two it is.
     """
     found, ways = [], dict[str, list[int]]()
     for stage in stages:

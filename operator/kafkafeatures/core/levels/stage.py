@@ -111,7 +111,7 @@ class LevelsNow(StageNow, frozen=True):
         return None
 
     def with_verdict(self, verdict: DryRun) -> LevelsNow:
-        """With the server's own word on exactly that."""
+        """This stage with the answer of the server to exactly that dry run."""
         return replace(self, verdict=verdict)
 
     @property
@@ -179,11 +179,11 @@ class LevelsNow(StageNow, frozen=True):
         return step in self.part.drifted
 
     def remembered(self, status: Status) -> Status:
-        """With since when every node has been healthy."""
+        """The status with the time since when every node has been healthy."""
         return with_soak(status, self.soak, is_changing=self.facts.is_changing) if self.facts.ours else status
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """With every feature, and how far it is."""
+        """The status with every feature, and how far it is."""
         return with_levels(status, decision, self.facts.seen, self.part, previous)
 
     def conditions(self, decision: Decision) -> Conditions:

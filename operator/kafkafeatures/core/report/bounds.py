@@ -119,7 +119,7 @@ def _of_foreign(status: Status) -> str:
 
 
 def _noting(status: Status, note: str) -> Status:
-    """With a note at the end of what Ready says, however long that is."""
+    """The status with a note at the end of the message of Ready, which is cut to make room."""
     return replace(
         status,
         conditions=tuple(

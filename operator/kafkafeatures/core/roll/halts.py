@@ -108,7 +108,7 @@ def _crashed(crash: Crash) -> Stalled:
 
 
 def _remedy(question: RestartQuestion, step: RestartNode) -> str:
-    """For a node that is not back. There is nothing to look at of a pod that is gone."""
+    """The remedy for a node that is not back. A pod that is gone cannot be inspected."""
     seen = question.seen.workloads
     if step.pod and isinstance(seen, Known) and seen.value.pod(step.pod) is None:
         return question.driver.remedy_of_missing(seen.value, step.pod, step.title)
@@ -125,8 +125,8 @@ def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stal
 
 
 def _restarted_before(question: RestartQuestion, id_: int) -> bool:
-    """For the same roll, and to the same revision: to do it again would change nothing. Of a roll that another release
-    began, the history tells, as far as it goes.
+    """Whether the node was restarted in this roll, to this revision: to do it again would change nothing. For a roll
+    that another release began, the history shows it, as far as it reaches.
     """
     status = question.remembered.status
     if status.rollout is not None and status.rollout.id == question.roll_id and holds(status.rollout.nodes, id_):

@@ -40,7 +40,7 @@ class PodsOfSet(Struct, frozen=True):
 
 
 Pods = Mapping[str, PodsOfSet]
-"""By StatefulSet: all of them, those too that are at their update revision."""
+"""The pods to restart by StatefulSet, including StatefulSets that are at their update revision."""
 
 
 def pods_of(reading: WorkloadsReading) -> Pods | None:

@@ -151,7 +151,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
-        """By StatefulSet, what its update revision supports: by a node that runs it, else by its release."""
+        """What the update revision of each StatefulSet supports, from a node that runs it, else from its release."""
         found: dict[str, Mapping[str, VersionRange]] = {}
         for id_ in self.fleet.needing:
             owner = self.fleet.sets.get(id_)
@@ -163,7 +163,9 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         return found
 
     def _ranges_of(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
-        """By a node that runs it, by its release, or by a node of another StatefulSet with the same image."""
+        """What the update revision supports, from a node that runs it, its release, or a node elsewhere with the same
+        image.
+        """
         alike = [
             one.name
             for one in {one.name: one for one in self.fleet.sets.values()}.values()

@@ -80,7 +80,7 @@ def rollout_status(
 def _waiting(
     status: RolloutStatus, roll: Roll, decision: Decision, before: RolloutStatus | None, now: Stamp
 ) -> RolloutStatus:
-    """With what is waited for, and since when that has been the same."""
+    """The status of a roll with what it waits for, and since when."""
     waits_for = _message_of(decision)
     since = before.waiting_since if before is not None and before.waiting_for == waits_for else None
     unconfirmed = tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*roll.unconfirmed.items()][:MOST]))

@@ -80,7 +80,9 @@ class RollNow(StageNow, frozen=True):
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Where no partition has a leader, what is stuck cannot get worse."""
+        """Whether no window holds the next restart: where no partition has a leader, restarting a stuck node makes
+        nothing worse.
+        """
         return self.roll.goes_at_any_time
 
     @property
@@ -122,7 +124,7 @@ class RollNow(StageNow, frozen=True):
         return status
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """With the workloads, and how far the roll is."""
+        """The status with the workloads, and how far the roll is."""
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, self.part.excused)
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 

@@ -54,7 +54,7 @@ def why_not_running(pod: Pod) -> str:
 
 
 def waiting(question: RestartQuestion) -> Wait:
-    """For the nodes in flight. The first of them that is not back is named."""
+    """A wait for the nodes in flight, which names the first that is not back."""
     late = [one for one in question.in_flight if not one.is_back] or list(question.in_flight)
     first, more = late[0], len(question.in_flight) - 1
     stable = f", and must stay so for {format_span(question.wanted.rollout.stable_for)}" if first.is_back else ""

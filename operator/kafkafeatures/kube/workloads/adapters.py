@@ -29,9 +29,9 @@ class Adapter(Protocol):
     def open_port(
         self, api: WorkloadsApi, namespace: str, rollout: Rollout, now: Callable[[], datetime], rival: Rival
     ) -> WorkloadPort:
-        """For the pods that one document names."""
+        """The port to the pods that one document names."""
 
 
 def adapter_of(driver: Driver) -> Adapter:
-    """Its module. Only for a driver that reads pods."""
+    """The module of a driver; only for a driver that reads pods."""
     return cast(Adapter, import_module(f"{__package__}.{driver.adapter}"))

@@ -89,7 +89,7 @@ class StatefulSets:
         return WorkloadsReading(at, tuple(found), covering, tuple(missing), self._namespace)
 
     async def _stateful_set(self, name: str, role: str, labels: dict[str, Json]) -> StatefulSet | None:
-        """With its pods. None where it is not there, or about to go."""
+        """A StatefulSet with its pods; None where it does not exist or is being deleted."""
         try:
             raw = await self._api.get(f"/apis/apps/v1/namespaces/{self._namespace}/statefulsets/{name}")
         except Gone:

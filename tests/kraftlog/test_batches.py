@@ -267,24 +267,11 @@ def test_a_batch_larger_than_any_is_no_batch_and_is_never_held() -> None:
 def test_a_section_that_is_none_of_its_codec_is_said_and_the_batch_kept(codec: Codec) -> None:
     (plain,) = batches(THREE[1])
     section = bytes(plain.data[HEADER_SIZE:])
-    data = seal(
-        section,
-        base_offset=0,
-        leader_epoch=1,
-        attributes=codec,
-        last_offset_delta=0,
-        base_timestamp=NOW,
-        max_timestamp=NOW,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        count=1,
-    )
-    (found,) = batches(data)
+    found = _with_section(section, codec)
     assert found.codec is codec
     with pytest.raises(MalformedError, match="codec 7" if codec is Codec.UNASSIGNED_7 else codec.name.lower()):
         list(found.records())
-    assert reencode(found) == data
+    assert reencode(found) == bytes(found.data)
     with pytest.raises(ValueError, match=codec.name.lower()):
         encode_batch([Record(0, NOW, b"")], leader_epoch=1, attributes=codec)
 

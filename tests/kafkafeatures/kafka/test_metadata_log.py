@@ -149,8 +149,8 @@ async def test_an_epoch_once_heard_of_is_not_gone_back_on_by_a_leader_alone(quor
         await log.catch_up()
 
 
-async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: Quorum) -> None:
-    """Its followers left it less than two seconds ago, so it still looks as if it had a majority."""
+async def after_an_election(quorum: Quorum) -> MetadataLog:
+    """It was read from the new leader, and the one before does not answer."""
     old, new, third = quorum.controllers.values()
     for controller in (new, third):
         controller.leader, controller.epoch, controller.log = 2, 6, list(old.log)
@@ -158,6 +158,13 @@ async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: 
     old.up = False
     log = quorum.log()
     assert (await log.catch_up()).image.features["metadata.version"] == 21
+    return log
+
+
+async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: Quorum) -> None:
+    """Its followers left it less than two seconds ago, so it still looks as if it had a majority."""
+    old, new, third = quorum.controllers.values()
+    log = await after_an_election(quorum)
     old.up, new.up, third.up = True, False, False
     began = quorum.time
 
@@ -172,12 +179,7 @@ async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: 
 async def test_an_older_epoch_that_the_leader_itself_names_is_not_gone_back_to(quorum: Quorum) -> None:
     """It came back without what it had heard, and names the one before it, which looks as if it had a majority."""
     old, new, third = quorum.controllers.values()
-    for controller in (new, third):
-        controller.leader, controller.epoch, controller.log = 2, 6, list(old.log)
-    new.append(level("metadata.version", 21))
-    old.up = False
-    log = quorum.log()
-    assert (await log.catch_up()).image.features["metadata.version"] == 21
+    log = await after_an_election(quorum)
     old.up = True
     for controller in (new, third):
         controller.leader, controller.epoch = 1, 5

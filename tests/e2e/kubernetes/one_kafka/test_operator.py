@@ -239,7 +239,9 @@ def test_a_status_written_by_hand_is_put_right(resources: Resources) -> None:
     resources.patch_status("hand", lie)
     wait_until("put right", lambda: resources.status("hand").get("metadataVersion") == true["metadataVersion"])
     resources.wait("hand", "Ready")
-    assert {**resources.status("hand"), "conditions": 0} == {**true, "conditions": 0}
+    found, dated = resources.status("hand"), {"conditions": 0, "readyReason": 0, "logPosition": 0}
+    assert {**found, **dated} == {**true, **dated}  # what says when it was written, or found, is new
+    assert found["readyReason"]["reason"] == true["readyReason"]["reason"]
     resources.patch_status("hand", {"intents": [{"target": "nonsense"}], "plan": {"hash": "sha256:0"}})
     resources.until("hand", "Stalled", "UnknownIntent")
     resources.patch_status("hand", {"intents": None, "plan": {"hash": "sha256:0"}})

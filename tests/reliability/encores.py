@@ -18,8 +18,9 @@ from kafkasim.log import Write
 from kafkasim.releases import release_named
 from kraftlog.schema import table
 from tests.reliability.hands import WHOLE, Hands
+from tests.reliability.recorded_world import RecordedWorld
 from tests.reliability.roll_encores import ROLL_ENCORES
-from tests.reliability.scene import NAMESPACE, ROLL, Scene
+from tests.reliability.scene import NAMESPACE, ROLL, ROLLS, Scene
 
 SHARE = 0.5
 """So many histories have one; of those of rolls, all."""
@@ -272,6 +273,12 @@ async def a_voter_is_not_registered(it: Hands) -> None:
     await it.wait(15.0)
 
 
+def _grow(world: RecordedWorld, end: int) -> None:
+    """Beyond this offset, by records that say nothing."""
+    while world.log.end_offset <= end:
+        world.append([Write(table.NO_OP, {})])
+
+
 async def the_log_is_restored(it: Hands) -> None:
     """From a backup, while an operator looks or while none does; with a change on its way, or not. It may grow past
     its former end. Later a person accepts it, by the right word or by another one.
@@ -282,7 +289,9 @@ async def the_log_is_restored(it: Hands) -> None:
     drift = {"onDrift": it.random.choice(("Report", "Correct", "Correct")), "checkEvery": "30s"}
     await it.begin({}, drift=drift)
     backup = world.log.high_watermark
-    if away != "dead" and it.random.random() < 0.5:
+    if it.random.random() < 0.6:  # nothing that a status tells of
+        _grow(world, backup + 60)
+    for _ in range(it.random.choice((0, 1, 2)) if away != "dead" else 0):
         await it.elect()
     it.ask(raised)
     if away == "dead":
@@ -305,8 +314,7 @@ async def the_log_is_restored(it: Hands) -> None:
     world.restore(min(backup, world.log.end_offset))
     await it.wait(8.0)
     if away and it.random.random() < 0.7:
-        while world.log.end_offset <= before + 5:
-            world.append([Write(table.NO_OP, {})])
+        _grow(world, before + 5)
         await it.wait(1.0)
     it.scene.weather.lost_before = 0.0
     if away == "dead":
@@ -340,10 +348,15 @@ ENCORES: tuple[Encore, ...] = (
 )
 
 
-def encore_of(scene: Scene) -> Encore | None:
-    """The one that this history has; None for none, as where a person restarts the nodes."""
-    random = Random(f"{scene.history.seed} which encore")
-    if scene.theme == ROLL:
-        pods = scene.clusters["a"].pods
-        return random.choice(ROLL_ENCORES) if pods is not None and not pods.by_hand else None
+def drawn(seed: int) -> Encore | None:
+    """The encore of this seed; None for none."""
+    random = Random(f"{seed} which encore")
+    if seed % ROLLS == ROLLS - 1:
+        return random.choice(ROLL_ENCORES)
     return random.choice(ENCORES) if random.random() < SHARE else None
+
+
+def encore_of(scene: Scene) -> Encore | None:
+    """The encore of this history; none where a person restarts the nodes."""
+    pods = scene.clusters["a"].pods if scene.theme == ROLL else None
+    return None if pods is not None and pods.by_hand else drawn(scene.history.seed)

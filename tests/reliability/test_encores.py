@@ -10,9 +10,9 @@ import pytest
 
 from kafkafeatures.core.facts.observation import Known, Source, SourceKind
 from kafkafeatures.core.levels.accounted import why_restored
-from tests.reliability import encores, simulation
+from tests.reliability import simulation
 from tests.reliability.checker import violations
-from tests.reliability.encores import ENCORES
+from tests.reliability.encores import ENCORES, drawn
 from tests.reliability.facts import Facts
 from tests.reliability.hands import Hands
 from tests.reliability.level_rules import (
@@ -77,14 +77,7 @@ def test_an_encore_of_a_roll_breaks_no_promise(encore: Callable[[Hands], Awaitab
 
 
 def test_every_encore_is_played_in_some_history() -> None:
-    class Told:
-        theme = "drift"
-
-        def __init__(self, seed: int) -> None:
-            self.history = History(seed)
-
-    found = {encores.encore_of(Told(seed)) for seed in range(600)}  # type: ignore[arg-type]
-    assert found == {*ENCORES, None}
+    assert {drawn(seed) for seed in range(1_000)} == {*ENCORES, *ROLL_ENCORES, None}
 
 
 def test_a_person_finds_what_to_accept_in_the_words_of_the_status() -> None:

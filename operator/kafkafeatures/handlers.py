@@ -37,7 +37,7 @@ RETRY_DELAY = 5.0
 LONGEST_DELAY = 60.0
 """Seconds between two watches that the API server ends with an error: twice as long each time, up to this."""
 USER_AGENT = f"kafka-features-operator/{__version__} (kopf)"
-"""In the audit log of the API server."""
+"""Our name in the audit log of the API server."""
 _TRIED_AGAIN = frozenset({401, 403, 429})
 """Beside 5xx: what Kopf itself meets with a new login, or with another try."""
 _NAMED = ("uid", "namespace", "name", "resourceVersion")
@@ -173,7 +173,7 @@ class Watches:
         self._operator, self._environment = operator, environment
         self._next: dict[str, float] = {}
         self._delay: dict[str, float] = {}
-        """For each watch that ended with an error, the last pause before it is tried again."""
+        """The last pause before a retry, for each watch that ended with an error."""
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         """Kopf's, one for each watch."""
 
@@ -185,7 +185,7 @@ class Watches:
             task.cancel()
 
     async def session(self) -> kopf.AiohttpSession:
-        """With the account of our own requests.
+        """A session with the same credentials that our own requests use.
 
         Kopf's own ways in know no login plugins of a kubeconfig, and in a pod they ask for the API server by its name:
         where names do not resolve, Kopf would give up.

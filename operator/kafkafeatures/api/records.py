@@ -194,7 +194,7 @@ def _holds_records(hint: Any) -> bool:
 
 
 def json_name(attribute: str) -> str:
-    """In camel case."""
+    """The name of a field in JSON: in camel case."""
     first, *rest = attribute.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

@@ -199,8 +199,8 @@ class WorkloadSpec(Struct, frozen=True, kw_only=True):
 
 
 class WindowSpec(Struct, frozen=True, kw_only=True):
-    """From each moment of the schedule on, for so long. What the schedule may be is known to
-    `core/engine/windows.py`.
+    """A window opens at each moment of the schedule and stays open for the duration. `core/engine/windows.py` says
+    which schedules are valid.
     """
 
     schedule: Annotated[str, Text(64)]

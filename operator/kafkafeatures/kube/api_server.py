@@ -43,7 +43,7 @@ class ApiServer:
             logger.warning("the CA of the API server cannot be read: %s", error)
 
     async def keep_looking(self) -> None:
-        """For ever."""
+        """Look up the addresses again and again, for ever."""
         while True:
             await self._environment.sleep(REFRESH)
             await self.refresh()

@@ -113,7 +113,7 @@ class Controller:
         return known is None or resource["metadata"]["resourceVersion"] not in known.written
 
     def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[Key]:
-        """Whose turn it is, of what was listed or what a watch shows; first, what each of them claims is noted."""
+        """Note what each resource claims that was listed or shown by a watch; return those to reconcile."""
         changed = [resource for resource in resources if self.is_external_change(resource)]
         for resource in changed:
             self._claims.note(resource)

@@ -221,7 +221,7 @@ class FileStore:
         )
 
     async def write_status(self, status: Status) -> None:
-        """On disk, then renamed over the old one."""
+        """Write the status to a new file on disk, then rename that over the old one."""
         self._status = status
         document = {
             "apiVersion": API_VERSION,

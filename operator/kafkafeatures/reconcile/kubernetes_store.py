@@ -142,7 +142,9 @@ class KubernetesStore:
         return [] if as_sent else list(dropped_fields(sent, answer.get("status")))
 
     def _adopt(self, raw: Mapping[str, Any], known: Status | None = None) -> None:
-        """Without who wrote it: that is no part of what is decided on. `known`: the status in it, where we wrote it."""
+        """Take over what the server returned, without the name of the writer, which no decision reads. `known`: the
+        status in it, where we wrote it.
+        """
         self.raw, last = raw, self._last
         if known is not None:
             self.status, self.invalid_fields = known, ()

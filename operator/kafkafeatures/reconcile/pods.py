@@ -49,6 +49,6 @@ class Pods:
 def pods_of(
     api: WorkloadsApi, namespace: str, rollout: Rollout, now: Callable[[], datetime], rival: Rival
 ) -> Pods | None:
-    """Those that a document names, through its driver; None where that reads none."""
+    """The port to the pods that a document names, through its driver; None where that reads none."""
     driver = driver_of(rollout)
     return Pods(adapter_of(driver).open_port(api, namespace, rollout, now, rival)) if driver.reads_pods else None

@@ -60,7 +60,7 @@ class Clock(Protocol):
         """The world's time now."""
 
     def changed(self) -> None:
-        """The world was changed: whoever waits, and time itself, must look again."""
+        """The world was changed: requests that wait, and the clock of the world, must look at it again."""
 
 
 class RequestHandler:
@@ -268,11 +268,11 @@ class RequestHandler:
         return _verdict(outcome) | {"results": results}
 
     async def unregister_broker(self, version: int, request: Any) -> Answer:
-        """The cure for a ghost."""
+        """Unregister a broker, such as a ghost."""
         return _verdict(await self._settled(lambda: self._world.unregister_broker(self._node, request.broker_id)))
 
     async def unregister_controller(self, version: int, request: Any) -> Answer:
-        """The same for controllers. `broker_id`: kio has no such request, and the layout is that of the other."""
+        """Unregister a controller. `broker_id` is its id: kio has no such request; the layout is that for brokers."""
         return _verdict(await self._settled(lambda: self._world.unregister_controller(self._node, request.broker_id)))
 
     async def _settled(self, act: Callable[[], ControllerAnswer]) -> ControllerAnswer:

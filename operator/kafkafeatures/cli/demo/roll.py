@@ -227,7 +227,7 @@ class _Scene:
     # --- what people do ---
 
     def set_images(self, **images: str) -> None:
-        """In Git, from where they reach the StatefulSets a moment later."""
+        """Change the images in Git, from where they reach the StatefulSets a moment later."""
         for stateful_set, image in images.items():
             show(f"  {stateful_set}: image: {image}")
             self._pods.set_image(stateful_set, image)

@@ -20,7 +20,7 @@ from typing import Any
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 PLUGIN_SECONDS = 120
-"""For a plugin: some open a browser and wait for a person."""
+"""How long a plugin may take: some open a browser and wait for a person."""
 _EARLY = timedelta(seconds=10)
 _OF_THE_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
 

@@ -92,7 +92,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def stateful_sets(self) -> tuple[str, ...]:
-        """Those that its document names."""
+        """The StatefulSets that its document names."""
         named = self._part("workload").get("statefulSet") or {}
         return (*(named.get("controllers") or ()), *(named.get("brokers") or ()))
 

@@ -231,7 +231,7 @@ def _network(text: str) -> Network:
 
 
 def _listen(text: str) -> tuple[str, int]:
-    """Without a host: all addresses."""
+    """Where to listen, from "host:port"; without a host on all addresses."""
     name, colon, port = text.rpartition(":")
     host = name.strip("[]")
     if not colon or (name and not host) or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:

@@ -42,7 +42,7 @@ def driver_of(resource: KubeResource) -> Driver | None:
 
 
 def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
-    """Those that its document names; none where their pods are not restarted."""
+    """The StatefulSets that its document names; none where their pods are not restarted."""
     driver = driver_of(resource)
     return resource.stateful_sets if driver is not None and driver.reads_pods else ()
 

@@ -26,7 +26,9 @@ _OPERATIONS = {
 
 
 def clients_shape(image: Image) -> Json:
-    """For the document: each with its names. topics: null where numpy, which counts them, is not installed."""
+    """The clients of a log for the document, each kind with its names. topics: null where numpy, which counts them, is
+    not installed.
+    """
     clients = image.clients
     partitioned = image.partitioned
     topics = None
@@ -52,7 +54,7 @@ def clients_shape(image: Image) -> Json:
 
 
 def client_lines(image: Image) -> Iterator[str]:
-    """For people: a line for each kind that there is."""
+    """The clients of a log for people, a line for each kind."""
     clients, partitioned = image.clients, image.partitioned
     if partitioned is None:
         yield "Topics: not counted, numpy is not installed"

@@ -146,7 +146,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def _without_waiting(name: str, flags: int) -> int:
-    """For `open`: a pipe without a writer is opened as well."""
+    """An opener for `open` that does not wait for the writer of a pipe."""
     return os.open(name, flags | os.O_NONBLOCK)
 
 

@@ -170,7 +170,7 @@ def blockers(gate: Row) -> list[tuple[str, str]]:
 
 
 def other_blockers(gate: Row) -> list[tuple[str, str]]:
-    """Those that are not of one node."""
+    """The blockers that do not concern a single node."""
     losses = [("DowngradeLoss", one["text"]) for one in gate["blockers"]["losses"]]
     return losses + [(one["kind"], one["text"]) for one in gate["blockers"]["others"]]
 

@@ -84,12 +84,12 @@ def time_in_log(at_ms: int) -> datetime:
 
 
 def day_and_time(moment: datetime | None) -> str:
-    """To the second."""
+    """A time as date and time of day, to the second."""
     return moment.strftime("%Y-%m-%d %H:%M:%S %Z") if moment is not None else "?"
 
 
 def lasting(seconds: float) -> str:
-    """For people: 0.3 s, 12 s, 4 min 12 s, 3 h 5 min."""
+    """A duration for people: 0.3 s, 12 s, 4 min 12 s, 3 h 5 min."""
     if seconds < 1:
         return f"{max(seconds, 0):.1f} s"
     whole = round(seconds)

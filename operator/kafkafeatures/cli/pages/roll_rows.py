@@ -25,7 +25,7 @@ from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment
 
 CLOCKS = timedelta(seconds=60)
-"""So far the clocks of the operator and of the controllers may be apart, and an eviction and what follows it."""
+"""How far the clocks of operator and controllers may differ, and how far an eviction and its effect may be apart."""
 
 DAY, BEFORE = timedelta(days=1), timedelta(seconds=10)
 
@@ -70,7 +70,7 @@ class Row(Struct, frozen=True):
 
     @property
     def points(self) -> tuple[Point | None, ...]:
-        """In the order in which they happen."""
+        """The moments of a restart, in the order in which they happen."""
         return self.stop, self.down, self.start, self.unfenced, self.in_sync, self.stable
 
     @property
@@ -220,7 +220,7 @@ def _row(
 
 
 def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequence[datetime]) -> Point | None:
-    """By the log, where that shows no other absence of the node for so long."""
+    """When a node had been stable for long enough by the log, where that shows no other absence meanwhile."""
     later = bisect_right(begins, time_in_log(absence.first.at_ms))
     went_again = later < len(begins) and begins[later] < until
     return None if went_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")

@@ -191,7 +191,7 @@ def _write_metrics(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def _metrics(document: Mapping[str, Any]) -> Iterator[str]:
-    """In the text format that a node exporter's textfile collector reads."""
+    """The metrics of a run, in the text format that a node exporter's textfile collector reads."""
     values: dict[str, tuple[str, Mapping[str, float]]] = {
         "last_run_timestamp_seconds": ("when the last run ended", {"": int(time.time())}),
         "last_run_duration_seconds": ("how long it took", {"": document["seconds"]}),

@@ -173,7 +173,7 @@ def _by_cluster(tables: Mapping[str, Sequence[Row]]) -> Mapping[tuple[str, str |
 
 
 def _lines(gate: Gate) -> Iterable[str]:
-    """For people: a line for each cluster, and what it is for."""
+    """The gate's answer for people: a line for each cluster, with its reason."""
     from kafkafeatures.cli.pages.fleet import summary
     from kafkafeatures.core.words import printable
 

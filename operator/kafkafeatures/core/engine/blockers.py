@@ -91,7 +91,9 @@ def _as_one(group: list[Blocker]) -> Blocker:
 
 
 def title_of(nodes: Nodes) -> str:
-    """For one "broker 3", for many "150 brokers (1, 3, 5, ... 299)"; a combined node is a "node"."""
+    """Nodes in a message: "broker 3", or "150 brokers (1, 3, 5, ... 299)" where there are many; a combined node is a
+    "node".
+    """
     if len(nodes) == 1:
         return nodes[0].title
     return f"{len(nodes)} {_noun(nodes[0])}s ({shortened(node.id for node in nodes)})"
@@ -104,7 +106,7 @@ def title_and_address(nodes: Nodes) -> str:
 
 
 def these(nodes: Nodes) -> str:
-    """For a sentence after the one that named them: "broker 3", "these brokers"."""
+    """Nodes in a sentence after the one that named them: "broker 3", "these brokers"."""
     return nodes[0].title if len(nodes) == 1 else f"these {_noun(nodes[0])}s"
 
 

@@ -11,7 +11,7 @@ from kafkafeatures.core.words import counted
 
 
 def as_planned(excused: ExcusedTopics | None) -> ExcusedTopics | None:
-    """Without what only the operator needs; None where there is nothing to consent to."""
+    """The costs as a plan has them, without what only the operator needs; None where there is nothing to consent to."""
     return replace(excused, marks="") if excused is not None and excused.partitions else None
 
 

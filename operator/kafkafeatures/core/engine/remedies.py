@@ -30,7 +30,7 @@ def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
 
 
 def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] | Unknown) -> str:
-    """For ghosts of the same roles. `finalized`: Kafka can unregister a controller from a level on."""
+    """The remedy for ghosts of the same roles. `finalized`: Kafka can unregister a controller from a level on."""
     if Role.CONTROLLER not in nodes[0].roles:
         return _ghost_brokers(nodes, flags)
     unregister = f"{verb(nodes, '', 'for each of them: ')}kafkafeatures unregister --controller {nodes[0].id} {flags}"

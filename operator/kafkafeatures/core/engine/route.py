@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.readings import (
 )
 
 BROKERS_TRIED = 3
-"""For one request: without a leader each of them takes its time not to answer."""
+"""How many brokers are tried for one request: without a leader each of them takes its time before it fails."""
 
 
 class Route(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Route(Struct, frozen=True):
 
     @property
     def stops(self) -> tuple[ProbedNode, ...]:
-        """In the order they are tried."""
+        """Where a change may be sent, in the order of attempts."""
         direct = (self.controller,) if self.controller else ()
         return (*direct, *self.brokers[:BROKERS_TRIED])
 

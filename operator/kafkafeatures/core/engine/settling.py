@@ -18,7 +18,7 @@ SEND_WITHIN = timedelta(seconds=10)
 """After its intent began, a change is written within this time, or not at all."""
 
 DELIVERED_WITHIN = timedelta(seconds=10)
-"""And what the node has not acknowledged within this time after that, its sender's kernel gives up."""
+"""How long after a change was written the sender's kernel gives up what the node has not acknowledged."""
 
 ON_ITS_WAY = 1.5 * (SEND_WITHIN + DELIVERED_WITHIN)
 """For so long after an intent was met, another process than the one that met it may still carry it out. Writing the

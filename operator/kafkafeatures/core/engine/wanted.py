@@ -39,7 +39,7 @@ class OnDrift(StrEnum):
 
 
 class MaxParallel(Struct, frozen=True):
-    """So many nodes at once, or so many percent of the brokers."""
+    """How many nodes may be in flight at once: a number, or a percentage of the brokers."""
 
     number: int
     percent: bool = False

@@ -232,7 +232,7 @@ class Observation(Struct, frozen=True):
 
     @property
     def in_zookeeper_mode(self) -> bool:
-        """For certain."""
+        """Whether the cluster certainly keeps its metadata in ZooKeeper."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.ZOOKEEPER
 
     @property

@@ -225,7 +225,7 @@ def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mappi
 
 
 def _finalized_by_all(members: Membership) -> Known[Mapping[str, int]] | Unknown:
-    """Without the active controller: what the live nodes say, if all of them say the same."""
+    """The finalized levels without an active controller: those of the live nodes, if all report the same."""
     answers = [node.answer for nodes in members.probed.values() for node in nodes]
     levels = [one.finalized for one in answers if isinstance(one, NodeAnswer) and one.finalized_epoch >= 0]
     if not levels:

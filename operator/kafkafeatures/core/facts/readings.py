@@ -148,7 +148,7 @@ class QuorumAnswer(Struct, frozen=True):
 
     @property
     def recent_since(self) -> int:
-        """From which time stamp on a fetch counts as recent; where the leader names no time, none does."""
+        """The time stamp from which on a fetch counts as recent; where the leader names no time, no fetch does."""
         return max(0, self.clock - MAJORITY_WITHIN_MS) if self.clock >= 0 else _NEVER
 
     @property

@@ -90,12 +90,12 @@ class LevelsPart(Struct, frozen=True):
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:
-        """Those of the next stage; empty where no level has to be moved."""
+        """The changes of the next stage; empty where no level has to be moved."""
         return self.by_stage[0] if self.by_stage else ()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """From which levels to which."""
+        """The stages of levels: from which levels to which."""
         return tuple(
             Stage(
                 kind=LEVELS,
@@ -112,7 +112,7 @@ class LevelsPart(Struct, frozen=True):
 
     @property
     def costs(self) -> ExcusedTopics | None:
-        """To move a level costs nothing."""
+        """None: a changed level makes nothing unavailable."""
         return None
 
     @property

@@ -17,7 +17,7 @@ from kafkafeatures.core.kinds import in_flight, kind_of, sent_in
 
 
 def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
-    """In the order in which people read them."""
+    """The Events between two statuses, in the order in which people read them."""
     return (
         *_plan(before, after),
         *_rollout(before, after),

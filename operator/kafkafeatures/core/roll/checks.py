@@ -163,10 +163,10 @@ def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
 
 
 FOR_ANY_NODE: tuple[Check, ...] = (no_migration_is_open, driver_allows, binary_holds_levels)
-"""Also of a node that is stuck: its pod cannot run."""
+"""What is checked for any restart, also of a stuck node, whose pod cannot run."""
 
 OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_a_node)
-"""Also where no node needs a restart any more."""
+"""What is checked of pods, also where no node needs a restart."""
 
 OF_THE_CLUSTER: tuple[Check, ...] = (
     quorum_is_known,

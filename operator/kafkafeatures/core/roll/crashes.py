@@ -41,7 +41,7 @@ class Crash(NamedTuple):
 
 
 def crashes(reading: WorkloadsReading) -> Iterator[Crash]:
-    """Those that count now."""
+    """The crashes that count now."""
     for owner in reading.stateful_sets:
         for pod in owner.pods:
             if owner.observed and pod.revision == owner.update_revision and _crashed(pod, reading.at):

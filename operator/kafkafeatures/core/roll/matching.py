@@ -31,7 +31,7 @@ from kafkafeatures.core.roll.conditions import Conditions
 from kafkafeatures.core.roll.pods import Awaited, Fleet, PodWithoutNode, is_away, is_outdated, is_running, why_outdated
 
 REGISTERS_WITHIN = timedelta(minutes=5)
-"""For so long a ready pod of which no node is registered may still be starting."""
+"""How long a ready pod without a registered node may still be starting."""
 DESCRIBE_CONFIGS = "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
 NAMED = 3
 """Pods in a line; "and 5 more" where there are more."""

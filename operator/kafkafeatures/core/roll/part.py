@@ -138,7 +138,7 @@ class RollPart(Struct, frozen=True):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """From which revisions to which."""
+        """The stages of a roll: from which revisions to which."""
         left = [one for one in (self.pods or {}).values() if one.left]
         if not left:
             return self.later

@@ -74,7 +74,7 @@ def is_outdated(pod: Pod, owner: StatefulSet) -> bool:
 
 
 def why_outdated(pod: Pod, owner: StatefulSet) -> str:
-    """In which revision it is, and in which it should be."""
+    """Why a pod is outdated: its revision, and the one it should have."""
     return f"pod {pod.name} is of revision {pod.revision}, the template of {owner.name} is {owner.update_revision}"
 
 

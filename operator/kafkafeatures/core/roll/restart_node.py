@@ -83,7 +83,7 @@ class RestartNode(AwayNode, frozen=True):
         return RestartInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """By HTTP status; any other one is a PodDisruptionBudget that does not allow it now."""
+        """What a rejected eviction means, by its HTTP status; else a PodDisruptionBudget does not allow it now."""
         reason = _REJECTED.get(code)
         said = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
         return Rejection(reason or Reason.WAITING_FOR_BUDGET, said, needs_action=reason is not None)

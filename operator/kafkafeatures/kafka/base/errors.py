@@ -67,7 +67,7 @@ class ErrorCode(IntEnum):
 
 
 def code_name(code: int) -> str:
-    """For people: "NOT_CONTROLLER (41)", or the bare number of a code without a name here."""
+    """An error code in messages: "NOT_CONTROLLER (41)", or the bare number of a code without a name here."""
     try:
         return f"{ErrorCode(code).name} ({code})"
     except ValueError:

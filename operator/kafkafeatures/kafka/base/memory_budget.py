@@ -28,7 +28,9 @@ GiveUp = Callable[[], None]
 
 
 class Limits(Struct, frozen=True):
-    """In bytes. `raise_one`, `raise_all`: how to allow more, for people; empty where there is no way."""
+    """How many bytes may be taken. `raise_one`, `raise_all`: how to allow more, for people; empty where there is no
+    way.
+    """
 
     per_cluster: int = 256 * MIB
     all_clusters: int = 256 * MIB

@@ -17,7 +17,7 @@ SEE_TOPICS = (
 
 
 class Right(StrEnum):
-    """On the resource CLUSTER, as `kafka-acls.sh --operation` spells it."""
+    """An operation on the resource CLUSTER, as `kafka-acls.sh --operation` spells it."""
 
     DESCRIBE = "Describe"
     CLUSTER_ACTION = "ClusterAction"

@@ -32,7 +32,7 @@ class LevelHistory:
 
     @property
     def since_offset(self) -> int:
-        """From where on all moves are known, of the last reading."""
+        """The offset from which on the last reading knows all moves of levels."""
         return self._known[1].since_offset if self._known is not None else 0
 
     def complete(self, log: LogReading, cluster_id: str | Failure) -> LogReading:

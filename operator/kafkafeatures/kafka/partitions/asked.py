@@ -42,7 +42,7 @@ from kafkafeatures.kafka.wire.topic_messages import (
 
 BROKERS_TRIED = 3
 TOPICS_AT_ONCE = 1000
-"""Whose configs are asked for in one request."""
+"""How many topics have their configs asked for in one request."""
 
 Keep = Callable[[int], None]
 

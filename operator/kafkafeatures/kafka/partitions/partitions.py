@@ -37,7 +37,7 @@ class PartitionReader:
             await self._default(probe, log)
 
     async def read(self, probe: ClusterProbe, log: LogReading | Failure) -> PartitionsReading | Failure:
-        """Those of this reading."""
+        """The partitions of this reading."""
         if isinstance(log, Failure):
             if log.kind in _FINAL:
                 return log

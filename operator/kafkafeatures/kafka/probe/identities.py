@@ -73,7 +73,7 @@ class Identities:
 
 
 def _lasting(life: UUID, names: frozenset[str], said: NodeSettings) -> _Known:
-    """Without what a request may change at any moment."""
+    """The settings of a node without those that a request may change at any moment."""
     fixed: dict[str, Setting] = {name: one for name, one in said.of.items() if one.is_read_only}
     return _Known(life, names - (said.of.keys() - fixed.keys()), NodeSettings(said.at, fixed))
 

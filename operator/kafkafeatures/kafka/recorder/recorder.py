@@ -98,7 +98,7 @@ class _Recording:
 
     @property
     def labels(self) -> dict[str, str]:
-        """For lines of the log."""
+        """The labels of its lines in the log."""
         return {"namespace": self.resource[0], "resource": self.resource[1]}
 
 

@@ -81,7 +81,7 @@ class AddressRoute(Struct, frozen=True):
     closed: Failure | None = None
 
     def stops(self) -> tuple[tuple[Address, Role], ...]:
-        """In the order they are tried."""
+        """Where a change may be sent, in the order of attempts."""
         direct = ((self.controller, Role.CONTROLLER),) if self.controller else ()
         return direct + tuple((address, Role.BROKER) for address in self.brokers[:BROKERS_TRIED])
 

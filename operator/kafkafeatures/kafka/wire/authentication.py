@@ -67,7 +67,7 @@ class Authentication:
             ) from None
 
     async def _agree(self, again: bool) -> None:
-        """On the mechanism."""
+        """Agree with the node on the mechanism."""
         offered = await self._ask(SaslHandshakeRequest(self._settings.mechanism))
         if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE and not again:
             # How KafkaApis answers on a listener where no authenticator takes the request first.

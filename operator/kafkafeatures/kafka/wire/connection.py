@@ -199,7 +199,9 @@ class Connection:
                 return await self._exchange(message, version, _Unmetered(), withheld)
 
     def end_by_reset(self, unacknowledged: float) -> None:
-        """From now on. What the node did not acknowledge for so many seconds is given up by the kernel as well."""
+        """From now on close by a reset; the kernel also gives up what the node does not acknowledge for so many
+        seconds.
+        """
         link: socket.socket = self._writer.get_extra_info("socket")
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux

@@ -27,7 +27,7 @@ MAX_ITEMS = 50_000
 """Elements of all arrays of one message: ten thousand nodes with all their listeners. Each costs some 300 bytes."""
 
 Step = Callable[[bytes, int, list[int]], int]
-"""From a position to the one behind a field. The list holds how many more elements there may be."""
+"""A step from a position to the one behind a field. The list holds how many more elements there may be."""
 
 _SIZES = {
     **dict.fromkeys(("int8", "uint8", "bool"), 1),

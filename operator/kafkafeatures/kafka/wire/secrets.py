@@ -66,7 +66,7 @@ class Secrets:
         self._known.cleaners = None
 
     def add_token(self, token: str) -> None:
-        """In use from now on."""
+        """Hide this token from now on wherever it would be shown."""
         if token not in self._known.tokens:
             self._known.tokens.append(token)
             self._known.cleaners = None

@@ -16,7 +16,7 @@ from kafkafeatures.kafka.wire.messages import Request
 
 
 class UnregisterBrokerRequest(Request["UnregisterResponse"], frozen=True):
-    """By id alone."""
+    """A request to unregister a broker, by its id alone."""
 
     api_key: ClassVar[int] = 64
     node_id: int = -1

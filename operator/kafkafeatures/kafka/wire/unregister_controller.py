@@ -16,7 +16,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterControllerRequest:
-    """By id alone."""
+    """A request to unregister a controller, by its id alone."""
 
     __type__: ClassVar = EntityType.request
     __version__: ClassVar[i16] = i16(0)

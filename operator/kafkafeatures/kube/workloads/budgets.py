@@ -18,7 +18,7 @@ RIGHT = Right("policy", "poddisruptionbudgets", "list")
 
 
 async def budgets_of(api: WorkloadsApi, namespace: str, labels: Mapping[str, Json]) -> tuple[Budget, ...]:
-    """Those that cover one of these pods. `labels`: by the name of the pod."""
+    """The PodDisruptionBudgets that cover one of these pods. `labels`: by the name of the pod."""
     found, seen = [], 0
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     async with aclosing(api.listed(path)) as listed:

@@ -12,7 +12,7 @@ Selector = Mapping[str, Any]
 
 
 def as_query(selector: Selector) -> str:
-    """For `labelSelector`. Raises ValueError for one that would select everything."""
+    """A selector as the query parameter `labelSelector`. Raises ValueError for one that would select everything."""
     found = ",".join(_requirements(selector))
     if not found:
         raise ValueError("a selector that selects every pod")

@@ -35,6 +35,7 @@ from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.report.events import events_between
+from kafkafeatures.core.roll.restart_node import RESTARTED
 from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
@@ -189,7 +190,7 @@ class _Scene:
         self.fewest_in_sync = min(self.fewest_in_sync, *self._in_sync())
         for event in events_between(before, done.status):
             self._line(event.reason, event.note, "red" if event.warning else "bold")
-            if event.reason == "NodeRestarted":
+            if event.reason == RESTARTED:
                 self._restarted.append(self._pods.node_of(event.facts.pod))
         self._last = done.status
         ready = done.status.condition(Condition.READY)

@@ -21,6 +21,7 @@ from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import time_in_log
 from kafkafeatures.core.engine.event_records import EventFacts
 from kafkafeatures.core.report.events import facts_of
+from kafkafeatures.core.roll.restart_node import REQUESTED, RESTARTED, RESTARTING
 from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment
 
@@ -94,9 +95,9 @@ def restarts_of(status: Status, events: Iterable[SeenEvent]) -> tuple[Restart, .
         facts, at = event.facts, time_of(event.at)
         if facts is None or not facts.node:
             continue
-        if event.reason in ("RestartingNode", "RestartRequested"):
+        if event.reason in (RESTARTING, REQUESTED):
             found.append(Restart(facts.node, facts.pod, at))
-        elif event.reason == "NodeRestarted":
+        elif event.reason == RESTARTED:
             _end(found, facts, at)
     for intent in status.intents:
         facts = facts_of(intent)

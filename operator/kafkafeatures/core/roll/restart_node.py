@@ -21,6 +21,9 @@ from kafkafeatures.core.facts.node_sets import with_node
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.coming_back import AwayNode, Phase
 
+RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
+"""Reasons of Events about a restart: it begins, a person is asked to make it, its node is back."""
+
 WITHDRAWN_AFTER = timedelta(minutes=1)
 """Longer than an eviction can be on its way. It is asked for again as long as it is wanted, so counted from then on."""
 
@@ -138,7 +141,7 @@ class RestartNode(AwayNode, frozen=True):
             node, pod = (ended.target, "") if is_by_hand else ("", ended.target)
             facts = EventFacts(kind=cls.kind, node=node, pod=pod)
         if ended.result == Result.APPLIED:
-            return EventRecord("NodeRestarted", "Restart", note, facts=facts)
+            return EventRecord(RESTARTED, "Restart", note, facts=facts)
         if ended.result == Result.NOT_APPLIED and is_by_hand:
             return EventRecord("RestartWithdrawn", "Restart", f"do not restart {note}", warning=True, facts=facts)
         return None
@@ -217,9 +220,9 @@ class RestartInFlight(InFlight, frozen=True):
         """Its node will be away for a while, or a person has to act."""
         title, pod = self.step.title, self.step.pod
         if not pod:
-            return EventRecord("RestartRequested", "Restart", f"restart {title}", facts=self.facts)
+            return EventRecord(REQUESTED, "Restart", f"restart {title}", facts=self.facts)
         action, note = "Restart" if self.step.by else "Evict", f"restarting {title}: pod {pod} is {self.step.is_done}"
-        return EventRecord("RestartingNode", action, note, facts=self.facts)
+        return EventRecord(RESTARTING, action, note, facts=self.facts)
 
     def progress(self, ago: Callable[[str], str]) -> str:
         """Whether its node is back, and for how long."""

@@ -36,7 +36,7 @@ ROOMS = {
     "kafka.partitions": "api core.words core.facts kraftlog environment kafka.base kafka.wire kafka.probe",
     "kafka.recorder": "api core.words core.facts kraftlog environment kafka.base kafka.wire kafka.log",
     "kafka.requests": "api core kafka.base kafka.wire kafka.probe",
-    "kafka.cluster": "api core kraftlog environment kafka",
+    "kafka.cluster": "api core environment kafka",
     "kube": "api core environment",
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
 
 from kafkafeatures import __version__
-from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.environment import Environment
 from kafkafeatures.handlers import Hosted, host
 from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.base.memory_budget import Limits, MemoryBudget
@@ -47,7 +47,7 @@ Opener = Callable[[ClusterSettings, Recorder], OpenCluster]
 Host = Callable[[Hosted, tuple[str, ...], Environment], Awaitable[None]]
 
 
-def real_clusters(settings: OperatorSettings, environment: Environment = SYSTEM) -> Opener:
+def real_clusters(settings: OperatorSettings, environment: Environment) -> Opener:
     """They share the memory that there is for what comes from Kafka, of partitions above all."""
     memory = MemoryBudget(
         Limits(
@@ -60,7 +60,7 @@ def real_clusters(settings: OperatorSettings, environment: Environment = SYSTEM)
     images = PartitionImages(
         settings.max_partition_images,
         "or have the operator's maxPartitionImages raised (--max-partition-images)",
-        environment.monotonic,
+        monotonic=environment.monotonic,
     )
     return lambda cluster, recorder: Cluster(
         cluster, recorder=recorder, memory=memory, images=images, environment=environment
@@ -178,7 +178,7 @@ class Operator:
 
 
 async def run(
-    settings: OperatorSettings, *, opener: Opener | None = None, environment: Environment = SYSTEM, host: Host = host
+    settings: OperatorSettings, *, environment: Environment, opener: Opener | None = None, host: Host = host
 ) -> None:
     """Until SIGTERM or SIGINT. Raises OSError where the port is taken, and whatever ends a part of it."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))

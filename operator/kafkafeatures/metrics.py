@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.status import EMPTY, Status
-from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.api_names import API_NAMES
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.recorder.recorder import REASONS
@@ -27,7 +27,7 @@ _LEVELS = ("finalized", "desired", "supported_min", "supported_max")
 class Metrics:
     """The `Watcher` of the controller, and the `Recorder` of connections to Kafka."""
 
-    def __init__(self, environment: Environment = SYSTEM) -> None:
+    def __init__(self, environment: Environment) -> None:
         self._clock = environment.clock
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which is not needed
         self.registry = CollectorRegistry()

@@ -31,9 +31,11 @@ from kafkafeatures.core.engine.decisions import Act, Done
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.reconcile.act import reconcile
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
@@ -255,8 +257,15 @@ async def _until_done(path: Path) -> None:
     resource = read_file(path)
     settings = settings_of(resource.spec.cluster, secrets_in(None))
     with FileStore(resource, path.with_suffix(".status.yaml")) as store:
-        async with Client(settings) as client:
-            context = ReconcileContext(store=store, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+        async with Client(settings, environment=SYSTEM) as client:
+            context = ReconcileContext(
+                store=store,
+                kafka=client,
+                now=lambda: datetime.now(UTC),
+                sleep=asyncio.sleep,
+                monotonic=SYSTEM.monotonic,
+                ages=Ages(SYSTEM.monotonic),
+            )
             while not isinstance((last := await reconcile(context, await context.store.read())).decision, Done):
                 await context.sleep(last.requeue_after or 0)
 
@@ -325,7 +334,7 @@ def _run(command: list[str]) -> float:
 
 async def _look(settings: ClusterSettings) -> float:
     began = time.perf_counter()
-    async with Client(settings) as client:
+    async with Client(settings, environment=SYSTEM) as client:
         observe(*await client.read())
     return time.perf_counter() - began
 

@@ -19,6 +19,7 @@ from typing import Any
 import trustme
 from scramp import ScramMechanism
 
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, Sasl, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.pem import Tls
@@ -108,7 +109,7 @@ async def _round(clusters: list[tuple[Address, Security]]) -> tuple[float, float
     places, longest, began = asyncio.Semaphore(AT_ONCE), [0.0], time.perf_counter()
 
     async def one(address: Address, security: Security) -> None:
-        async with places, await connect(address, security, timeout=60.0, client_id="bench"):
+        async with places, await connect(address, security, timeout=60.0, client_id="bench", environment=SYSTEM):
             pass
 
     watch = asyncio.create_task(_watch(longest))

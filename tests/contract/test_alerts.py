@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafkafeatures.api.status import Status
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics, RecorderMetrics
 from tests.contract.alerts import ALERTS
@@ -82,6 +82,6 @@ def test_a_volume_that_hangs_from_the_start_on_is_an_alarm_after_an_hour(every: 
 
 
 def test_an_operator_that_does_not_record_is_no_alarm() -> None:
-    metrics = Metrics()
+    metrics = Metrics(environment=SYSTEM)
     metrics.passed(ORDERS, "success", 0.1, Status())
     assert evaluated(RULE.expression, _samples(metrics), 0.0) == {}

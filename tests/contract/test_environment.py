@@ -73,3 +73,38 @@ def test_each_way_to_ask_is_seen(text: str, said: str) -> None:
 
 def test_a_pause_of_nothing_is_none() -> None:
     assert list(asked(ast.parse("from uuid import UUID\nawait asyncio.sleep(0)"))) == []
+
+
+def defaults(tree: ast.AST) -> Iterator[ast.expr]:
+    """Defaults of arguments, and of fields."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.arguments(defaults=by_position, kw_defaults=by_name):
+                yield from (*by_position, *(one for one in by_name if one is not None))
+            case ast.ClassDef(body=body):
+                yield from (one.value for one in body if isinstance(one, ast.AnnAssign) and one.value is not None)
+            case _:
+                pass
+
+
+def is_of_the_process(default: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id in ("SYSTEM", "Environment") for node in ast.walk(default))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(OPERATOR)))
+def test_the_environment_of_the_process_is_no_default(path: Path) -> None:
+    """Who starts a process passes it on: what is left out would be asked of the machine, in virtual time as well."""
+    assert not any(map(is_of_the_process, defaults(ast.parse(path.read_text()))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(environment: Environment = SYSTEM): ...",
+        "def f(*, monotonic=SYSTEM.monotonic): ...",
+        "f = lambda clock=Environment().clock: clock",
+        "class A(Struct):\n    monotonic: Clock = SYSTEM.monotonic",
+    ],
+)
+def test_each_default_is_seen(text: str) -> None:
+    assert any(map(is_of_the_process, defaults(ast.parse(text))))

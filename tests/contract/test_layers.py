@@ -55,10 +55,13 @@ ROOMS = {
     "__main__": "cli.shell interrupts",
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
-    "cli.cluster": "api core kafka interrupts cli.shell cli.log",
+    "cli.cluster": "api core environment kafka interrupts cli.shell cli.log",
     "cli.document": "api core environment kafka reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document",
-    "cli.kube": "api core kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document cli.pages",
+    "cli.kube": (
+        "api core environment kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document "
+        "cli.pages"
+    ),
     "cli.pipeline": "api core featurelog cli.shell cli.pages",
     "cli.demo": "api core reconcile cli.shell cli.cluster cli.kube kafkasim",
     # Beside the operator: metadata logs, the pipeline that makes tables of them, the simulator.

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import FeatureStatus, Status, StatusCondition
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics
@@ -36,7 +37,7 @@ STATUS = Status(
 
 def exposed() -> dict[str, tuple[str, frozenset[str]]]:
     """Name to type and labels, after one reconciliation; `_created` beside counters is the client library's."""
-    metrics = Metrics()
+    metrics = Metrics(environment=SYSTEM)
     metrics.passed(Key("kafka", "orders"), "success", 0.1, STATUS)
     recorder = metrics.of_recorder()
     recorder.recorded(Key("kafka", "orders"))

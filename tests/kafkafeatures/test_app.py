@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures import app
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.handlers import Hosted
 from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.client import KubeApi
@@ -39,7 +39,7 @@ async def test_names_that_do_not_resolve_leave_threads_for_those_of_others(monke
 
     monkeypatch.setattr(app, "connected", connected)
     with pytest.raises(NoAccount):
-        await app.run(OperatorSettings())
+        await app.run(OperatorSettings(), environment=SYSTEM)
 
 
 class Controller:
@@ -126,7 +126,7 @@ async def operator(
     MADE.clear()
     host = Host()
     settings = OperatorSettings(namespaces=namespaces, listen_host="127.0.0.1", listen_port=0)
-    running = asyncio.create_task(app.run(settings, host=host))
+    running = asyncio.create_task(app.run(settings, host=host, environment=SYSTEM))
     try:
         while not MADE and not running.done():  # noqa: ASYNC110 - it is made before anything is awaited that could take long
             await asyncio.sleep(0)

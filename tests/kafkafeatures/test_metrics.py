@@ -8,6 +8,7 @@ from prometheus_client import Gauge
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, FeatureStatus, Status, StatusCondition
 from kafkafeatures.api.values import replace
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics
 
@@ -38,7 +39,7 @@ def passed(metrics: Metrics, name: str, status: Status) -> None:
 
 
 def test_what_a_status_says_no_longer_is_no_metric_either() -> None:
-    metrics = Metrics()
+    metrics = Metrics(environment=SYSTEM)
     passed(metrics, "a", STATUS)
     passed(metrics, "b", STATUS)
     passed(metrics, "a", LATER)
@@ -55,7 +56,7 @@ def test_what_a_status_says_no_longer_is_no_metric_either() -> None:
 
 
 def test_the_series_of_a_resource_go_with_it() -> None:
-    metrics = Metrics()
+    metrics = Metrics(environment=SYSTEM)
     for name in "ab":
         passed(metrics, name, STATUS)
     metrics.forgot(Key("ns", "a"))
@@ -73,7 +74,7 @@ def test_no_resource_is_looked_for_among_the_series_of_all_others(monkeypatch: p
         raise AssertionError("all series were looked at")
 
     monkeypatch.setattr(Gauge, "remove_by_labels", look)
-    metrics = Metrics()
+    metrics = Metrics(environment=SYSTEM)
     passed(metrics, "a", STATUS)
     passed(metrics, "a", LATER)
     metrics.forgot(Key("ns", "a"))

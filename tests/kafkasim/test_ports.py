@@ -19,7 +19,9 @@ from kafkafeatures.core.engine.steps import Applied, DryRunAccepted, DryRunUnava
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.act import reconcile
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.ports import SimulatedCluster
@@ -79,7 +81,9 @@ class Mortal:
 
 async def live(kafka: Any, store: Any, sim: SimulatedCluster, *, most: int = 60) -> Any:
     """Reconciles until nothing more happens by itself."""
-    context = ReconcileContext(store=store, kafka=kafka, now=sim.now, sleep=sim.sleep)
+    context = ReconcileContext(
+        store=store, kafka=kafka, now=sim.now, sleep=sim.sleep, monotonic=SYSTEM.monotonic, ages=Ages(SYSTEM.monotonic)
+    )
     for _ in range(most):
         last = await reconcile(context, await context.store.read())
         if last.requeue_after is None:
@@ -190,7 +194,9 @@ async def test_a_dry_run_asks_three_brokers_as_in_production_however_many_listen
 async def test_nothing_is_changed_while_what_the_controllers_support_cannot_be_read() -> None:
     sim, store = await through_a_broker(), Store(WANTED)
     before = written(sim)
-    context = ReconcileContext(store=store, kafka=sim, now=sim.now, sleep=sim.sleep)
+    context = ReconcileContext(
+        store=store, kafka=sim, now=sim.now, sleep=sim.sleep, monotonic=SYSTEM.monotonic, ages=Ages(SYSTEM.monotonic)
+    )
     for _ in range(8):
         last = await reconcile(context, await store.read())
         assert isinstance(last.decision, Wait)

@@ -20,6 +20,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, PastLevels, SourceKind, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
 from kafkafeatures.core.facts.readings import Failure, LogReading, NodeAnswer, QuorumAnswer, Readings, Role
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkasim.plan import Plan, TopicPlan
@@ -186,7 +187,7 @@ async def on_the_wire(made: Plan, seed: int, access: Access, events: tuple[Event
             await server.act(event)
             skip(server.world.now_ms - before)
         at = {(node.role, node.id): (node.host, node.port) for node in server.world.nodes.values()}
-        async with Cluster(settings) as cluster:
+        async with Cluster(settings, environment=SYSTEM) as cluster:
             return await cluster.read(), replace(made, addresses=at)
 
 
@@ -334,7 +335,7 @@ async def test_a_log_that_is_read_anew_with_partitions_keeps_the_levels_that_wer
     made = replace(plan(metadata_version=27), topics=(TopicPlan("orders", ((1, 2, 3),)),))
     async with served(made, 0, BOTH) as (server, skip):
         settings = ClusterSettings((), addresses(server.world, Role.CONTROLLER), request_timeout=5)
-        async with Cluster(settings) as cluster:
+        async with Cluster(settings, environment=SYSTEM) as cluster:
             await cluster.read()
             active = server.world.active_node
             assert active is not None

@@ -26,7 +26,7 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL
-from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.kafka.base.memory_budget import MemoryBudget, Share
@@ -75,7 +75,7 @@ class Cluster:
         recorder: Recorder | None = None,
         memory: MemoryBudget | None = None,
         images: PartitionImages | None = None,
-        environment: Environment = SYSTEM,
+        environment: Environment,
     ) -> None:
         self._settings, self._environment = settings, environment
         self._images = images or PartitionImages(monotonic=environment.monotonic)

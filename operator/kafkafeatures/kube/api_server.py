@@ -13,7 +13,7 @@ import contextlib
 import logging
 import ssl
 
-from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.environment import Environment
 from kafkafeatures.kube.client import KubeApi
 
 REFRESH = 60.0
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 class ApiServer:
     """`endpoints` of (IP address, port), as found by the last `refresh` that found any."""
 
-    def __init__(self, api: KubeApi, environment: Environment = SYSTEM) -> None:
+    def __init__(self, api: KubeApi, environment: Environment) -> None:
         self._api, self._environment = api, environment
         self._trust: ssl.SSLContext | None = None
         self.endpoints: frozenset[tuple[str, int]] = frozenset()

@@ -14,8 +14,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kafkafeatures.environment import SYSTEM
-
 if TYPE_CHECKING:
     from kafkafeatures.api.status import LogPosition
     from kafkafeatures.core.engine.stage import Kept
@@ -29,7 +27,7 @@ class Ages:
     keeps of its last look. `read_until`: the end of the metadata log then, by cluster id.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
         self.kept: Mapping[str, Kept] = {}
         self.read_until: dict[str, LogPosition] = {}

@@ -22,7 +22,6 @@ from kafkafeatures.core.engine.settling import BROKER_KEEPS, ON_ITS_WAY
 from kafkafeatures.core.engine.wanted import Mode
 from kafkafeatures.core.kinds import KINDS
 from kafkafeatures.core.roll.drivers import driver_named
-from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 
 K = TypeVar("K")
@@ -71,7 +70,7 @@ class Claim(Struct, frozen=True):
 class Claims:
     """The claims of all resources that this operator knows. `monotonic`: in seconds."""
 
-    def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._claims: dict[Key, Claim] = {}
         self._of_cluster: dict[str, set[Key]] = {}

@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from kafkafeatures import __version__
 from kafkafeatures.api.records import Stamp, keeping_unknown, stamp
@@ -40,7 +40,6 @@ from kafkafeatures.core.ports import KafkaPort, WorkloadPort
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
 from kafkafeatures.reconcile.ages import Ages
@@ -92,8 +91,8 @@ class ReconcileContext(Struct, frozen=True):
     kafka: KafkaPort
     now: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]]
-    monotonic: Callable[[], float] = SYSTEM.monotonic
-    ages: Ages = field(default_factory=Ages)
+    monotonic: Callable[[], float]
+    ages: Ages
     competing_owner: CompetingOwner = no_other_owner
     before_act: Callable[[Evaluation], None] = lambda _: None
     effects: Effects = ignore

@@ -15,8 +15,6 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from kafkafeatures.environment import SYSTEM
-
 K = TypeVar("K", bound=Hashable)
 
 FIRST_RETRY, LAST_RETRY = 1.0, 60.0
@@ -52,7 +50,7 @@ class Queue(Generic[K]):
         deadline: float = 120.0,
         hold: float = HOLD,
         waited: Callable[[float], None] = lambda seconds: None,
-        monotonic: Callable[[], float] = SYSTEM.monotonic,
+        monotonic: Callable[[], float],
     ) -> None:
         self._work = work
         self._failed = failed

@@ -9,6 +9,7 @@ import sys
 
 from kafkafeatures.api.status import Status
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import UPGRADE, UpdateFeaturesRequest
@@ -24,7 +25,7 @@ async def write_while_it_moves(self: FileStore, status: Status) -> None:
     if status.intents and not moved:
         moved.append(True)
         node = Address("127.0.0.1", int(sys.argv[2]))
-        async with await connect(node, Security(), timeout=10, client_id="t") as link:
+        async with await connect(node, Security(), timeout=10, client_id="t", environment=SYSTEM) as link:
             assert (await link.request(RAISE)).error_code == 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation
 from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
 from tests.e2e.rig.cluster import Cluster
@@ -55,7 +56,7 @@ def seen(cluster: Cluster, *, servers: bool = True, controllers: bool = False) -
     )
 
     async def read() -> Observation:
-        async with Client(settings) as client:
+        async with Client(settings, environment=SYSTEM) as client:
             return observe(*await client.read())
 
     return asyncio.run(read())

@@ -12,6 +12,7 @@ import sys
 
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.facts.readings import LogReading
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.recorder import recorder, recordings
@@ -23,9 +24,11 @@ RESOURCE = ("kafka", "orders")
 
 async def main(controllers: str, cluster_id: str, folder: str, close_at: str) -> None:
     recorder.EVERY, recordings.CLOSE_AT = 0.0, int(close_at)
-    recording = recorder.LogRecorder(RecorderSettings(folder), Metrics().of_recorder())
+    recording = recorder.LogRecorder(
+        RecorderSettings(folder), Metrics(environment=SYSTEM).of_recorder(), environment=SYSTEM
+    )
     settings = ClusterSettings(bootstrap_controllers=parse_addresses(controllers, ""), request_timeout=5.0)
-    async with Cluster(settings) as cluster:
+    async with Cluster(settings, environment=SYSTEM) as cluster:
         while True:
             seen = await cluster.unchanged()
             if not seen:

@@ -16,9 +16,11 @@ import yaml
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.core.engine.decisions import Done
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
 from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, active, describe, levels, run, write_document
@@ -201,8 +203,15 @@ async def apply_until_done(document: Path, cluster: Cluster, recorder: AtTheUpda
     )
     passes: list[Reconciliation] = []
     with FileStore(read_file(document), document.with_suffix(".status.yaml")) as store:
-        async with Client(settings, recorder=recorder) as client, asyncio.timeout(90):
-            context = ReconcileContext(store=store, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+        async with Client(settings, recorder=recorder, environment=SYSTEM) as client, asyncio.timeout(90):
+            context = ReconcileContext(
+                store=store,
+                kafka=client,
+                now=lambda: datetime.now(UTC),
+                sleep=asyncio.sleep,
+                monotonic=SYSTEM.monotonic,
+                ages=Ages(SYSTEM.monotonic),
+            )
             while not passes or not isinstance(passes[-1].decision, Done):
                 passes.append(await reconcile(context, await context.store.read()))
                 await asyncio.sleep(passes[-1].requeue_after or 0.2)
@@ -287,8 +296,15 @@ def test_in_sync_is_taken_back_when_all_controllers_are_killed_and_said_again_wh
 async def reconciled_once(document: Path, settings: ClusterSettings) -> tuple[str, str]:
     """Status and reason of Ready, as `apply` and the operator come to it."""
     with FileStore(read_file(document), document.with_suffix(".status.yaml")) as store:
-        async with Client(settings) as client:
-            context = ReconcileContext(store=store, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+        async with Client(settings, environment=SYSTEM) as client:
+            context = ReconcileContext(
+                store=store,
+                kafka=client,
+                now=lambda: datetime.now(UTC),
+                sleep=asyncio.sleep,
+                monotonic=SYSTEM.monotonic,
+                ages=Ages(SYSTEM.monotonic),
+            )
             status = (await reconcile(context, await context.store.read())).status
     ready = status.condition(Condition.READY)
     assert ready is not None

@@ -21,6 +21,7 @@ from kafkafeatures.core.facts.readings import (
 )
 from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL, SettingSource
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
@@ -51,7 +52,7 @@ def settings(
 
 async def surveyed(config: ClusterSettings) -> tuple[ClusterProbe, float]:
     began = time.monotonic()
-    async with Pool(config) as pool:
+    async with Pool(config, environment=SYSTEM) as pool:
         result = await probe_cluster(pool)
     return result, time.monotonic() - began
 
@@ -64,14 +65,14 @@ def answering(result: ClusterProbe, role: Role) -> set[int | None]:
 
 
 async def test_every_node_says_who_it_is_and_denies_to_be_another_one(cluster: Cluster) -> None:
-    async with Client(settings(cluster)) as client:
+    async with Client(settings(cluster), environment=SYSTEM) as client:
         first = (await client.read(partitions=True)).probe
     assert {(one.role, one.id, one.proved_at) for one in first.nodes} == {
         *((Role.BROKER, id_, "127.0.0.1") for id_ in BROKERS),
         *((Role.CONTROLLER, id_, "127.0.0.1") for id_ in CONTROLLERS),
     }
     of_another = replace(first, nodes=tuple(replace(one, id=(one.id or 0) + 1) for one in first.nodes))
-    async with Pool(settings(cluster)) as pool:
+    async with Pool(settings(cluster), environment=SYSTEM) as pool:
         nobody = await Identities(pool).prove(
             of_another, Failure(FailureKind.NOT_ASKED, "", ""), frozenset({"node.id"})
         )
@@ -80,7 +81,7 @@ async def test_every_node_says_who_it_is_and_denies_to_be_another_one(cluster: C
 
 async def test_every_node_gives_settings_of_its_own_and_where_they_come_from(cluster: Cluster) -> None:
     names = frozenset({"node.id", "min.insync.replicas", SNAPSHOT_INTERVAL, "ssl.keystore.password", "no.such.setting"})
-    async with Client(settings(cluster)) as client:
+    async with Client(settings(cluster), environment=SYSTEM) as client:
         nodes = (await client.read(settings=names)).probe.nodes
     assert {one.role for one in nodes} == set(Role)
     for one in nodes:
@@ -150,7 +151,7 @@ def levels_of(result: ClusterProbe) -> tuple[NodeAnswer, int]:
 
 
 async def test_a_level_no_node_has_is_refused_by_name(cluster: Cluster) -> None:
-    async with Pool(settings(cluster)) as pool:
+    async with Pool(settings(cluster), environment=SYSTEM) as pool:
         result = await probe_cluster(pool)
         answer, leader = levels_of(result)
         change = UpdateFeature("metadata.version", answer.finalized["metadata.version"], 999)
@@ -165,7 +166,7 @@ async def test_a_level_no_node_has_is_refused_by_name(cluster: Cluster) -> None:
 
 
 async def test_a_standby_refuses_and_the_outcome_is_unknown(cluster: Cluster) -> None:
-    async with Pool(settings(cluster)) as pool:
+    async with Pool(settings(cluster), environment=SYSTEM) as pool:
         result = await probe_cluster(pool)
         answer, leader = levels_of(result)
         standby = next(n for n in result.nodes if n.role is Role.CONTROLLER and n.id != leader)
@@ -179,7 +180,7 @@ async def test_a_standby_refuses_and_the_outcome_is_unknown(cluster: Cluster) ->
 
 @pytest.mark.parametrize("through", ["a broker", "the controller"])
 async def test_a_level_is_validated_raised_and_read_back_everywhere(cluster: Cluster, through: str) -> None:
-    async with Pool(settings(cluster)) as pool:
+    async with Pool(settings(cluster), environment=SYSTEM) as pool:
         result = await probe_cluster(pool)
         answer, _ = levels_of(result)
         way = route(result)

@@ -18,6 +18,7 @@ import pytest
 from kafkafeatures.core.facts.observation import NodeState, Unknown
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
 from tests.e2e.kafka.cli import SELDOM, active, describe, node, run, write_document
@@ -321,7 +322,7 @@ async def test_a_node_that_dies_while_it_is_asked_is_reported_and_the_others_are
         request_timeout=float(TIMEOUT),
     )
     try:
-        async with Client(settings, recorder=KillAtTheQuestion(victim)) as client:
+        async with Client(settings, recorder=KillAtTheQuestion(victim), environment=SYSTEM) as client:
             observation = observe(*await client.read())
     finally:
         victim.start()

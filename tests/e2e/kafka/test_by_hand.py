@@ -18,6 +18,7 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.reconcile.act import reconcile, summary_of
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
 from tests.e2e.kafka.cli import KAFKAFEATURES, write_document
@@ -99,8 +100,15 @@ def test_a_soak_begins_anew_when_a_node_was_killed_and_is_back_before_the_next_l
         )
         said = []
         with FileStore(read_file(document), None) as store:
-            async with Client(settings) as kafka:
-                context = ReconcileContext(store, kafka, now=SYSTEM.clock, sleep=SYSTEM.sleep)
+            async with Client(settings, environment=SYSTEM) as kafka:
+                context = ReconcileContext(
+                    store,
+                    kafka,
+                    now=SYSTEM.clock,
+                    sleep=SYSTEM.sleep,
+                    monotonic=SYSTEM.monotonic,
+                    ages=Ages(SYSTEM.monotonic),
+                )
 
                 async def look() -> str:
                     last = await reconcile(context, await store.read())

@@ -22,6 +22,7 @@ import pytest_asyncio
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import MAJORITY_WITHIN_MS, LogReading
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import KafkaError, NoLeader, Stale
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
@@ -122,10 +123,14 @@ def meaning(image: Image) -> Image:
 
 def follower_of(cluster: Cluster, recorder: Snapshots, *, part: int = PART) -> MetadataLog:
     async def to(address: Address) -> Connection:
-        return await connect(address, Security(), timeout=REQUEST_TIMEOUT, client_id="follower", recorder=recorder)
+        return await connect(
+            address, Security(), timeout=REQUEST_TIMEOUT, client_id="follower", recorder=recorder, environment=SYSTEM
+        )
 
     controllers = parse_addresses(cluster.bootstrap_controllers, "")
-    return MetadataLog(connect=to, controllers=controllers, request_timeout=REQUEST_TIMEOUT, part=part)
+    return MetadataLog(
+        connect=to, controllers=controllers, request_timeout=REQUEST_TIMEOUT, part=part, environment=SYSTEM
+    )
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +285,9 @@ async def test_brokers_that_come_and_go_are_followed(cluster: Cluster, follower:
     broker.kill()
     await soon("its session is seen to end", lambda: follower.newest.brokers[broker.id].fenced)
     leader = await new_leader(cluster)
-    async with await connect(Address("127.0.0.1", leader.port), Security(), timeout=10.0, client_id="t") as link:
+    async with await connect(
+        Address("127.0.0.1", leader.port), Security(), timeout=10.0, client_id="t", environment=SYSTEM
+    ) as link:
         assert (await link.request(UnregisterBrokerRequest(broker.id))).error_code == 0
     await soon("it is seen to be unregistered", lambda: broker.id not in follower.newest.brokers)
     await asyncio.to_thread(broker.start)
@@ -391,7 +398,9 @@ async def the_past_is_read_from_the_oldest_snapshot(cluster: Cluster, leader: No
     await soon("there are two", lambda: len(snapshot_ends(leader)) > 1)
     before = snapshot_ends(leader)
     reader, oracle = RollReader(since_ms=0), RollReader(since_ms=0)
-    async with Client(ClusterSettings((), parse_addresses(cluster.bootstrap_controllers, ""))) as client:
+    async with Client(
+        ClusterSettings((), parse_addresses(cluster.bootstrap_controllers, "")), environment=SYSTEM
+    ) as client:
         assert isinstance((await client.read()).log, LogReading)
         assert await client.read_history(reader) is None
     oracle.append(written(cluster.nodes[ORACLE]), below=reader.offset)

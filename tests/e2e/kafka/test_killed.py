@@ -19,6 +19,7 @@ import yaml
 
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import KafkaError
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
@@ -177,7 +178,7 @@ def test_a_leader_says_what_became_of_levels_since_a_position_and_whether_it_eve
 
     async def asked() -> tuple[EarlierMoves | KafkaError, ...]:
         settings = ClusterSettings(parse_addresses(cluster.bootstrap_servers, ""), ())
-        async with Client(settings) as client:
+        async with Client(settings, environment=SYSTEM) as client:
             first = (await client.read()).log
             assert not isinstance(first, Failure)
             offset, epoch = first.image.offset, first.image.epoch

@@ -25,6 +25,7 @@ from kafka.admin import (
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Failure, FailureKind, LogReading, PartitionsReading, Readings, Role
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import UnsupportedApi
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Sasl, Security, parse_addresses
@@ -70,7 +71,7 @@ def settings(cluster: Cluster, user: str) -> ClusterSettings:
 
 def read(cluster: Cluster, user: str, *, partitions: bool = True) -> Readings:
     async def once() -> Readings:
-        async with Client(settings(cluster, user)) as client:
+        async with Client(settings(cluster, user), environment=SYSTEM) as client:
             return await client.read(partitions=partitions)
 
     return asyncio.run(once())
@@ -184,7 +185,7 @@ def test_what_a_request_sets_for_all_brokers_holds_at_once(cluster: Cluster) -> 
 
     async def before_and_after() -> list[int]:
         found = []
-        async with Client(settings(cluster, "alice")) as client:
+        async with Client(settings(cluster, "alice"), environment=SYSTEM) as client:
             for value in ("1", "2"):
                 hold_broker_default(cluster.brokers[0], MIN_INSYNC, value)
                 found.append(whole((await client.read(partitions=True)).partitions).default_min_insync_replicas)
@@ -240,7 +241,7 @@ def test_replicas_that_are_eligible_without_being_in_sync_are_shown(cluster: Clu
 
 def test_partitions_are_given_up_when_they_are_no_longer_wanted(cluster: Cluster) -> None:
     async def with_and_without() -> tuple[LogReading, LogReading, bool]:
-        async with Client(settings(cluster, "alice")) as client:
+        async with Client(settings(cluster, "alice"), environment=SYSTEM) as client:
             first, again = (await client.read(partitions=True)).log, (await client.read()).log
             assert isinstance(first, LogReading)
             assert isinstance(again, LogReading)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.errors import Disconnected
 from kafkafeatures.kafka.base.settings import Address, OAuthClient, Sasl, Security, parse_addresses
 from kafkafeatures.kafka.wire.connection import connect
@@ -192,7 +192,9 @@ async def test_a_session_outlives_its_tokens(tokens: tuple[Cluster, TokenServer]
     authentications = Authentications()
     issuer.lifetime, before = 3.0, issuer.issued
     try:
-        renewing = await connect(address, security, timeout=10, client_id="t", recorder=authentications)
+        renewing = await connect(
+            address, security, timeout=10, client_id="t", recorder=authentications, environment=SYSTEM
+        )
         sleeping = await connect(
             address, security, timeout=10, client_id="t", environment=Environment(monotonic=lambda: 0.0)
         )

@@ -6,6 +6,7 @@ import asyncio
 
 from kafkafeatures.core.engine.steps import NotSent, Outcome
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.requests.features import AddressRoute, prepared
@@ -20,7 +21,9 @@ FEATURE_LEVEL = 12  # api key of FeatureLevelRecord
 async def send(node: Node, feature: str, level: int, *, timeout: float = 10.0) -> UpdateFeaturesResponse:
     """UpdateFeatures for one feature; 0 is asked for as a downgrade, anything else as a raise."""
     kind = UPGRADE if level else SAFE_DOWNGRADE
-    async with await connect(Address("127.0.0.1", node.port), Security(), timeout=timeout, client_id="t") as link:
+    async with await connect(
+        Address("127.0.0.1", node.port), Security(), timeout=timeout, client_id="t", environment=SYSTEM
+    ) as link:
         response: UpdateFeaturesResponse = await link.request(
             UpdateFeaturesRequest(updates=((feature, level, kind),), validate_only=False), timeout=timeout
         )

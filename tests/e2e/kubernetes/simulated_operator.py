@@ -7,6 +7,7 @@ import sys
 
 from kafkafeatures import app
 from kafkafeatures.api.values import replace
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.logs import configure
 from kafkafeatures.settings import OperatorSettings
@@ -39,7 +40,9 @@ class Cluster(SimulatedCluster):
 def main() -> None:
     port = int(sys.argv[sys.argv.index("--listen") + 1].rpartition(":")[2])
     configure("json")
-    asyncio.run(app.run(OperatorSettings(listen_host="127.0.0.1", listen_port=port), opener=Cluster))
+    asyncio.run(
+        app.run(OperatorSettings(listen_host="127.0.0.1", listen_port=port), opener=Cluster, environment=SYSTEM)
+    )
 
 
 if __name__ == "__main__":

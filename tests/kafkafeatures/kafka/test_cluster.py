@@ -13,6 +13,7 @@ import pytest
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, LogReading, Role
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka import cluster as module
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
@@ -30,7 +31,7 @@ NOBODY = Address("127.0.0.1", 1)
 async def test_where_no_node_answers_the_log_is_not_waited_for() -> None:
     """Its reader would look for a leader as long as a request may take: there may be an election."""
     settings = ClusterSettings((NOBODY,), (NOBODY,), request_timeout=300)
-    async with asyncio.timeout(60), Cluster(settings) as cluster:
+    async with asyncio.timeout(60), Cluster(settings, environment=SYSTEM) as cluster:
         readings = await cluster.read()
     assert isinstance(readings.log, Failure)
     with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1: connection refused"):
@@ -50,8 +51,8 @@ async def test_a_look_at_a_cluster_to_which_nothing_happened_costs_two_requests_
     monkeypatch.setattr(module, "aside", counted)
     async with served(plan()) as server:
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
-        metrics = Metrics()
-        async with Cluster(ClusterSettings(brokers), recorder=metrics) as cluster:
+        metrics = Metrics(environment=SYSTEM)
+        async with Cluster(ClusterSettings(brokers), recorder=metrics, environment=SYSTEM) as cluster:
             await cluster.read()
             before = requests(metrics)
             assert await cluster.unchanged()
@@ -62,8 +63,8 @@ async def test_a_look_at_a_cluster_to_which_nothing_happened_costs_two_requests_
 async def test_each_leader_is_asked_once_whether_its_log_ever_had_a_position() -> None:
     async with served(plan()) as server:
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
-        metrics = Metrics()
-        async with Cluster(ClusterSettings(brokers), recorder=metrics) as cluster:
+        metrics = Metrics(environment=SYSTEM)
+        async with Cluster(ClusterSettings(brokers), recorder=metrics, environment=SYSTEM) as cluster:
             log = (await cluster.read()).log
             assert isinstance(log, LogReading)
             for offset, epoch, restored in ((log.image.offset, log.leader_epoch, False), (log.image.offset, 77, True)):
@@ -83,9 +84,9 @@ async def test_the_log_that_is_followed_is_recorded_byte_for_byte_over_the_conne
 ) -> None:
     async with served(plan()) as server:
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
-        metrics = Metrics()
-        recorder = LogRecorder(RecorderSettings(str(tmp_path)), metrics.of_recorder())
-        async with Cluster(ClusterSettings(brokers), recorder=metrics) as cluster:
+        metrics = Metrics(environment=SYSTEM)
+        recorder = LogRecorder(RecorderSettings(str(tmp_path)), metrics.of_recorder(), environment=SYSTEM)
+        async with Cluster(ClusterSettings(brokers), recorder=metrics, environment=SYSTEM) as cluster:
             readings = await cluster.read()
             assert cluster.followed("of-another-cluster") is None
             before = requests(metrics)
@@ -113,7 +114,7 @@ async def test_secrets_are_removed_from_what_is_read_and_a_change_is_seen_all_th
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
         security = Security()
         security.secrets.add("PLAINTEXT")  # as if it were a password
-        async with Cluster(ClusterSettings(brokers, controllers=security)) as cluster:
+        async with Cluster(ClusterSettings(brokers, controllers=security), environment=SYSTEM) as cluster:
             log = (await cluster.read()).log
             assert "PLAINTEXT" not in str(log)
             assert REMOVED in str(log)

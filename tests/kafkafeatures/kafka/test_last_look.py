@@ -11,7 +11,7 @@ import pytest
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Failure, NodeAnswer, PartitionsReading, QuorumAnswer, Readings, Role
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import AT_ONCE, Cluster
@@ -89,7 +89,7 @@ async def test_partitions_are_those_of_the_end_of_a_look_however_long_a_node_kee
 
 
 async def test_where_every_node_answers_at_once_the_log_is_read_once() -> None:
-    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server))) as cluster:
+    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         await cluster.read(partitions=True)
         read, catch_up = list[object](), cluster._log.catch_up
 
@@ -104,10 +104,10 @@ async def test_where_every_node_answers_at_once_the_log_is_read_once() -> None:
 
 
 async def test_another_look_asks_no_node_but_the_leader_and_shows_what_is_there_by_then() -> None:
-    metrics = Metrics()
+    metrics = Metrics(environment=SYSTEM)
     async with (
         served(CLUSTER) as server,
-        Cluster(ClusterSettings(addresses(server)), recorder=metrics) as cluster,
+        Cluster(ClusterSettings(addresses(server)), recorder=metrics, environment=SYSTEM) as cluster,
     ):
         first = await cluster.read(partitions=True)
         before = requests(metrics)
@@ -123,7 +123,7 @@ async def test_another_look_asks_no_node_but_the_leader_and_shows_what_is_there_
 
 
 async def test_another_look_at_a_cluster_that_was_never_read_reads_all_of_it() -> None:
-    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server))) as cluster:
+    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         readings = await cluster.look_again()
     assert len(readings.probe.nodes) == 6
     assert in_sync(readings)
@@ -132,7 +132,7 @@ async def test_another_look_at_a_cluster_that_was_never_read_reads_all_of_it() -
 async def test_another_look_without_a_leader_shows_no_quorum_and_not_the_one_of_before() -> None:
     async with (
         served(CLUSTER) as server,
-        Cluster(replace(ClusterSettings(addresses(server)), request_timeout=1.0)) as cluster,
+        Cluster(replace(ClusterSettings(addresses(server)), request_timeout=1.0), environment=SYSTEM) as cluster,
     ):
         await cluster.read(partitions=True)
         for voter in (3001, 3002, 3003):

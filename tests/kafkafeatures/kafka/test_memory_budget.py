@@ -24,6 +24,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown
 from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import Disconnected, KafkaError, TimedOut, TooLarge
 from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Share
 from kafkafeatures.kafka.base.pool import Pool
@@ -365,7 +366,7 @@ async def test_a_reply_is_counted_by_what_it_claims_before_it_is_read() -> None:
     memory = MemoryBudget(Limits(32 * MIB, 64 * MIB))
     share = Share(memory, lambda: None)
     async with serving(server):
-        link = await connect(server.address, Security(), timeout=10, client_id="c", meter=share)
+        link = await connect(server.address, Security(), timeout=10, client_id="c", meter=share, environment=SYSTEM)
         assert memory.held == 0
         with pytest.raises(TooLarge, match="32 MiB of memory, the limit of one cluster"):
             await link.request(FetchRequest())
@@ -378,7 +379,7 @@ async def test_a_reply_of_the_cluster_with_the_most_is_given_up_where_another_ne
     memory = MemoryBudget(Limits(32 * MIB, 40 * MIB))
     hostile, other = Share(memory, lambda: None), Share(memory, lambda: None)
     async with serving(server):
-        link = await connect(server.address, Security(), timeout=10, client_id="c", meter=hostile)
+        link = await connect(server.address, Security(), timeout=10, client_id="c", meter=hostile, environment=SYSTEM)
         waiting = asyncio.create_task(link.request(FetchRequest()))
         while not hostile.held:  # noqa: ASYNC110 - the server sets no event
             await asyncio.sleep(0)
@@ -399,7 +400,7 @@ async def changed(server: Server, share: Share) -> Outcome:
     meter = partial(connect, meter=share)
     async with (
         serving(server),
-        Pool(ClusterSettings(request_timeout=10), connect=meter) as pool,
+        Pool(ClusterSettings(request_timeout=10), connect=meter, environment=SYSTEM) as pool,
         prepared(pool, AddressRoute(server.address), RAISE) as request,
     ):
         assert not isinstance(request, NotSent)
@@ -483,7 +484,7 @@ def test_no_share_has_more_than_it_may_and_only_the_largest_loses(steps: list[tu
 
 async def test_a_cluster_that_is_closed_takes_no_memory() -> None:
     memory = MemoryBudget(LIMITS)
-    cluster = Cluster(ClusterSettings(), memory=memory)
+    cluster = Cluster(ClusterSettings(), memory=memory, environment=SYSTEM)
     cluster._share.keep(MIB)
     assert memory.held == MIB
     await cluster.close()
@@ -491,7 +492,7 @@ async def test_a_cluster_that_is_closed_takes_no_memory() -> None:
 
 
 def test_the_command_line_has_a_limit_as_well_and_names_no_setting_of_an_operator() -> None:
-    share = Cluster(ClusterSettings())._share
+    share = Cluster(ClusterSettings(), environment=SYSTEM)._share
     with pytest.raises(KafkaError, match="256 MiB") as caught:
         share.keep(257 * MIB)
     assert caught.value.remedy == "a real cluster needs far less: check its addresses"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import (
     AddressRefused,
     AuthenticationFailed,
@@ -290,7 +291,7 @@ async def test_a_broker_under_the_controllers_is_reported(quorum: Quorum) -> Non
 
 
 async def test_no_address_to_ask_is_an_error() -> None:
-    log = MetadataLog(connect=None, controllers=(), request_timeout=1.0)  # type: ignore[arg-type]
+    log = MetadataLog(connect=None, controllers=(), request_timeout=1.0, environment=SYSTEM)  # type: ignore[arg-type]
     with pytest.raises(Unreachable, match="no address of a controller is known"):
         await log.catch_up()
 

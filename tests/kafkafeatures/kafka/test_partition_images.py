@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.partitions.images import PartitionImages
@@ -13,7 +14,7 @@ NOBODY = ClusterSettings((Address("127.0.0.1", 1),), request_timeout=300)
 
 
 def clusters(images: PartitionImages, count: int) -> list[Cluster]:
-    return [Cluster(NOBODY, images=images) for _ in range(count)]
+    return [Cluster(NOBODY, images=images, environment=SYSTEM) for _ in range(count)]
 
 
 async def waits(cluster: Cluster) -> bool:
@@ -23,7 +24,7 @@ async def waits(cluster: Cluster) -> bool:
 
 
 async def test_one_more_than_may_be_waits_and_says_how_to_allow_it() -> None:
-    images = PartitionImages(2, "have the operator's maxPartitionImages raised")
+    images = PartitionImages(2, "have the operator's maxPartitionImages raised", monotonic=SYSTEM.monotonic)
     one, two, three = clusters(images, 3)
     assert [await waits(each) for each in (one, two, three, one)] == [False, False, True, False]
     found = (await three.read(partitions=True)).partitions
@@ -38,7 +39,7 @@ async def test_one_more_than_may_be_waits_and_says_how_to_allow_it() -> None:
 
 @pytest.mark.parametrize("ended", ["read without them", "closed", "lost its memory"])
 async def test_the_next_one_has_its_turn_when_another_ends(ended: str) -> None:
-    first, second = clusters(PartitionImages(1), 2)
+    first, second = clusters(PartitionImages(1, monotonic=SYSTEM.monotonic), 2)
     assert not await waits(first)
     assert await waits(second)
     match ended:
@@ -53,7 +54,7 @@ async def test_the_next_one_has_its_turn_when_another_ends(ended: str) -> None:
 
 
 async def test_one_that_only_waits_takes_nothing_from_others() -> None:
-    first, second, third = clusters(PartitionImages(1), 3)
+    first, second, third = clusters(PartitionImages(1, monotonic=SYSTEM.monotonic), 3)
     assert not await waits(first)
     assert await waits(second)
     await second.close()

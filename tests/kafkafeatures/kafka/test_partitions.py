@@ -19,6 +19,7 @@ from kafkafeatures.core.facts.readings import (
     Readings,
     Role,
 )
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import ErrorCode, NotAuthorized
 from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Share
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
@@ -107,7 +108,7 @@ async def test_answers_of_brokers_that_may_be_cut_off_are_not_asked_for(monkeypa
 
 
 async def test_what_changed_is_seen_and_what_did_not_is_not_read_again() -> None:
-    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server))) as cluster:
+    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         first = await cluster.read(partitions=True)
         assert await cluster.unchanged()
         again = await cluster.read(partitions=True)
@@ -126,12 +127,12 @@ async def test_secrets_are_removed_from_names_of_topics() -> None:
     security.secrets.add("secret-9f3c")
     async with served(made) as server:
         settings = ClusterSettings(addresses(server), brokers=security)
-        async with Cluster(settings) as cluster:
+        async with Cluster(settings, environment=SYSTEM) as cluster:
             for _ in range(2):
                 found = (await cluster.read(partitions=True)).partitions
                 assert {name for name, _ in rows(found)} == {"orders", "stock", f"of-{REMOVED}-only"}
                 assert await cluster.unchanged()
-        async with Cluster(settings) as cluster:
+        async with Cluster(settings, environment=SYSTEM) as cluster:
             cluster._log.catch_up = denied  # type: ignore[method-assign]
             asked = (await cluster.read(partitions=True)).partitions
     assert isinstance(asked, Failure)  # there is no topic of the name that is left
@@ -152,7 +153,7 @@ async def test_where_they_take_too_much_the_rest_is_read_without_them() -> None:
 
 
 async def test_where_answers_take_too_much_no_other_broker_is_asked() -> None:
-    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server))) as cluster:
+    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         cluster._log.catch_up = denied  # type: ignore[method-assign]
         asked: list[int] = []
 

@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 import trustme
 
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube import api_server
 from kafkafeatures.kube.api_server import ApiServer
 from kafkafeatures.kube.client import KubeApi
@@ -36,7 +37,7 @@ class Api:
 
 
 async def known(api: Api | None = None) -> ApiServer:
-    made = ApiServer(cast(KubeApi, api or Api()))
+    made = ApiServer(cast(KubeApi, api or Api()), environment=SYSTEM)
     await made.refresh()
     return made
 

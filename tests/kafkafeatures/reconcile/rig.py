@@ -11,7 +11,7 @@ from kafkafeatures.api.status import Status
 from kafkafeatures.core.engine.steps import Outcome
 from kafkafeatures.core.facts.readings import Readings
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key
@@ -97,7 +97,7 @@ class Rig:
             self.claims,
             self._open,
             context,
-            Metrics(),
+            Metrics(environment=SYSTEM),
             current=lambda _: self.watched,
             recorder=self.recorder,
         )

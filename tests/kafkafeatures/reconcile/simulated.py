@@ -17,8 +17,10 @@ from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Failure, ProbedNode, Readings
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore
 from kafkafeatures.reconcile.ports import Resource
@@ -245,7 +247,14 @@ async def no_time(seconds: float) -> None:
 
 
 def context_of(cluster: Cluster, store: Store) -> ReconcileContext:
-    return ReconcileContext(store=store, kafka=cluster, now=cluster.now, sleep=cluster.sleep)
+    return ReconcileContext(
+        store=store,
+        kafka=cluster,
+        now=cluster.now,
+        sleep=cluster.sleep,
+        monotonic=SYSTEM.monotonic,
+        ages=Ages(SYSTEM.monotonic),
+    )
 
 
 def lost_through_a_broker() -> tuple[Cluster, Store]:

@@ -20,7 +20,7 @@ from kafkafeatures.core.engine.memory import CONFLICT_WINDOW
 from kafkafeatures.core.engine.settling import BROKER_KEEPS
 from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.errors import Conflict
 from kafkafeatures.metrics import Metrics
@@ -68,6 +68,7 @@ class Clocks:
                     cluster.sleep,
                     ages=self.ages,
                     hand_over=HAND_OVER,
+                    monotonic=SYSTEM.monotonic,
                 )
             )
         )
@@ -201,7 +202,9 @@ async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() ->
     context = OperatorContext(
         Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=kafka.sleep), operator, AddressPolicy()
     )
-    controller = Controller(api.client(), Claims(), lambda settings: kafka, context, Metrics())
+    controller = Controller(
+        api.client(), Claims(monotonic=SYSTEM.monotonic), lambda settings: kafka, context, Metrics(environment=SYSTEM)
+    )
 
     async def work() -> None:
         pause = await controller.reconcile(KEY)

@@ -277,7 +277,7 @@ def test_of_what_is_gone_nothing_is_kept() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["c", "d", ""]), st.booleans()), max_size=8))
 def test_at_most_one_resource_has_no_competing_owner_on_a_cluster(many: list[tuple[int, str, bool]]) -> None:
-    made = Claims()
+    made = Claims(monotonic=SYSTEM.monotonic)
     for number, (age, cluster, applies) in enumerate(many):
         made.note(resource(str(number), str(age), cluster=cluster, mode="Apply" if applies else "Observe"))
         made.passed(key(str(number)))

@@ -14,7 +14,7 @@ from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import read_status
 from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.core.report.conditions import MAX_MESSAGE
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
@@ -48,7 +48,9 @@ async def written_by_the_operator() -> dict[str, Any]:
 def controller_of(api: Orders, kafka: Kafka) -> Controller:
     environment = Environment(lambda: NOW, lambda: 0.0, sleep=kafka.sleep)
     context = OperatorContext(environment, OperatorIdentity("", "operator", "test"), AddressPolicy())
-    return Controller(api.client(), Claims(), lambda settings: kafka, context, Metrics())
+    return Controller(
+        api.client(), Claims(monotonic=SYSTEM.monotonic), lambda settings: kafka, context, Metrics(environment=SYSTEM)
+    )
 
 
 def places(value: Any, path: Path = ()) -> Iterator[Path]:

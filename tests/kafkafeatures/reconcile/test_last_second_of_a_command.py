@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
 from tests.kafkafeatures.reconcile.simulated import Cluster, reconcile_once
@@ -34,7 +36,13 @@ class Command:
     def run(self) -> FileStore:
         with FileStore(read_file(self.path), self.state, again=partial(read_file, self.path)) as store:
             context = ReconcileContext(
-                store, self.kafka, self.kafka.now, self.kafka.sleep, before_act=lambda _: self._happens(self)
+                store,
+                self.kafka,
+                self.kafka.now,
+                self.kafka.sleep,
+                before_act=lambda _: self._happens(self),
+                monotonic=SYSTEM.monotonic,
+                ages=Ages(SYSTEM.monotonic),
             )
             asyncio.run(reconcile_once(context))
         return store

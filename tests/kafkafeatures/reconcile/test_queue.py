@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.errors import Unavailable
 from kafkafeatures.reconcile.queue import HUNG_AFTER, LAST_RETRY, Queue, retry_in
 
@@ -201,7 +202,7 @@ async def test_a_cancellation_that_was_not_meant_for_the_key_does_not_end_it() -
         failures.append(error)
         raise asyncio.CancelledError
 
-    queue: Queue[str] = Queue(work, failed=failed)
+    queue: Queue[str] = Queue(work, failed=failed, monotonic=SYSTEM.monotonic)
     running = asyncio.create_task(queue.run())
     await asyncio.sleep(0)
     queue.wake("a")
@@ -224,7 +225,7 @@ async def test_a_failure_that_cannot_be_reported_ends_nothing() -> None:
         heard.set()
         raise RuntimeError("and this")
 
-    queue: Queue[str] = Queue(work, failed=failed)
+    queue: Queue[str] = Queue(work, failed=failed, monotonic=SYSTEM.monotonic)
     task = asyncio.create_task(queue.run())
     await asyncio.sleep(0)
     queue.wake("a")
@@ -237,7 +238,7 @@ async def test_a_failure_that_cannot_be_reported_ends_nothing() -> None:
 
 async def test_at_the_end_reconciliations_that_are_under_way_are_finished_and_none_is_begun() -> None:
     work = Work(0.0)
-    queue: Queue[str] = Queue(work, failed=work.failed, at_once=1)
+    queue: Queue[str] = Queue(work, failed=work.failed, at_once=1, monotonic=SYSTEM.monotonic)
     task = asyncio.create_task(queue.run())
     await asyncio.sleep(0)
     queue.wake("a")

@@ -16,6 +16,8 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Readings
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkasim.clusters import plan
@@ -156,7 +158,12 @@ def test_a_plan_on_paper_knows_nothing_of_the_other_cluster_either() -> None:
     run(ours, store)
 
     async def on_paper() -> Any:
-        return await evaluate(ReconcileContext(store, other, other.now, other.sleep), await store.read())
+        return await evaluate(
+            ReconcileContext(
+                store, other, other.now, other.sleep, monotonic=SYSTEM.monotonic, ages=Ages(SYSTEM.monotonic)
+            ),
+            await store.read(),
+        )
 
     found = asyncio.run(on_paper())
     assert isinstance(found, Evaluation)

@@ -10,6 +10,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Wait
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Rollout, Wanted
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
@@ -52,7 +53,7 @@ class Life:
     def look(self) -> Reconciliation:
         context = ReconcileContext(
             self.store, self.cluster, self.cluster.now, self.cluster.sleep,
-            workloads=SimulatedWorkloads(self.pods), ages=self.ages,
+            workloads=SimulatedWorkloads(self.pods), ages=self.ages, monotonic=SYSTEM.monotonic
         )  # fmt: skip
         return asyncio.run(reconcile_once(context))
 

@@ -14,7 +14,7 @@ import pytest
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key
@@ -75,7 +75,7 @@ class Rig:
         self.claims = Claims(self._monotonic)
         environment = Environment(lambda: self.api.now, self._monotonic, sleep=self.kafka.sleep)
         context = OperatorContext(environment, OperatorIdentity("ours", "operator", "test"), AddressPolicy())
-        self.controller = Controller(self.api.client(), self.claims, self._open, context, Metrics())
+        self.controller = Controller(self.api.client(), self.claims, self._open, context, Metrics(environment=SYSTEM))
 
     def pass_time(self, time: timedelta) -> None:
         self.api.wait(time)

@@ -23,6 +23,7 @@ from kafkafeatures.core.facts.readings import (
     ReplicaProgress,
     Role,
 )
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka import cluster as real
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkasim.world import World
@@ -162,7 +163,7 @@ async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_n
     async with served(plan()) as server:
         at = {role: tuple(Address(one.host, one.port) for one in server.world.of_role(role)) for role in named}
         settings = ClusterSettings(at[Role.BROKER], at.get(Role.CONTROLLER, ()), request_timeout=1.0)
-        async with real.Cluster(settings) as cluster:
+        async with real.Cluster(settings, environment=SYSTEM) as cluster:
             await server.act(kill_all_controllers)
             decision = decide(IN_SYNC, observe(*await cluster.read()))
     assert isinstance(decision, Wait)

@@ -12,6 +12,7 @@ from kafkafeatures import interrupts
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.words import printable
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security, parse_addresses
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ async def look(settings: ClusterSettings) -> Observation:
     from kafkafeatures.core.facts.observe import observe
     from kafkafeatures.kafka.cluster import Cluster
 
-    async with Cluster(settings) as cluster:
+    async with Cluster(settings, environment=SYSTEM) as cluster:
         return observe(*await cluster.read())
 
 

@@ -125,12 +125,13 @@ async def _until_settled(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     last = None
-    async with Cluster(settings) as cluster:
+    async with Cluster(settings, environment=SYSTEM) as cluster:
         context = ReconcileContext(
             store,
             cluster,
             now=SYSTEM.clock,
             sleep=SYSTEM.sleep,
+            monotonic=SYSTEM.monotonic,
             ages=progress.ages,
             before_act=permission.check,
             # The lock shows that the process of before has ended, and nothing of what it wrote to the network.
@@ -240,7 +241,7 @@ class _Progress:
     """What outlives a question: what was said already, whether the cluster was seen, how old its stamps are."""
 
     def __init__(self) -> None:
-        self.ages = Ages()
+        self.ages = Ages(SYSTEM.monotonic)
         self.said = ""
         self._seen = False
 

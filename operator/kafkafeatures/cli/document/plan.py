@@ -26,6 +26,7 @@ from kafkafeatures.core.report.plan_document import plan_document, plan_verdict
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkafeatures.reconcile.ports import Resource
@@ -115,11 +116,18 @@ def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = Fal
 async def _evaluated(
     settings: ClusterSettings, store: FileStore, resource: Resource, *, latest: bool
 ) -> Evaluation | Unread:
-    async with Cluster(settings) as cluster:
+    async with Cluster(settings, environment=SYSTEM) as cluster:
         if latest:
             wanted = replace(resource.wanted, levels={}, bundle=_latest(observe(*await cluster.read())))
             resource = replace(resource, wanted=wanted)
-        context = ReconcileContext(store, cluster, now=SYSTEM.clock, sleep=SYSTEM.sleep)
+        context = ReconcileContext(
+            store,
+            cluster,
+            now=SYSTEM.clock,
+            sleep=SYSTEM.sleep,
+            monotonic=SYSTEM.monotonic,
+            ages=Ages(SYSTEM.monotonic),
+        )
         return await evaluate(context, resource)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.addresses import Network
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     configure(arguments.log_format or _log_format())
     try:
-        asyncio.run(app.run(settings))
+        asyncio.run(app.run(settings, environment=SYSTEM))
     except NoAccount as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except OSError as error:

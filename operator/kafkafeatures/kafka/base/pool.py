@@ -14,15 +14,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Protocol, Self
 
 from msgspec import Struct
 
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.errors import Disconnected
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
-from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
+from kafkafeatures.kafka.wire.connection import Connection, Recorder
+from kafkafeatures.kafka.wire.connection import connect as wire_connect
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
 
 
@@ -55,12 +57,12 @@ class Pool:
         recorder: Recorder | None = None,
         concurrency: int = 100,
         keep: int = 32,
-        connect: Connect = connect,
-        environment: Environment = SYSTEM,
+        connect: Connect | None = None,
+        environment: Environment,
     ) -> None:
         self.settings, self.environment = settings, environment
         self._recorder = recorder
-        self._connect = connect
+        self._connect = connect or partial(wire_connect, environment=environment)
         self._slots = asyncio.Semaphore(concurrency)
         self._keep = keep
         self._idle: list[tuple[Role, Connection]] = []  # the longest idle first

@@ -25,7 +25,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 from kafkafeatures.core.facts.readings import Host, LogReading
-from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.errors import (
     ErrorCode,
     KafkaError,
@@ -82,7 +82,7 @@ class MetadataLog:
         connect: Connect,
         controllers: Sequence[Address],
         request_timeout: float,
-        environment: Environment = SYSTEM,
+        environment: Environment,
         part: int = PART,
         share: Share | None = None,
     ) -> None:

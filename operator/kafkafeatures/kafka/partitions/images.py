@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.words import counted
-from kafkafeatures.environment import SYSTEM
 
 MAX_PARTITION_IMAGES = 2
 
@@ -28,7 +27,8 @@ class PartitionImages:
         self,
         most: int = MAX_PARTITION_IMAGES,
         remedy: str = "",
-        monotonic: Callable[[], float] = SYSTEM.monotonic,
+        *,
+        monotonic: Callable[[], float],
     ) -> None:
         self._most, self._remedy, self._monotonic = most, remedy, monotonic
         self._holders: dict[object, float] = {}  # since when

@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.facts.observation import MetadataMode
 from kafkafeatures.core.words import printable
-from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, ServerError
 from kafkafeatures.kafka.log.source import LogSource
 from kafkafeatures.kafka.recorder.new_snapshot import NewSnapshot
@@ -105,7 +105,7 @@ class _Recording:
 class LogRecorder:
     """Records the logs of all clusters of this process."""
 
-    def __init__(self, settings: RecorderSettings, watcher: Watcher, environment: Environment = SYSTEM) -> None:
+    def __init__(self, settings: RecorderSettings, watcher: Watcher, environment: Environment) -> None:
         self._watcher, self._environment, self._monotonic = watcher, environment, environment.monotonic
         self._recordings = Recordings(
             settings,

@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, TypeVar
 
 from kafkafeatures import __version__
-from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import (
     AuthenticationFailed,
@@ -85,7 +85,7 @@ async def connect(
     client_id: str,
     recorder: Recorder | None = None,
     meter: Meter | None = None,
-    environment: Environment = SYSTEM,
+    environment: Environment,
 ) -> Connection:
     """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent."""
     if security.sasl is not None and security.sasl.mechanism in NEEDS_VERIFIED_TLS and security.tls is None:

@@ -45,7 +45,7 @@ class _Held(Struct, frozen=True):
 class Tokens:
     """The tokens of one process. `monotonic` in seconds."""
 
-    def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._held: dict[OAuthClient, _Held] = {}
         self._fetching: dict[OAuthClient, asyncio.Task[_Held]] = {}
@@ -132,7 +132,7 @@ class _Call:
                 self._line = None
 
 
-TOKENS = Tokens()
+TOKENS = Tokens(SYSTEM.monotonic)
 """The tokens of this process: connections to many nodes share a client's token."""
 
 

@@ -13,6 +13,7 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import AddressRefused, KafkaError, NotKafka
 from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy, networks
@@ -52,7 +53,7 @@ SPELLINGS = [
 async def test_an_address_that_is_forbidden_is_refused_in_every_spelling(host: str) -> None:
     """Through the real resolver and the real connect; a port that would not answer is not even tried."""
     with pytest.raises(KafkaError) as caught:
-        await connect(Address(host, 9092), Security(policy=IN_POD), timeout=5.0, client_id="t")
+        await connect(Address(host, 9092), Security(policy=IN_POD), timeout=5.0, client_id="t", environment=SYSTEM)
     refused = isinstance(caught.value, AddressRefused)
     assert refused or "not known" in str(caught.value), caught.value  # or the resolver knows no such spelling
 
@@ -74,7 +75,9 @@ async def test_one_forbidden_address_among_several_refuses_the_name(monkeypatch:
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
     with pytest.raises(AddressRefused):
-        await connect(Address("both.example", 9092), Security(policy=IN_POD), timeout=5.0, client_id="t")
+        await connect(
+            Address("both.example", 9092), Security(policy=IN_POD), timeout=5.0, client_id="t", environment=SYSTEM
+        )
 
 
 async def test_a_name_is_resolved_once_so_that_nothing_changes_between_check_and_connect(
@@ -92,7 +95,13 @@ async def test_a_name_is_resolved_once_so_that_nothing_changes_between_check_and
 
     monkeypatch.setattr(loop, "getaddrinfo", rebinding)
     with pytest.raises(KafkaError, match="connection refused"):
-        await connect(Address("rebinding.example", 1), Security(policy=AddressPolicy()), timeout=5.0, client_id="t")
+        await connect(
+            Address("rebinding.example", 1),
+            Security(policy=AddressPolicy()),
+            timeout=5.0,
+            client_id="t",
+            environment=SYSTEM,
+        )
     assert asked.count("rebinding.example") == 1
 
 
@@ -117,20 +126,30 @@ async def test_what_is_no_kafka_is_not_described_where_it_is_the_api_server() ->
         for address in (server.address, Address("localhost", server.address.port)):
             security = Security(policy=AddressPolicy(api_server=ApiServer(there)))
             with pytest.raises(AddressRefused):
-                await connect(address, security, timeout=5.0, client_id="t")
+                await connect(address, security, timeout=5.0, client_id="t", environment=SYSTEM)
         with pytest.raises(NotKafka):  # and it is described where another server answers
             await connect(
-                server.address, Security(policy=AddressPolicy(api_server=ApiServer())), timeout=5.0, client_id="t"
+                server.address,
+                Security(policy=AddressPolicy(api_server=ApiServer())),
+                timeout=5.0,
+                client_id="t",
+                environment=SYSTEM,
             )
         with pytest.raises(NotKafka):  # the command line has no policy
-            await connect(server.address, Security(), timeout=5.0, client_id="t")
+            await connect(server.address, Security(), timeout=5.0, client_id="t", environment=SYSTEM)
 
 
 async def test_neither_is_a_handshake_that_failed() -> None:
     async with serving(Server({18: lambda request: b""})) as server:
         policy = AddressPolicy(api_server=ApiServer((server.address.host, server.address.port)))
         with pytest.raises(AddressRefused):
-            await connect(server.address, Security(Tls(ca=CERTIFICATES.ca), policy=policy), timeout=5.0, client_id="t")
+            await connect(
+                server.address,
+                Security(Tls(ca=CERTIFICATES.ca), policy=policy),
+                timeout=5.0,
+                client_id="t",
+                environment=SYSTEM,
+            )
 
 
 async def test_a_server_with_the_certificate_of_an_api_server_learns_nothing(tmp_path: Path) -> None:
@@ -141,7 +160,9 @@ async def test_a_server_with_the_certificate_of_an_api_server_learns_nothing(tmp
     tls = Tls(ca=authority.cert_pem.bytes().decode())
     async with serving(Server(), context) as server:
         with pytest.raises(AddressRefused):
-            await connect(server.address, Security(tls, policy=AddressPolicy()), timeout=5.0, client_id="t")
+            await connect(
+                server.address, Security(tls, policy=AddressPolicy()), timeout=5.0, client_id="t", environment=SYSTEM
+            )
         assert server.requests == []
 
 
@@ -149,7 +170,7 @@ async def test_a_kafka_is_never_asked_whether_it_is_the_api_server() -> None:
     async with serving(Server({18: api_versions()})) as server:
         api_server = ApiServer()
         security = Security(policy=AddressPolicy(api_server=api_server))
-        async with await connect(server.address, security, timeout=5.0, client_id="t"):
+        async with await connect(server.address, security, timeout=5.0, client_id="t", environment=SYSTEM):
             assert api_server.asked == 0
             assert server.connections == 1
 

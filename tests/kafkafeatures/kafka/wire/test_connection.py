@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import (
     Disconnected,
     KafkaError,
@@ -157,12 +158,12 @@ async def test_no_server_there() -> None:
     async with serving(Server()) as server:
         address = server.address
     with pytest.raises(Unreachable, match="connection refused"):
-        await connect(address, Security(), timeout=5, client_id="us")
+        await connect(address, Security(), timeout=5, client_id="us", environment=SYSTEM)
 
 
 async def test_an_unknown_name() -> None:
     with pytest.raises(Unreachable, match="the host name is not known"):
-        await connect(Address("kafka.invalid", 9092), Security(), timeout=5, client_id="us")
+        await connect(Address("kafka.invalid", 9092), Security(), timeout=5, client_id="us", environment=SYSTEM)
 
 
 async def test_everything_said_can_be_recorded_as_bytes() -> None:

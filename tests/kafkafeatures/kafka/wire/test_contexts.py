@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import TlsFailed
 from kafkafeatures.kafka.base.settings import OAuthClient, Sasl, Security
 from kafkafeatures.kafka.wire import tls
@@ -103,7 +104,10 @@ async def test_a_context_is_made_once_beside_the_loop_for_all_connections_of_a_c
     monkeypatch.setattr(tls, "context", watched)
     security = Security(NAMED)
     async with serving(Server({18: api_versions()})) as server:  # it speaks no TLS; the context is needed all the same
-        tries = (connect(server.address, one, timeout=5, client_id="us") for one in (security, replace(security)) * 20)
+        tries = (
+            connect(server.address, one, timeout=5, client_id="us", environment=SYSTEM)
+            for one in (security, replace(security)) * 20
+        )
         assert all(isinstance(one, TlsFailed) for one in await asyncio.gather(*tries, return_exceptions=True))
     assert len(threads) == 1
     assert threading.get_ident() not in threads

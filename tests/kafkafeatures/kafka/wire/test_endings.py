@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.errors import (
     AuthenticationFailed,
     Disconnected,
@@ -190,7 +190,7 @@ async def test_giving_up_while_connecting_ends_the_connection() -> None:
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0)
     address = Address(*listener.sockets[0].getsockname()[:2])
-    connecting = asyncio.create_task(connect(address, Security(), timeout=60, client_id="us"))
+    connecting = asyncio.create_task(connect(address, Security(), timeout=60, client_id="us", environment=SYSTEM))
     await arrived.wait()
     connecting.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.spec import ClusterSpec
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import AddressRefused, Unreachable
 from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -66,12 +67,15 @@ async def test_a_lookup_whose_caller_gave_up_keeps_its_place_and_others_have_the
 async def test_connections_of_one_cluster_share_few_lookups(dns: Dns) -> None:
     security = Security(policy=AddressPolicy())
     addresses = [Address(f"{number:x}.b", 1) for number in range(3 * AT_ONCE)]
-    connecting = [asyncio.create_task(connect(address, security, timeout=60.0, client_id="t")) for address in addresses]
+    connecting = [
+        asyncio.create_task(connect(address, security, timeout=60.0, client_id="t", environment=SYSTEM))
+        for address in addresses
+    ]
     await until(lambda: len(dns.asked) == AT_ONCE)
     for task in connecting:
         task.cancel()
     await asyncio.wait(connecting)
-    again = asyncio.create_task(connect(addresses[-1], security, timeout=60.0, client_id="t"))
+    again = asyncio.create_task(connect(addresses[-1], security, timeout=60.0, client_id="t", environment=SYSTEM))
     await asyncio.sleep(0)
     await asyncio.to_thread(int)  # what had come to a thread before it has begun
     assert len(dns.asked) == AT_ONCE
@@ -82,16 +86,16 @@ async def test_connections_of_one_cluster_share_few_lookups(dns: Dns) -> None:
 async def test_who_waits_for_a_turn_waits_no_longer_than_for_a_connection() -> None:
     security = Security(policy=AddressPolicy(), lookups=NOBODY)
     with pytest.raises(Unreachable, match=r"no connection within 0\.01 s"):
-        await connect(Address("kafka.example", 9092), security, timeout=0.01, client_id="t")
+        await connect(Address("kafka.example", 9092), security, timeout=0.01, client_id="t", environment=SYSTEM)
 
 
 async def test_an_ip_address_waits_for_no_turn_and_is_checked_all_the_same() -> None:
     security = Security(policy=AddressPolicy(), lookups=NOBODY)
     async with serving(Server({18: api_versions()})) as server:
-        await (await connect(server.address, security, timeout=5.0, client_id="t")).close()
+        await (await connect(server.address, security, timeout=5.0, client_id="t", environment=SYSTEM)).close()
     for forbidden in ("169.254.169.254", "::ffff:169.254.169.254"):
         with pytest.raises(AddressRefused):
-            await connect(Address(forbidden, 9092), security, timeout=5.0, client_id="t")
+            await connect(Address(forbidden, 9092), security, timeout=5.0, client_id="t", environment=SYSTEM)
 
 
 def test_brokers_and_controllers_of_one_cluster_share_their_turns_and_two_clusters_do_not() -> None:

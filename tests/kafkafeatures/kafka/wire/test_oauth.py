@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import AddressRefused, AuthenticationFailed, KafkaError, TlsFailed
 from kafkafeatures.kafka.base.settings import OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire import oauth
@@ -127,7 +128,7 @@ async def test_a_token_that_a_node_does_not_take_is_dropped(
 ) -> None:
     """It would be shown to every node for half of its life, also after the cause was corrected."""
     numbers, shown = iter(range(1, 9)), []
-    monkeypatch.setattr(oauth, "TOKENS", Tokens())
+    monkeypatch.setattr(oauth, "TOKENS", Tokens(monotonic=SYSTEM.monotonic))
 
     def judge(request: bytes) -> bytes:
         shown.append(request.partition(b"Bearer ")[2].partition(b"\x01")[0].decode())
@@ -142,13 +143,13 @@ async def test_a_token_that_a_node_does_not_take_is_dropped(
         async with serving(Server(answers), server_side(folder)) as server:
             for _ in range(2):
                 with pytest.raises(AuthenticationFailed):
-                    await connect(server.address, security, timeout=10, client_id="us")
+                    await connect(server.address, security, timeout=10, client_id="us", environment=SYSTEM)
     assert shown == ["t1", "t2"]
 
 
 async def test_what_was_fetched_since_is_not_dropped_with_the_token_that_failed(tmp_path: Path) -> None:
     numbers = iter(range(1, 9))
-    tokens = Tokens()
+    tokens = Tokens(monotonic=SYSTEM.monotonic)
     with token_endpoint(
         tmp_path, lambda request: (200, {"access_token": f"t{next(numbers)}", "expires_in": 600})
     ) as url:
@@ -182,21 +183,21 @@ async def test_an_endpoint_that_gives_no_token_is_reported(
 ) -> None:
     with token_endpoint(tmp_path, lambda request: (code, document)) as url:
         with pytest.raises(AuthenticationFailed, match=said) as caught:
-            await Tokens().token(client(url), 5)
+            await Tokens(monotonic=SYSTEM.monotonic).token(client(url), 5)
         assert CANARY not in f"{caught.value!r}{caught.value.remedy}{client(url)!r}"
 
 
 async def test_the_endpoint_is_not_asked_over_http_or_without_trust(tmp_path: Path) -> None:
     with pytest.raises(AuthenticationFailed, match="the token endpoint is not https"):
-        await Tokens().token(client("http://127.0.0.1:1/token"), 5)
+        await Tokens(monotonic=SYSTEM.monotonic).token(client("http://127.0.0.1:1/token"), 5)
     not_trusted = pytest.raises(TlsFailed, match=r"token endpoint .* a CA that is not trusted")
     with token_endpoint(tmp_path, lambda request: (200, {})) as url, not_trusted:
-        await Tokens().token(client(url, Tls(ca=CERTIFICATES.other_ca)), 5)
+        await Tokens(monotonic=SYSTEM.monotonic).token(client(url, Tls(ca=CERTIFICATES.other_ca)), 5)
 
 
 async def test_an_endpoint_that_is_not_there_is_reported() -> None:
     with pytest.raises(AuthenticationFailed, match=r"the token endpoint 127\.0\.0\.1:1 cannot be reached"):
-        await Tokens().token(client("https://127.0.0.1:1/token"), 5)
+        await Tokens(monotonic=SYSTEM.monotonic).token(client("https://127.0.0.1:1/token"), 5)
 
 
 async def test_a_token_is_asked_for_as_the_rfc_wants(tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ async def test_a_token_is_asked_for_as_the_rfc_wants(tmp_path: Path) -> None:
 
     with token_endpoint(tmp_path, answer) as url:
         source = OAuthClient(url, "us:we", "s&e %", scope="kafka admin", tls=TRUSTED)
-        assert await Tokens().token(source, 10) == "t"
+        assert await Tokens(monotonic=SYSTEM.monotonic).token(source, 10) == "t"
     body = {"grant_type": ["client_credentials"], "scope": ["kafka admin"]}
     assert asked == [("Basic us%3Awe:s%26e+%25", body)]
 
@@ -233,7 +234,7 @@ async def test_the_api_server_is_no_token_endpoint_whose_answers_are_reported(tm
         for there, error in ((port, AddressRefused), (port + 1, KafkaError)):
             source = replace(client(url, Tls(ca=ca)), policy=AddressPolicy(api_server=ApiServer(there)))
             with pytest.raises(error) as caught:
-                await Tokens().token(source, 10)
+                await Tokens(monotonic=SYSTEM.monotonic).token(source, 10)
             assert isinstance(caught.value, AddressRefused) is (there == port)
 
 
@@ -251,7 +252,7 @@ async def test_a_redirect_is_not_followed_not_even_to_https(tmp_path: Path) -> N
         token_endpoint(tmp_path, lambda request: (307, {}), elsewhere=elsewhere) as url,
     ):
         with pytest.raises(AuthenticationFailed, match="answers 307"):
-            await Tokens().token(client(url), 10)
+            await Tokens(monotonic=SYSTEM.monotonic).token(client(url), 10)
         assert visited == 0
 
 
@@ -263,7 +264,7 @@ async def test_one_caller_that_gives_up_does_not_fail_the_others(tmp_path: Path)
         may_answer.wait(10)
         return 200, {"access_token": "t"}
 
-    tokens = Tokens()
+    tokens = Tokens(monotonic=SYSTEM.monotonic)
     with token_endpoint(tmp_path, answer) as url:
         first, second = (asyncio.create_task(tokens.token(client(url), 10)) for _ in range(2))
         assert await asyncio.to_thread(asked.wait, 10)
@@ -294,7 +295,7 @@ async def test_an_endpoint_that_sends_a_byte_now_and_then_is_given_up_in_time(tm
 
     thread = threading.Thread(target=serve)
     thread.start()
-    tokens, began = Tokens(), time.monotonic()
+    tokens, began = Tokens(monotonic=SYSTEM.monotonic), time.monotonic()
     try:
         with pytest.raises(AuthenticationFailed, match="did not answer in time"):
             async with asyncio.timeout(10):
@@ -320,7 +321,7 @@ async def test_a_token_that_is_old_is_not_kept_with_its_secret_for_ever(tmp_path
 
 async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
     answers = iter([(503, {}), (200, {"access_token": "t"})])
-    tokens = Tokens()
+    tokens = Tokens(monotonic=SYSTEM.monotonic)
     with token_endpoint(tmp_path, lambda request: next(answers)) as url:
         with pytest.raises(AuthenticationFailed, match="answers 503"):
             await tokens.token(client(url), 10)
@@ -335,14 +336,14 @@ async def test_another_secret_is_another_client(tmp_path: Path) -> None:
         asked.append(request.headers["Authorization"])
         return 200, {"access_token": f"t{len(asked)}", "expires_in": 1000}
 
-    tokens = Tokens()
+    tokens = Tokens(monotonic=SYSTEM.monotonic)
     with token_endpoint(tmp_path, answer) as url:
         for secret, expected in (("old", "t1"), ("new", "t2"), ("new", "t2")):
             assert await tokens.token(OAuthClient(url, "us", secret, tls=TRUSTED), 10) == expected
 
 
 async def test_a_token_as_given_is_given() -> None:
-    assert await Tokens().token(OAuthToken("as-it-is"), 1) == "as-it-is"
+    assert await Tokens(monotonic=SYSTEM.monotonic).token(OAuthToken("as-it-is"), 1) == "as-it-is"
 
 
 def test_a_kept_token_is_fresh_where_a_session_is_renewed() -> None:
@@ -354,6 +355,12 @@ async def test_no_token_and_no_connection_without_tls() -> None:
     async with serving(Server()) as server:
         source = client(f"https://127.0.0.1:{server.address.port}/token")
         with pytest.raises(AuthenticationFailed, match="without TLS would send the secret") as caught:
-            await connect(server.address, Security(sasl=Sasl("OAUTHBEARER", oauth=source)), timeout=10, client_id="us")
+            await connect(
+                server.address,
+                Security(sasl=Sasl("OAUTHBEARER", oauth=source)),
+                timeout=10,
+                client_id="us",
+                environment=SYSTEM,
+            )
         assert server.connections == 0
         assert CANARY not in f"{caught.value!r}{source!r}"

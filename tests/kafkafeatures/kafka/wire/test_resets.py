@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kafkafeatures.core.engine.settling import DELIVERED_WITHIN
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import Disconnected, TimedOut, Withheld
 from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.connection import Connection, connect
@@ -96,7 +97,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
 
 async def to(address: Address, *, tls: bool = False) -> Connection:
     security = Security(Tls(ca=CERTIFICATES.ca)) if tls else Security()
-    link = await connect(address, security, timeout=10, client_id="us")
+    link = await connect(address, security, timeout=10, client_id="us", environment=SYSTEM)
     link.end_by_reset(DELIVERED_WITHIN.total_seconds())
     return link
 

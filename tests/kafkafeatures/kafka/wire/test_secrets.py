@@ -28,6 +28,7 @@ from kafkafeatures.core.facts.readings import (
     ProbedNode,
     Role,
 )
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import AuthenticationFailed
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.cluster import Cluster
@@ -205,7 +206,7 @@ async def test_a_node_that_repeats_the_secret_is_shown_without_it(sasl: Sasl, se
     }
     async with serving(Server(answers)) as server:
         with pytest.raises(AuthenticationFailed) as caught:
-            await connect(server.address, Security(sasl=sasl), timeout=5.0, client_id="t")
+            await connect(server.address, Security(sasl=sasl), timeout=5.0, client_id="t", environment=SYSTEM)
     assert REMOVED in str(caught.value)
     nothing_left(secret, str(caught.value))
 
@@ -215,7 +216,7 @@ async def test_a_mechanism_may_be_no_secret_either() -> None:
     async with serving(Server(answers)) as server:
         security = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "hunter2"))
         with pytest.raises(AuthenticationFailed, match=r"it offers PLAIN, \*\*\*$"):
-            await connect(server.address, security, timeout=5.0, client_id="t")
+            await connect(server.address, security, timeout=5.0, client_id="t", environment=SYSTEM)
 
 
 async def test_the_metadata_log_says_no_secret_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +225,9 @@ async def test_the_metadata_log_says_no_secret_either(monkeypatch: pytest.Monkey
     quorum.leader.append(level("metadata.version", 20))
     quorum.leader.append(level("hunter2.version", 1))
     security = Security(Tls(), Sasl("PLAIN", "alice", "hunter2"))
-    cluster = Cluster(ClusterSettings(bootstrap_controllers=(Address("c1", 1),), controllers=security))
+    cluster = Cluster(
+        ClusterSettings(bootstrap_controllers=(Address("c1", 1),), controllers=security), environment=SYSTEM
+    )
     silent = Failure(FailureKind.NOT_ASKED, "", "nobody was asked")
     answer = NodeAnswer({}, {}, -1, {}, zk_migration_ready=False)
     node = ProbedNode(1, Role.CONTROLLER, "c1", 1, answer, NOW)
@@ -270,7 +273,7 @@ async def test_what_a_look_ends_with_repeats_no_secret(tmp_path: Path) -> None:
     async with serving(Server(answers), context) as server:
         listener = Security(Tls(ca=certificates.ca), Sasl("PLAIN", "alice", "hunter2"))
         settings = ClusterSettings((server.address,), brokers=listener, controllers=listener, request_timeout=5.0)
-        async with Cluster(settings) as cluster:
+        async with Cluster(settings, environment=SYSTEM) as cluster:
             with pytest.raises(ClusterUnreachable) as caught:
                 observe(*await cluster.read())
     assert f"alice with {REMOVED} or {REMOVED} may not" in str(caught.value.failure)

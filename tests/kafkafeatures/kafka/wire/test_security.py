@@ -12,7 +12,7 @@ import pytest
 from scramp import ScramMechanism
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.environment import Environment
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, KafkaError, TlsFailed
 from kafkafeatures.kafka.base.settings import OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.connection import connect
@@ -103,10 +103,10 @@ async def test_a_session_that_cannot_be_trusted_is_not_begun(tmp_path: Path, pai
 async def test_tls_to_a_plaintext_node_and_plaintext_to_a_tls_node(tmp_path: Path) -> None:
     async with serving(answering()) as plain:
         with pytest.raises(TlsFailed):
-            await connect(plain.address, Security(TRUSTED), timeout=0.5, client_id="us")
+            await connect(plain.address, Security(TRUSTED), timeout=0.5, client_id="us", environment=SYSTEM)
     async with serving(answering(), server_side(tmp_path, CERTIFICATES.node)) as secured:
         with pytest.raises(KafkaError, match="the connection ended before the answer") as caught:
-            await connect(secured.address, Security(), timeout=0.5, client_id="us")
+            await connect(secured.address, Security(), timeout=0.5, client_id="us", environment=SYSTEM)
         assert "it may require TLS" in caught.value.remedy
 
 

@@ -33,7 +33,7 @@ ROOMS = {
     "kafka.wire": "api core.facts environment kafka.base version",
     "kafka.probe": "api core kraftlog kafka.base kafka.wire",
     "kafka.log": "api core.facts kraftlog environment kafka.base kafka.wire kafka.probe",
-    "kafka.partitions": "api core.words core.facts kraftlog environment kafka.base kafka.wire kafka.probe",
+    "kafka.partitions": "api core.words core.facts kraftlog kafka.base kafka.wire kafka.probe",
     "kafka.recorder": "api core.words core.facts kraftlog environment kafka.base kafka.wire kafka.log",
     "kafka.requests": "api core kafka.base kafka.wire kafka.probe",
     "kafka.cluster": "api core environment kafka",

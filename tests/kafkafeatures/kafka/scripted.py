@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import TimedOut, Unreachable, UnsupportedApi, Withheld
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
@@ -79,7 +80,7 @@ class Cluster:
         return cast(Connection, self.links[-1])
 
     def pool(self, settings: ClusterSettings, **options: Any) -> Pool:
-        return Pool(settings, connect=self.connect, **options)
+        return Pool(settings, connect=self.connect, **{"environment": SYSTEM, **options})
 
 
 class Link:

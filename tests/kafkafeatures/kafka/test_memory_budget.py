@@ -397,7 +397,7 @@ REPLY = 3 * MAX_SHORT_FRAME
 
 async def changed(server: Server, share: Share) -> Outcome:
     """What a change comes to, over a connection that is metered by this share."""
-    meter = partial(connect, meter=share)
+    meter = partial(connect, meter=share, environment=SYSTEM)
     async with (
         serving(server),
         Pool(ClusterSettings(request_timeout=10), connect=meter, environment=SYSTEM) as pool,

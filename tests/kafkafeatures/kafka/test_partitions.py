@@ -53,7 +53,7 @@ async def denied(*_: object) -> LogReading:
 
 
 async def read(server: SimulatorServer, *, log: bool = True, **options: Any) -> Readings:
-    async with Cluster(ClusterSettings(addresses(server)), **options) as cluster:
+    async with Cluster(ClusterSettings(addresses(server)), **{"environment": SYSTEM, **options}) as cluster:
         if not log:
             cluster._log.catch_up = denied  # type: ignore[method-assign]
         return await cluster.read(partitions=True)

@@ -52,7 +52,7 @@ class Work:
 
 @asynccontextmanager
 async def running(work: Work, **options: float) -> AsyncIterator[Queue[str]]:
-    queue: Queue[str] = Queue(work, failed=work.failed, **options)  # type: ignore[arg-type]  # options are numbers
+    queue: Queue[str] = Queue(work, failed=work.failed, monotonic=SYSTEM.monotonic, **options)  # type: ignore[arg-type]  # options are numbers
     task = asyncio.create_task(queue.run())
     await asyncio.sleep(0)
     try:

@@ -33,7 +33,7 @@ def node(**answers: Answer) -> Server:
 
 
 async def to(server: Server, *, timeout: float = 5.0, **more: Any) -> Connection:
-    return await connect(server.address, Security(), timeout=timeout, client_id="us", **more)
+    return await connect(server.address, Security(), timeout=timeout, client_id="us", **{"environment": SYSTEM, **more})
 
 
 ASK = UnregisterBrokerRequest(1)

@@ -48,7 +48,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
 
 
 async def to(address: Address, security: Security, *, timeout: float = 10.0, **more: Any) -> Connection:
-    return await connect(address, security, timeout=timeout, client_id="us", **more)
+    return await connect(address, security, timeout=timeout, client_id="us", **{"environment": SYSTEM, **more})
 
 
 # --- a node that hangs ---

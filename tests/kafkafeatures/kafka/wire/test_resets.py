@@ -32,10 +32,12 @@ CHANGE = UpdateFeaturesRequest(updates=(("f" * NAME, 1, UPGRADE),))
 
 KILLED = """
 import asyncio, os, signal, sys
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire import connection, messages
 async def main():
-    link = await connection.connect(Address("127.0.0.1", int(sys.argv[1])), Security(), timeout=10, client_id="us")
+    node, security = Address("127.0.0.1", int(sys.argv[1])), Security()
+    link = await connection.connect(node, security, timeout=10, client_id="us", environment=SYSTEM)
     link.end_by_reset(10)
     change = messages.UpdateFeaturesRequest(updates=(("f" * int(sys.argv[2]), 1, messages.UPGRADE),))
     asyncio.get_running_loop().call_later(0.2, os.kill, os.getpid(), signal.SIGKILL)

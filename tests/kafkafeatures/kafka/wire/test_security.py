@@ -57,7 +57,9 @@ def with_client(pair: tuple[str, str]) -> Tls:
 
 
 async def attempt(server: Server, security: Security, **more: Any) -> None:
-    async with await connect(server.address, security, timeout=5.0, client_id="us", **more) as link:
+    async with await connect(
+        server.address, security, timeout=5.0, client_id="us", **{"environment": SYSTEM, **more}
+    ) as link:
         await link.request(ASK)
 
 

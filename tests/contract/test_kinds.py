@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.core.engine.stage import StageNow
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.kinds import KINDS, STAGES
+from kafkafeatures.core.kinds import KINDS
 
 PRODUCT = Path(__file__).resolve().parents[2] / "operator" / "kafkafeatures"
 MODULES = sorted(str(path.relative_to(PRODUCT)) for path in PRODUCT.rglob("*.py"))
@@ -26,9 +27,10 @@ def room_of(kind: type) -> str:
 
 CLASSES = {one.__name__: room_of(one) for one in (*KINDS.values(), *InFlight.__subclasses__())}
 """Steps, and what is remembered of them in flight."""
-WORDS = {name: room_of(kind) for name, kind in (*KINDS.items(), *((one.name, type(one)) for one in STAGES))}
+STAGES = StageNow.__subclasses__()
+WORDS = {one.kind: room_of(one) for one in KINDS.values()} | {one.kind: room_of(one) for one in STAGES}
 """What intents, entries of the history and stages of a plan call them."""
-CONSTANTS = {one.name.upper(): room_of(type(one)) for one in STAGES}
+CONSTANTS = {one.kind.upper(): room_of(one) for one in STAGES}
 """`LEVELS` and `ROLL`: so the modules of a room call the word of their stage."""
 ROOMS = CLASSES | WORDS | CONSTANTS
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
+from kafkafeatures.api.status import Stage, StepState, StepStatus
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Decision, Done
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
@@ -58,13 +58,10 @@ class UnregistrationWork(Struct, frozen=True):
         )  # fmt: skip
 
 
-class UnregistrationPart(Struct, frozen=True):
+class UnregistrationPart(Part, frozen=True):
     """What there is to unregister. registered: brokers that are; None where that was not read."""
 
     kind: ClassVar[str] = UNREGISTRATION
-    goes_first: ClassVar[bool] = False
-    costs: ClassVar[ExcusedTopics | None] = None
-    unverified: ClassVar[tuple[str, ...]] = ()
 
     wanted: tuple[int, ...]
     registered: frozenset[int] | None
@@ -73,6 +70,11 @@ class UnregistrationPart(Struct, frozen=True):
     def is_known(self) -> bool:
         """Whether the registrations were read."""
         return self.registered is not None
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """A broker that is gone is gone, however old its consent is."""
+        return ()
 
     @property
     def pending(self) -> tuple[int, ...]:
@@ -157,8 +159,6 @@ def _has_consent(facts: Facts, step: UnregisterBroker) -> Iterator[Blocker]:
 
 class Unregistrations:
     """The kind of stage that unregisters a broker."""
-
-    name = UNREGISTRATION
 
     def demands(self, asked: Asked) -> Demands:
         """Nothing that is not read anyway."""

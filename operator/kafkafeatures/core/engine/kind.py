@@ -85,10 +85,6 @@ class Asked(Struct, frozen=True):
 class StageKind(Protocol):
     """One kind of stage."""
 
-    @property
-    def name(self) -> str:
-        """The name of this kind in `status.plan.stages`."""
-
     def demands(self, asked: Asked) -> Demands:
         """What has to be read for it."""
 

@@ -52,7 +52,7 @@ class Work(Protocol):
         """All its steps, done or not, as in `status.plan`; the plan numbers them."""
 
 
-class Part(Protocol):
+class Part(Struct, frozen=True):
     """What a kind of stage proposes from here: of what was read, and of the document."""
 
     kind: ClassVar[str]
@@ -61,25 +61,31 @@ class Part(Protocol):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Targets, and what they start from, in their order: what the hash covers; empty where nothing is to do."""
+        raise NotImplementedError
 
     @property
     def goes_first(self) -> bool:
         """Whether its stages go before those of kinds that are registered before it."""
+        return False
 
     @property
     def costs(self) -> ExcusedTopics | None:
         """What its restarts make unavailable, by a consent."""
+        return None
 
     @property
     def is_known(self) -> bool:
         """Whether all was read that shows what is done of it."""
+        raise NotImplementedError
 
     @property
     def unverified(self) -> tuple[str, ...]:
         """Consents it needs that may have been used before the status began."""
+        raise NotImplementedError
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
         """What each stage of this kind in a plan comes to by now; None where they are not what there is to do."""
+        raise NotImplementedError
 
 
 class Kept(Protocol):

@@ -11,8 +11,9 @@ from typing import ClassVar, cast
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
+from kafkafeatures.api.status import Stage, StepState, StepStatus
 from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.engine.wanted import OnDrift, Wanted
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.releases import Undo, level_name
@@ -71,7 +72,7 @@ class LevelsWork(Struct, frozen=True):
             )
 
 
-class LevelsPart(Struct, frozen=True):
+class LevelsPart(Part, frozen=True):
     """What there is to do about levels. `drifted`: levels that had been reached and were changed outside.
 
     desired: feature to the level it should have. finalized: as it is; empty where that could not be read. changes: what
@@ -109,11 +110,6 @@ class LevelsPart(Struct, frozen=True):
     def goes_first(self) -> bool:
         """Levels that are only downgraded may be what a roll waits for."""
         return all(change.is_downgrade for change in self.changes)
-
-    @property
-    def costs(self) -> ExcusedTopics | None:
-        """None: a changed level makes nothing unavailable."""
-        return None
 
     @property
     def is_known(self) -> bool:

@@ -197,8 +197,6 @@ class LevelsNow(StageNow, frozen=True):
 class Levels:
     """The kind of stage that moves finalized levels."""
 
-    name = LEVELS
-
     def demands(self, asked: Asked) -> Demands:
         """Nothing that is not read anyway."""
         return Demands()

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
+from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.releases import Undo, format_level
@@ -122,7 +123,7 @@ class RollWork(Struct, frozen=True):
             )
 
 
-class RollPart(Struct, frozen=True):
+class RollPart(Part, frozen=True):
     """What there is to restart. `pods` None where they could not be read.
 
     excused: what this roll may make unavailable, by a consent, with what only the operator needs of it; planned: as the
@@ -149,11 +150,6 @@ class RollPart(Struct, frozen=True):
             excused=self.planned,
         )
         return (now, *self.later)
-
-    @property
-    def goes_first(self) -> bool:
-        """Its place is where it is registered."""
-        return False
 
     @property
     def costs(self) -> ExcusedTopics | None:

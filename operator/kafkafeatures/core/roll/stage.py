@@ -136,8 +136,6 @@ class RollNow(StageNow, frozen=True):
 class Rolls:
     """The kind of stage that restarts nodes."""
 
-    name = ROLL
-
     def demands(self, asked: Asked) -> Demands:
         """All partitions, where restarts are under way, or about to be."""
         return Demands(partitions=_needs_partitions(asked))

@@ -128,11 +128,8 @@ class MetadataLog:
         """Where a reader's log parts from this one, None if it does not (`ReplicatedLog.validateOffsetAndEpoch`)."""
         if offset == 0:
             return None
-        end = Position(0, 0)
-        for piece in self._pieces:
-            if piece.epoch > last_epoch:
-                break
-            end = Position(piece.end_offset, piece.epoch)
+        known = bisect_right(self._pieces, last_epoch, key=lambda piece: piece.epoch)
+        end = Position(self._pieces[known - 1].end_offset, self._pieces[known - 1].epoch) if known else Position(0, 0)
         return None if end.epoch == last_epoch and offset <= end.offset else end
 
 

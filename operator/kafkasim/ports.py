@@ -1,8 +1,9 @@
 """The ports: a simulated cluster, and its pods, behind `KafkaPort` and `WorkloadPort`, in-process and in virtual time.
 
-Called by tests that run thousands of reconciliations a second: crash exploration, properties over whole lives. It
-supplies readings (`readings.py`), which production's observer judges, and takes requests by the way that production's
-router names. A call takes a little virtual time, and `sleep` takes as much as it is asked to, so no test ever waits.
+Called by tests that run hundreds of reconciliations a second: crash exploration, properties over whole lives. What is
+read goes through production's own adapter, above connections without bytes (`connection.py`). Requests are taken by the
+way that production's router names. A call takes a little virtual time, and `sleep` takes as much as it is asked to, so
+no test ever waits.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.kafka.cluster import Cluster
+from kafkasim.connection import Access, Network
 from kafkasim.node import Node
 from kafkasim.pods import Pods
-from kafkasim.readings import Access, Client, moment
 from kafkasim.rules import NOT_CONTROLLER, FeatureUpdate, UpgradeType, Verdict
 from kafkasim.world import NoActiveControllerError, World
 
@@ -46,13 +48,18 @@ class SimulatedCluster:
 
     def __init__(self, world: World, access: Access | None = None) -> None:
         self.world = world
-        self._access = access or Access()
-        self._client = Client(world, self._access)
         self._last: ClusterProbe | None = None
+        self.reach(access or Access())
+
+    def reach(self, access: Access) -> None:
+        """What a client reaches, and may do, from now on: a new client, which knows nothing yet."""
+        self._access, self._network = access, Network(self.world, access)
+        network = self._network
+        self._adapter = Cluster(network.settings, environment=network.environment, connect=network.connect)
 
     def now(self) -> datetime:
         """The time of the world."""
-        return moment(self.world)
+        return self._network.now()
 
     async def sleep(self, seconds: float) -> None:
         """Let that much happen in the world."""
@@ -61,7 +68,7 @@ class SimulatedCluster:
     async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
         """What the adapter would have read now."""
         self._pass_time(CALL_MS)
-        readings = self._client.read(partitions=partitions, settings=settings)
+        readings = await self._adapter.read(partitions=partitions, settings=settings)
         self._last = readings.probe
         return readings
 
@@ -70,11 +77,8 @@ class SimulatedCluster:
         return await self.read(partitions=True)
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """The log of a simulated cluster is never cut off at its beginning."""
-        if self.world.log.diverging(offset, epoch) is not None:
-            return EarlierMoves(restored=True)
-        moves = self.world.image.former_levels.moves.items()
-        return EarlierMoves({name: tuple(one for one in of if one[0] > offset) for name, of in moves})
+        """What the adapter reads of the log before its last reading."""
+        return await self._adapter.moves_since(offset, epoch)
 
     @asynccontextmanager
     async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
@@ -137,7 +141,8 @@ class SimulatedCluster:
         return [] if way.closed else self._reached(way.stops)
 
     def _reached(self, stops: Sequence[ProbedNode]) -> list[Node]:
-        return [node for one in stops if (node := self._client.reached(one.role, one.id)) is not None]
+        known = (self.world.nodes.get((one.role, one.id)) for one in stops if one.id is not None)
+        return [node for node in known if node is not None and self._network.reaches(node)]
 
     def _ask(self, node: Node, changes: Sequence[UpdateFeature], *, validate_only: bool) -> Verdict | None:
         """The answer; None where a broker keeps the request, and carries it out when a controller is active again."""
@@ -153,7 +158,7 @@ class SimulatedCluster:
             judged = send()
         except NoActiveControllerError:
             limit_ms = self._access.short_timeout_ms if validate_only else self._access.request_timeout_ms
-            self._client.wait_for_leader(self.world.now_ms + limit_ms)
+            self._network.wait_for_leader(self.world.now_ms + limit_ms)
             if self.world.active is None:
                 self.world.keep(node, send)
                 return None

@@ -37,6 +37,7 @@ from kraftlog.schema import table
 if TYPE_CHECKING:  # numpy, which a world without topics does without
     from kraftlog.partitions import Partitions
 
+FIRST_PORT = 10_000  # of nodes whose plan names no addresses
 COMMIT_MS = 5  # a round of the followers
 ELECTION_MS = 1_000  # controller.quorum.election.timeout.ms
 UPDATE_VOTER_MS = 2_000  # controller.quorum.fetch.timeout.ms: so long a follower fetches before it sends UpdateVoter
@@ -384,7 +385,8 @@ class World:
     # --- inside ---
 
     def _node(self, plan: Plan, node: NodePlan) -> Node:
-        host, port = plan.addresses.get((node.role, node.id), ("127.0.0.1", 0))
+        alone = "127.0.0.1", FIRST_PORT + plan.nodes.index(node)  # by it a connection finds the node
+        host, port = plan.addresses.get((node.role, node.id), alone)
         ids, now = (self._uuid(), self._uuid()), self.now_ms
         return Node(
             node.role, node.id, node.release, host, port, *ids, running=not node.ghost, started_ms=now, snapshot_ms=now,

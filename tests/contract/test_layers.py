@@ -67,7 +67,7 @@ ROOMS = {
     # Beside the operator: metadata logs, the pipeline that makes tables of them, the simulator.
     "kraftlog": "",
     "featurelog": "api core kraftlog version",
-    "kafkasim": "api core kraftlog kafka.wire.lengths",
+    "kafkasim": "api core environment kafka kraftlog",
 }
 """Room -> what it may import, each with all that is below it. A name without a package is of `kafkafeatures`."""
 

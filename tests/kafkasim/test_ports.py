@@ -24,8 +24,8 @@ from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
+from kafkasim.connection import Access
 from kafkasim.ports import SimulatedCluster
-from kafkasim.readings import Access
 from tests.kafkasim.clusters import plan, world
 
 CUT_OFF = Access(controllers=False, reaches_controllers=False)

@@ -23,9 +23,9 @@ from kafkafeatures.core.facts.readings import Failure, LogReading, NodeAnswer, Q
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
+from kafkasim.connection import Access
 from kafkasim.plan import Plan, TopicPlan
 from kafkasim.ports import CALL_MS, SimulatedCluster
-from kafkasim.readings import Access
 from kafkasim.releases import release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.wire.server import Ports, SimulatorServer

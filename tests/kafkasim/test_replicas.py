@@ -7,8 +7,9 @@ import pytest
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Failure, PartitionsReading, Role
 from kafkasim.brokers import SESSION_MS
+from kafkasim.connection import Access
 from kafkasim.plan import Timing, TopicPlan
-from kafkasim.readings import Access, Client
+from kafkasim.ports import SimulatedCluster
 from kafkasim.world import World
 from kraftlog import Replay, Section, SnapshotReader
 from kraftlog.partitions import Partition
@@ -196,10 +197,10 @@ def test_the_log_replays_to_what_the_nodes_know_and_so_does_a_snapshot(metadata_
     assert image.partitions.min_insync_replicas == made.image.partitions.min_insync_replicas
 
 
-def test_a_client_reads_partitions_only_when_it_asks_for_them() -> None:
+async def test_a_client_reads_partitions_only_when_it_asks_for_them() -> None:
     made = with_topics()
-    client = Client(made, Access())
-    without, found = client.read(), client.read(partitions=True)
+    client = SimulatedCluster(made)
+    without, found = await client.read(), await client.read(partitions=True)
     assert not isinstance(without.log, Failure)
     assert without.log.image.partitioned is None
     assert isinstance(without.partitions, Failure)
@@ -209,33 +210,35 @@ def test_a_client_reads_partitions_only_when_it_asks_for_them() -> None:
     assert found.partitions.default_min_insync_replicas == 1
 
 
-def test_the_default_is_the_highest_that_a_broker_applies() -> None:
+async def test_the_default_is_the_highest_that_a_broker_applies() -> None:
     made = with_topics()
     made.configure(3, broker_id=1)
     made.configure(2)
-    found = Client(settle(made), Access()).read(partitions=True).partitions
+    found = (await SimulatedCluster(settle(made)).read(partitions=True)).partitions
     assert isinstance(found, PartitionsReading)
     assert found.default_min_insync_replicas == 3
 
 
-def test_partitions_can_be_asked_for_where_the_log_is_denied() -> None:
+async def test_partitions_can_be_asked_for_where_the_log_is_denied() -> None:
     made = with_topics()
-    found = Client(made, Access(cluster_action=False)).read(partitions=True).partitions
+    found = (await SimulatedCluster(made, Access(cluster_action=False)).read(partitions=True)).partitions
     assert isinstance(found, PartitionsReading)
-    assert (found.partitions, found.offset) == (made.image.partitions, -1)
+    assert sorted(found.partitions.rows()) == sorted(made.image.partitions.rows())
+    assert found.partitions.min_insync_replicas == made.image.partitions.min_insync_replicas
+    assert found.offset == -1
 
 
-def test_hidden_topics_and_a_broker_that_cannot_be_asked_make_partitions_unknown() -> None:
+async def test_hidden_topics_and_a_broker_that_cannot_be_asked_make_partitions_unknown() -> None:
     made = with_topics()
-    asking, following = Client(made, Access(cluster_action=False)), Client(made, Access())
+    asking, following = SimulatedCluster(made, Access(cluster_action=False)), SimulatedCluster(made)
     made.hidden_topics = frozenset({"orders"})
-    assert isinstance(asking.read(partitions=True).partitions, Failure)
-    assert isinstance(following.read(partitions=True).partitions, PartitionsReading)
+    assert isinstance((await asking.read(partitions=True)).partitions, Failure)
+    assert isinstance((await following.read(partitions=True)).partitions, PartitionsReading)
     made.hidden_topics = frozenset()
     made.stop(BROKER, 2, kill=True)
-    assert isinstance(asking.read(partitions=True).partitions, Failure)
-    assert isinstance(following.read(partitions=True).partitions, PartitionsReading)  # its file was read before
-    assert isinstance(Client(made, Access()).read(partitions=True).partitions, Failure)
+    assert isinstance((await asking.read(partitions=True)).partitions, Failure)
+    assert isinstance((await following.read(partitions=True)).partitions, PartitionsReading)  # its file was read before
+    assert isinstance((await SimulatedCluster(made).read(partitions=True)).partitions, Failure)
 
 
 def test_a_controller_that_was_started_follows_before_it_has_everything() -> None:

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Failure, FailureKind, NodeAnswer, ProbedNode, Readings, Role
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkasim.connection import Access
 from kafkasim.node import Node
 from kafkasim.ports import SimulatedCluster
-from kafkasim.readings import Access
 from kafkasim.releases import KRAFT_VERSION, Release
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kraftlog import Registrations

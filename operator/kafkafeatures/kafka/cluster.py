@@ -76,6 +76,7 @@ class Cluster:
         memory: MemoryBudget | None = None,
         images: PartitionImages | None = None,
         environment: Environment,
+        connect: Callable[..., Awaitable[Connection]] = connect,
     ) -> None:
         self._settings, self._environment = settings, environment
         self._images = images or PartitionImages(monotonic=environment.monotonic)

@@ -24,9 +24,9 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore
 from kafkafeatures.reconcile.ports import Resource
+from kafkasim.connection import Access
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster
-from kafkasim.readings import Access, Client
 from kafkasim.releases import KRAFT_VERSION
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kraftlog.schema import table
@@ -67,10 +67,6 @@ class Cluster(SimulatedCluster):
             if self.crash_in == 0:
                 raise Crash
             self.crash_in -= 1
-
-    def reach(self, access: Access) -> None:
-        """What a client reaches, and may do, from now on."""
-        self._access, self._client = access, Client(self.world, access)
 
     @property
     def away(self) -> bool:

@@ -14,7 +14,7 @@ from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, Outcome, Out
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, FailureKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkasim.readings import Access
+from kafkasim.connection import Access
 from tests.kafkafeatures.reconcile.accounts import (
     CONSENT,
     CONSENTS,

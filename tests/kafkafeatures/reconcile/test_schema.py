@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.reconcile.kubernetes_store import dropped_fields
-from kafkasim.readings import Access
+from kafkasim.connection import Access
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
 from tests.kafkasim.clusters import CLUSTER_ID
 from tests.simulated import schema

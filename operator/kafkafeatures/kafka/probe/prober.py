@@ -103,6 +103,7 @@ class NodeProber:
         self._tasks: dict[tuple[Role, int], asyncio.Task[ProbedNode]] = {}
         self._hosts: dict[tuple[Role, int], Host] = {}
         self._shared: dict[object, Mapping[Any, Any]] = {}
+        self._as_said: dict[int, tuple[Mapping[Any, Any], Mapping[Any, Any]]] = {}  # by what it is itself
         self.known: Callable[[Role, Address], ApiVersionsResponse | None] = lambda role, address: None
 
     def begin(self, role: Role, hosts: Sequence[Host]) -> None:
@@ -154,7 +155,11 @@ class NodeProber:
         return self.asked(key[0], host, address, late)
 
     def _one(self, mapping: Mapping[K, V]) -> Mapping[K, V]:
-        return self._shared.setdefault(frozenset(mapping.items()), mapping)
+        found = self._as_said.get(id(mapping))
+        if found is None:
+            found = mapping, self._shared.setdefault(frozenset(mapping.items()), mapping)
+            self._as_said[id(mapping)] = found
+        return found[1]
 
 
 def _unidentified_controllers(

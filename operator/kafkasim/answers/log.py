@@ -1,0 +1,116 @@
+"""Answers about the metadata log: Fetch, which may wait for records, and FetchSnapshot.
+
+Called by `answers.node`. Who does not lead refuses, and names the leader and the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.core.facts.readings import Host, Role
+from kafkafeatures.kafka.wire.messages import (
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    LeaderAndEpoch,
+    OffsetAndEpoch,
+)
+from kafkasim.log import Position
+from kafkasim.node import Node
+from kafkasim.world import World
+
+if TYPE_CHECKING:
+    from kafkasim.answers.node import Clock
+
+NONE = 0
+UNKNOWN_SERVER_ERROR = -1
+NOT_LEADER_OR_FOLLOWER = 6
+CLUSTER_AUTHORIZATION_FAILED = 31
+INVALID_REQUEST = 42
+FENCED_LEADER_EPOCH = 74
+UNKNOWN_LEADER_EPOCH = 75
+UNKNOWN_TOPIC_ID = 100
+INCONSISTENT_CLUSTER_ID = 104
+
+
+async def fetch(world: World, node: Node, clock: Clock, request: FetchRequest) -> FetchResponse:
+    """Records, the snapshot to begin with, where the logs part, or why not."""
+    if request.cluster_id not in (None, world.cluster_id):
+        return nothing(INCONSISTENT_CLUSTER_ID)
+    if node.role is Role.BROKER:
+        return FetchResponse(NONE, UNKNOWN_TOPIC_ID, -1, -1, None, None, None, b"")
+    given = (request.fetch_offset, request.last_fetched_epoch, request.current_leader_epoch, request.max_wait_ms)
+    if error := INVALID_REQUEST if min(given) < 0 else _leader_error(world, node, request.current_leader_epoch):
+        return _fetched(world, partition_error_code=error, high_watermark=-1)
+    log, offset, epoch = world.log, request.fetch_offset, request.last_fetched_epoch
+    if log.snapshot is not None and Position(offset, epoch) == Position(0, 0):
+        return _fetched(world, snapshot_id=OffsetAndEpoch(log.snapshot.id.offset, log.snapshot.id.epoch))
+    if (parting := log.diverging(offset, epoch)) is not None:
+        return _fetched(world, diverging=OffsetAndEpoch(parting.offset, parting.epoch))
+    deadline, high_watermark = clock.now_ms() + request.max_wait_ms, log.high_watermark
+    while (
+        request.min_bytes > 0
+        and log.end_offset <= offset
+        and log.high_watermark == high_watermark
+        and clock.now_ms() < deadline
+    ):
+        await clock.moved(deadline)
+        if world.active_node is not node:
+            return _fetched(world, partition_error_code=NOT_LEADER_OR_FOLLOWER, high_watermark=-1)
+    return _fetched(world, records=log.read(offset, max_bytes=request.max_bytes))
+
+
+def nothing(code: int) -> FetchResponse:
+    """The answer to a client that gets none."""
+    return FetchResponse(code, code, -1, -1, None, None, None, b"")
+
+
+def _leader_error(world: World, node: Node, epoch: int) -> int:
+    if epoch < world.epoch:
+        return FENCED_LEADER_EPOCH
+    if epoch > world.epoch:
+        return UNKNOWN_LEADER_EPOCH
+    return NONE if world.active_node is node else NOT_LEADER_OR_FOLLOWER
+
+
+def _leader_of(world: World) -> LeaderAndEpoch:
+    return LeaderAndEpoch(-1 if world.active is None else world.active, world.epoch)
+
+
+def _endpoints(world: World) -> tuple[Host, ...]:
+    leader = world.active_node
+    return () if leader is None else (Host(leader.id, leader.host, leader.port),)
+
+
+def _fetched(world: World, **facts: Any) -> FetchResponse:
+    fields: dict[str, Any] = {
+        "error_code": NONE,
+        "partition_error_code": NONE,
+        "high_watermark": world.log.high_watermark,
+        "log_start_offset": 0,
+        "current_leader": _leader_of(world),
+        "diverging": None,
+        "snapshot_id": None,
+        "records": b"",
+        "nodes": _endpoints(world),
+    }
+    return FetchResponse(**(fields | facts))
+
+
+def fetch_snapshot(world: World, node: Node, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+    """A part of the checkpoint. Another id than that of the checkpoint gives -1 for the whole, as observed."""
+    if request.cluster_id not in (None, world.cluster_id):
+        return _no_part(INCONSISTENT_CLUSTER_ID)
+    wanted, leader = request.snapshot_id, _leader_of(world)
+    if error := _leader_error(world, node, request.current_leader_epoch):
+        return FetchSnapshotResponse(NONE, error, leader, wanted, 0, 0, b"")
+    snapshot = world.log.snapshot
+    if snapshot is None or snapshot.id != Position(wanted.offset, wanted.epoch):
+        return _no_part(UNKNOWN_SERVER_ERROR)
+    data = snapshot.data[request.position : request.position + request.max_bytes]
+    return FetchSnapshotResponse(NONE, NONE, leader, wanted, len(snapshot.data), request.position, data)
+
+
+def _no_part(code: int) -> FetchSnapshotResponse:
+    return FetchSnapshotResponse(code, code, None, None, 0, 0, b"")

@@ -1,0 +1,287 @@
+"""What a node answers, request by request: the world's facts in the messages of `kafkafeatures.kafka.wire`.
+
+One set of answers with two faces: `kafkasim.connection` hands them over, `kafkasim.wire` encodes them. It decides who
+answers what (a standby, the active controller, a broker that forwards a request) and with which error; a question that
+must wait (a long poll, an update until it is committed, a request kept by a broker) waits here for the world to move.
+It changes nothing but by the world's own methods.
+
+Sources: `ControllerApis.scala`, `KafkaApis.scala`, `KafkaRaftClient.java`, checked against recorded answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
+from random import Random
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.facts.readings import Host, Role
+from kafkafeatures.kafka.wire import messages as m
+from kafkafeatures.kafka.wire import topic_messages as t
+from kafkafeatures.kafka.wire.unregister_codec import (
+    UnregisterBrokerRequest,
+    UnregisterControllerRequest,
+    UnregisterResponse,
+)
+from kafkasim.answers import log, topics
+from kafkasim.node import Node
+from kafkasim.rules import CONTROLLER_REGISTRATION, FeatureUpdate, UpgradeType, java_hash_order
+from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
+from kraftlog import BrokerRegistration, ControllerRegistration
+
+R = TypeVar("R")
+
+NONE = 0
+NOT_LEADER_OR_FOLLOWER = 6
+UNSUPPORTED_VERSION = 35
+INVALID_REQUEST = 42
+MISMATCHED_ENDPOINT_TYPE = 114
+
+_ENDPOINT_TYPES = {1: Role.BROKER, 2: Role.CONTROLLER}
+_NOT_THE_LEADER = (
+    "For requests intended only for the leader, this error indicates that the broker is not the current leader. "
+    "For requests intended for any replica, this error indicates that the broker is not a replica of the topic "
+    "partition."
+)
+
+
+class Clock(Protocol):
+    """How an answer waits: until the world has moved, or the time in ms is over."""
+
+    async def moved(self, until_ms: int | None = None) -> None:
+        """Return after the next change, or at `until_ms`."""
+
+    def now_ms(self) -> int:
+        """The world's time now."""
+
+    def changed(self) -> None:
+        """The world was changed: whoever waits, and time itself, must look again."""
+
+
+class NodeAnswers:
+    """The answers of one node to one client. `follows`: whether that one has the right CLUSTER_ACTION."""
+
+    def __init__(self, world: World, node: Node, clock: Clock, *, follows: bool = True) -> None:
+        self.world, self.node, self.clock, self._follows = world, node, clock, follows
+
+    @cached_property
+    def _chance(self) -> Random:
+        return Random(self.node.id)  # noqa: S311 - not the world's: who asks must not change what happens
+
+    @property
+    def apis(self) -> Mapping[int, Any]:
+        """The APIs that it offers, and their versions."""
+        release = self.node.release
+        return release.broker_apis if self.node.role is Role.BROKER else release.controller_apis
+
+    async def answer(self, request: m.Request[R], version: int) -> R | None:
+        """The answer to a request in an offered version; None for an API that is offered but not simulated."""
+        handle = HANDLERS.get((self.node.role, request.api_key))
+        return None if handle is None else await handle(self, request, version)
+
+    # --- ApiVersions ---
+
+    async def api_versions(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
+        """See `said`."""
+        return self.said(version)
+
+    def said(self, version: int) -> m.ApiVersionsResponse:
+        """Ranges with minimum 0 are left out below v4 (KAFKA-17492). No migration is simulated here."""
+        levels, epoch = self.world.finalized(self.node)
+        features = self.node.release.features
+        return m.ApiVersionsResponse(
+            error_code=NONE,
+            api_keys=self.apis,
+            supported_features={
+                name: features[name] for name in java_hash_order(features) if version >= 4 or features[name].min > 0
+            },
+            finalized_features_epoch=epoch,
+            finalized_features={name: levels[name] for name in java_hash_order(levels)},
+            version=version,
+        )
+
+    # --- who is there ---
+
+    async def describe_cluster(self, request: m.DescribeClusterRequest, version: int) -> m.DescribeClusterResponse:
+        """Brokers from brokers, controllers (endpoint type 2) from controllers."""
+        node, world = self.node, self.world
+        wanted = _ENDPOINT_TYPES.get(request.endpoint_type if version >= 1 else 1)
+        if wanted is None:
+            return _no_cluster(UNSUPPORTED_VERSION, f"Unsupported endpoint type {request.endpoint_type}", version)
+        if wanted is not node.role:
+            text = (
+                f"The request was sent to an endpoint of type {node.role.name}, "
+                f"but we wanted an endpoint of type {wanted.name}"
+            )
+            return _no_cluster(INVALID_REQUEST if version == 0 else MISMATCHED_ENDPOINT_TYPE, text, version)
+        image = world.image
+        if node.role is Role.CONTROLLER and image.features.get(METADATA_VERSION, 0) < CONTROLLER_REGISTRATION:
+            text = "Direct-to-controller communication is not supported with the current MetadataVersion."
+            return _no_cluster(UNSUPPORTED_VERSION, text, version)
+        if node.role is Role.CONTROLLER:
+            controller = -1 if world.active is None else world.active
+            listed = tuple(_host(one) for _, one in sorted(image.controllers.items()))
+        else:
+            controller = self._some_broker()
+            fenced_too = version >= 2 and request.include_fenced_brokers
+            listed = tuple(_host(one) for _, one in sorted(image.brokers.items()) if fenced_too or not one.fenced)
+        endpoint = 1 if node.role is Role.BROKER else 2
+        return m.DescribeClusterResponse(NONE, None, endpoint, world.cluster_id, controller, listed, version)
+
+    async def metadata(self, request: t.MetadataRequest, version: int) -> t.MetadataResponse:
+        """The live brokers, and topics."""
+        return t.MetadataResponse(
+            self.world.cluster_id,
+            self._some_broker(),
+            tuple(_host(one) for _, one in sorted(self.world.image.brokers.items()) if not one.fenced),
+            topics.visible_topics(self.world) if request.all_topics else (),
+        )
+
+    def _some_broker(self) -> int:
+        """KRaft brokers name any live broker as the controller: clients must not know the real one."""
+        live = [one.id for one in self.world.image.brokers.values() if not one.fenced]
+        return self._chance.choice(live) if live else -1
+
+    # --- topics ---
+
+    async def topic_partitions(
+        self, request: t.DescribeTopicPartitionsRequest, version: int
+    ) -> t.DescribeTopicPartitionsResponse:
+        """Partitions, in pages."""
+        return topics.page(self.world, request)
+
+    async def reassignments(
+        self, request: t.ListPartitionReassignmentsRequest, version: int
+    ) -> t.ListPartitionReassignmentsResponse:
+        """What is being moved."""
+        return topics.reassignments(self.world)
+
+    async def configs(self, request: t.DescribeConfigsRequest, version: int) -> t.DescribeConfigsResponse:
+        """min.insync.replicas, and settings of the node."""
+        return topics.configs(self.world, self.node, request)
+
+    async def log_dirs(self, request: t.DescribeLogDirsRequest, version: int) -> t.DescribeLogDirsResponse:
+        """What is on its disks."""
+        return topics.log_dirs(self.world, self.node)
+
+    # --- the quorum ---
+
+    async def describe_quorum(self, request: m.DescribeQuorumRequest, version: int) -> m.DescribeQuorumResponse:
+        """From the leader, also through a broker, which waits for one; a standby says that it is none."""
+        leader = await self._leader()
+        if leader is None:
+            return m.DescribeQuorumResponse(
+                NONE, "", NOT_LEADER_OR_FOLLOWER, _NOT_THE_LEADER, 0, 0, 0, (), (), (), version
+            )
+        world = self.world
+        voting = world.voting()
+        everybody = (*world.of_role(Role.BROKER), *world.of_role(Role.CONTROLLER))
+        observers = [one for one in everybody if one.running and one.id not in world.voters]
+        dynamic = world.image.voters is not None
+        return m.DescribeQuorumResponse(
+            error_code=NONE,
+            error_message="",
+            partition_error_code=NONE,
+            partition_error_message="",
+            leader_id=leader.id,
+            leader_epoch=world.epoch,
+            high_watermark=world.log.high_watermark,
+            voters=tuple(self._replica(one, one.directory if dynamic else None) for one in voting),
+            observers=tuple(self._replica(one, one.directory) for one in observers),
+            nodes=tuple(Host(one.id, one.host, one.port) for one in voting) if version >= 2 else (),
+            version=version,
+        )
+
+    async def _leader(self) -> Node | None:
+        """The active controller as far as this node may speak for it."""
+        if self.node.role is Role.CONTROLLER:
+            return self.node if self.world.active_node is self.node else None
+        while self.world.active_node is None:
+            await self.clock.moved()
+        return self.world.active_node
+
+    def _replica(self, node: Node, directory: UUID | None) -> m.ReplicaState:
+        return m.ReplicaState(node.id, directory, *self.world.progress(node))
+
+    # --- changes ---
+
+    async def update_features(self, request: m.UpdateFeaturesRequest, version: int) -> m.UpdateFeaturesResponse:
+        """v2 has no results."""
+        updates = [FeatureUpdate(name, level, UpgradeType.of(kind)) for name, level, kind in request.updates]
+        outcome = await self._settled(
+            lambda: self.world.update_features(self.node, updates, validate_only=request.validate_only)
+        )
+        verdict = outcome.verdict
+        results = {one.feature: (one.error_code, one.error_message) for one in verdict.results} if version < 2 else {}
+        return m.UpdateFeaturesResponse(verdict.error_code, verdict.error_message, results)
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest, version: int) -> UnregisterResponse:
+        """The cure for a ghost."""
+        outcome = await self._settled(lambda: self.world.unregister_broker(self.node, request.node_id))
+        return UnregisterResponse(outcome.verdict.error_code, outcome.verdict.error_message)
+
+    async def unregister_controller(self, request: UnregisterControllerRequest, version: int) -> UnregisterResponse:
+        """The cure for a ghost among the controllers."""
+        outcome = await self._settled(lambda: self.world.unregister_controller(self.node, request.node_id))
+        return UnregisterResponse(outcome.verdict.error_code, outcome.verdict.error_message)
+
+    async def _settled(self, act: Callable[[], ControllerAnswer]) -> ControllerAnswer:
+        """The outcome, once it is committed. A broker keeps the request while no controller is active."""
+        while True:
+            try:
+                outcome = act()
+                self.clock.changed()
+                break
+            except NoActiveControllerError:
+                await self.clock.moved()
+        while self.world.log.high_watermark < outcome.offset:
+            await self.clock.moved()
+        return outcome
+
+    # --- the metadata log ---
+
+    async def fetch(self, request: m.FetchRequest, version: int) -> m.FetchResponse:
+        """Only the metadata topic exists, and only controllers have it."""
+        if not (self._follows and self.world.grants_cluster_action):
+            return log.nothing(log.CLUSTER_AUTHORIZATION_FAILED)
+        return await log.fetch(self.world, self.node, self.clock, request)
+
+    async def fetch_snapshot(self, request: m.FetchSnapshotRequest, version: int) -> m.FetchSnapshotResponse:
+        """The checkpoint in parts."""
+        return log.fetch_snapshot(self.world, self.node, request)
+
+
+def _host(registered: BrokerRegistration | ControllerRegistration) -> Host:
+    at = registered.endpoints[0]
+    fenced = isinstance(registered, BrokerRegistration) and registered.fenced
+    return Host(registered.id, at.host, at.port, fenced)
+
+
+def _no_cluster(code: int, text: str, version: int) -> m.DescribeClusterResponse:
+    return m.DescribeClusterResponse(code, text, 1, "", -1, (), version)
+
+
+Handle = Callable[[NodeAnswers, Any, int], Awaitable[Any]]
+_BOTH: Mapping[int, Handle] = {
+    m.FetchRequest.api_key: NodeAnswers.fetch,
+    m.ApiVersionsRequest.api_key: NodeAnswers.api_versions,
+    t.DescribeConfigsRequest.api_key: NodeAnswers.configs,
+    m.DescribeQuorumRequest.api_key: NodeAnswers.describe_quorum,
+    m.UpdateFeaturesRequest.api_key: NodeAnswers.update_features,
+    m.DescribeClusterRequest.api_key: NodeAnswers.describe_cluster,
+    UnregisterBrokerRequest.api_key: NodeAnswers.unregister_broker,
+    UnregisterControllerRequest.api_key: NodeAnswers.unregister_controller,
+}
+_BROKERS_ALONE: Mapping[int, Handle] = {
+    t.MetadataRequest.api_key: NodeAnswers.metadata,
+    t.DescribeLogDirsRequest.api_key: NodeAnswers.log_dirs,
+    t.ListPartitionReassignmentsRequest.api_key: NodeAnswers.reassignments,
+    t.DescribeTopicPartitionsRequest.api_key: NodeAnswers.topic_partitions,
+}
+HANDLERS: Mapping[tuple[Role, int], Handle] = {
+    **{(role, key): handle for role in Role for key, handle in _BOTH.items()},
+    **{(Role.BROKER, key): handle for key, handle in _BROKERS_ALONE.items()},
+    (Role.CONTROLLER, m.FetchSnapshotRequest.api_key): NodeAnswers.fetch_snapshot,
+}

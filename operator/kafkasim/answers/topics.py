@@ -1,0 +1,156 @@
+"""What a broker answers about topics: their partitions, what is being moved, configurations, and what is on its disks.
+
+Called by `answers.node`. As Kafka does, it leaves out topics that a client may not see (`World.hidden_topics`), and
+says nothing of it; only what lies on the disks shows them. Of configurations there are those of `kafkasim.settings`.
+
+Source: `KafkaApis.scala`, `DescribeTopicPartitionsRequestHandler.java`, `ConfigHelper.scala`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
+
+from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
+from kafkafeatures.kafka.wire.topic_messages import (
+    BROKER_RESOURCE,
+    SET_ON_TOPIC,
+    TOPIC_RESOURCE,
+    ConfigAnswer,
+    ConfigEntry,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    ListPartitionReassignmentsResponse,
+    LogDir,
+    PartitionAnswer,
+    Reassignment,
+    TopicAnswer,
+)
+from kafkasim.node import Node
+from kafkasim.replicas import NO_LEADER, Found, found_in
+from kafkasim.settings import NAMES, minimum_layers, setting_of
+from kafkasim.world import World
+
+NONE = 0
+UNKNOWN_TOPIC_OR_PARTITION = 3
+LEADER_NOT_AVAILABLE = 5
+TOPIC_AUTHORIZATION_FAILED = 29
+INVALID_REQUEST = 42
+
+_LIMIT = 2_000  # max.request.partition.size.limit
+
+
+def visible_topics(world: World) -> tuple[TopicAnswer, ...]:
+    """All that may be seen."""
+    return _topics(_visible(world))
+
+
+def page(
+    world: World, request: DescribeTopicPartitionsRequest, names: Collection[str] = ()
+) -> DescribeTopicPartitionsResponse:
+    """So many partitions from a cursor on. `names`: of these topics alone, where there are any."""
+    begin = request.cursor or ("", 0)
+    there = [
+        each for each in _visible(world) if (not names or each.topic in names) and (each.topic, each.number) >= begin
+    ]
+    size = min(request.limit, _LIMIT)
+    rest = there[size : size + 1]
+    return DescribeTopicPartitionsResponse(_topics(there[:size]), (rest[0].topic, rest[0].number) if rest else None)
+
+
+def _topics(found: Iterable[Found]) -> tuple[TopicAnswer, ...]:
+    grouped = ((name, list(several)) for name, several in groupby(found, key=lambda each: each.topic))
+    return tuple(
+        TopicAnswer(NONE, name, several[0].topic_id, tuple(map(_partition, several))) for name, several in grouped
+    )
+
+
+def _partition(found: Found) -> PartitionAnswer:
+    state = found.state
+    return PartitionAnswer(
+        LEADER_NOT_AVAILABLE if state.leader == NO_LEADER else NONE,
+        found.number,
+        state.leader,
+        state.leader_epoch,
+        state.replicas,
+        tuple(each for each in state.replicas if each in state.in_sync),
+    )
+
+
+def reassignments(world: World) -> ListPartitionReassignmentsResponse:
+    """What is being moved, of all topics: rights on topics hide none."""
+    moving = {
+        (each.topic, each.number): Reassignment(
+            each.state.replicas, tuple(sorted(each.state.adding)), tuple(sorted(each.state.removing))
+        )
+        for each in _all(world)
+        if each.state.adding or each.state.removing
+    }
+    return ListPartitionReassignmentsResponse(NONE, None, moving)
+
+
+def log_dirs(world: World, node: Node) -> DescribeLogDirsResponse:
+    """Every topic that this broker has a replica of, hidden ones too."""
+    hosted = [each for each in _all(world) if node.id in each.state.replicas]
+    topics = {
+        name: frozenset(each.number for each in found) for name, found in groupby(hosted, key=lambda each: each.topic)
+    }
+    return DescribeLogDirsResponse(NONE, (LogDir(NONE, f"/simulated/{node.id}", topics),))
+
+
+def configs(world: World, node: Node, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """min.insync.replicas of topics, and settings of this node."""
+    of_one = _of_topic if request.resource == TOPIC_RESOURCE else _of_node
+    found = {}
+    for name in request.names:
+        answer = (
+            of_one(world, node, name) if request.resource in (TOPIC_RESOURCE, BROKER_RESOURCE) else _other(node, name)
+        )
+        wanted = {key: one for key, one in answer.entries.items() if not request.keys or key in request.keys}
+        found[name] = answer._replace(entries=wanted)
+    return DescribeConfigsResponse(found)
+
+
+def _of_topic(world: World, node: Node, name: str) -> ConfigAnswer:
+    if name in world.hidden_topics:
+        return ConfigAnswer(TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.", {})
+    if all(each.topic != name for each in _all(world)):
+        return ConfigAnswer(UNKNOWN_TOPIC_OR_PARTITION, None, {})
+    of_topic = world.image.partitions.min_insync_replicas.topics.get(name)
+    layers: dict[int, str] = {} if of_topic is None else {SET_ON_TOPIC: str(of_topic)}
+    layers |= minimum_layers(world, node.id)
+    return ConfigAnswer(NONE, None, {MIN_INSYNC_REPLICAS: _entry(layers)})
+
+
+def _of_node(world: World, node: Node, name: str) -> ConfigAnswer:
+    if name != str(node.id):
+        return _other(world, node, name)
+    settings = {key: one for key in NAMES if (one := setting_of(world, node, key)) is not None}
+    return ConfigAnswer(
+        NONE, None, {key: _entry(one.layers, read_only=one.is_read_only) for key, one in settings.items()}
+    )
+
+
+def _other(world: World, node: Node, name: str) -> ConfigAnswer:
+    return ConfigAnswer(INVALID_REQUEST, f"Unexpected broker id, expected {node.id}, but received {name}", {})
+
+
+_OF = {TOPIC_RESOURCE: _of_topic, BROKER_RESOURCE: _of_node}
+
+
+def _entry(layers: Mapping[int, str], *, read_only: bool = False) -> ConfigEntry:
+    """`layers`: the strongest first."""
+    source = next(iter(layers))
+    return ConfigEntry(layers[source], int(source), dict(layers), is_read_only=read_only)
+
+
+def _all(world: World) -> list[Found]:
+    """All partitions, as brokers know them."""
+    return list(found_in(world.image)) if world.image.partitioned is not None else []
+
+
+def _visible(world: World) -> list[Found]:
+    return [each for each in _all(world) if each.topic not in world.hidden_topics]

@@ -1,0 +1,187 @@
+"""The fast face of a world: connections on which typed requests get typed answers, without a byte in between.
+
+Production's own adapter (`kafkafeatures.kafka.cluster.Cluster`) runs above it. It decides what a connection decides:
+that nobody listens at an address, that a node ended meanwhile, that no answer came in time. Where a real client would
+wait, the time of the world is moved on instead; everybody else who is under way has a turn before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.errors import Disconnected, TimedOut, Unreachable, UnsupportedApi
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
+from kafkafeatures.kafka.probe.quorum import QUORUM_TIMEOUT
+from kafkafeatures.kafka.wire import codec
+from kafkafeatures.kafka.wire.connection import Connection, Meter, Recorder
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, R, Request
+from kafkasim.answers.node import NodeAnswers
+from kafkasim.node import Node
+from kafkasim.world import World
+
+TURNS = 3
+"""Of the event loop before time moves on."""
+
+
+class Access(Struct, frozen=True):
+    """What a client reaches and may do. `brokers`, `controllers`: whether it was given addresses of that kind."""
+
+    brokers: bool = True
+    controllers: bool = True
+    reaches_brokers: bool = True
+    reaches_controllers: bool = True
+    cluster_action: bool = True
+    request_timeout_ms: int = 10_000
+
+    @property
+    def short_timeout_ms(self) -> int:
+        """Of questions that may never be answered; as `kafkafeatures.kafka.probe.quorum.short_timeout`."""
+        return min(self.request_timeout_ms, int(1000 * QUORUM_TIMEOUT))
+
+
+class _Passing:
+    """The clock of one connection. Who waits moves the world on, and raises TimeoutError at `until_ms`."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self.until_ms = world, 0
+
+    async def moved(self, until_ms: int | None = None) -> None:
+        """The next change, or that time, has come."""
+        await _others()
+        world = self._world
+        if world.now_ms >= self.until_ms:
+            raise TimeoutError
+        ends = [one for one in (self.until_ms, until_ms, world.next_due()) if one is not None]
+        world.advance(max(min(ends), world.now_ms))
+
+    def now_ms(self) -> int:
+        """The time of the world."""
+        return self._world.now_ms
+
+    def changed(self) -> None:
+        """There is nothing to wake."""
+
+
+async def _others() -> None:
+    """Let everything else have its turn before time moves on."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+class TypedConnection:
+    """`kafka.wire.connection.Connection` to one life of a node, for questions that change nothing."""
+
+    def __init__(self, network: Network, address: Address, node: Node, timeout: float) -> None:
+        self.address, self.closed = address, False
+        self._network, self._node, self._life, self._timeout = network, node, node.incarnation, timeout
+        self._clock = _Passing(network.world)
+        self._answers = NodeAnswers(network.world, node, self._clock, follows=network.access.cluster_action)
+        self.peer = network.world.ips.get((node.role, node.id), node.host)
+        self.api_versions = self._answers.said(self._version(ApiVersionsRequest()))
+
+    async def request(self, message: Request[R], *, timeout: float | None = None) -> R:
+        """The node's answer, in the highest version both sides have. Raises KafkaError."""
+        version = self._version(message)
+        self._must_live()
+        timeout = self._timeout if timeout is None else timeout
+        self._clock.until_ms = self._clock.now_ms() + int(timeout * 1000)
+        try:
+            answer = await self._answers.answer(message, version)
+        except TimeoutError:
+            self.drop()
+            raise TimedOut(f"no answer within {timeout:g} s", sent=True) from None
+        except BaseException:
+            self.drop()
+            raise
+        self._must_live()
+        if answer is None:
+            raise self._ended()
+        return answer
+
+    async def close(self) -> None:
+        """No more of it."""
+        self.closed = True
+
+    def drop(self) -> None:
+        """No more of it."""
+        self.closed = True
+
+    def _version(self, message: Request[Any]) -> int:
+        api = codec.api_of(message.api_key)
+        theirs = self._answers.apis.get(message.api_key)
+        if theirs is None:
+            raise UnsupportedApi(f"the node does not offer {api.name}")
+        version = min(api.versions.max, theirs.max)
+        if version < max(api.versions.min, theirs.min):
+            raise UnsupportedApi(f"the node offers {api.name} {theirs}, we speak {api.versions}")
+        return version
+
+    def _must_live(self) -> None:
+        if self.closed or self._node.incarnation != self._life or not self._network.reaches(self._node):
+            raise self._ended()
+
+    def _ended(self) -> Disconnected:
+        self.drop()
+        return Disconnected("the connection ended before the answer", sent=True)
+
+
+class Network:
+    """What one client reaches of a world, and its time. Its addresses are those of the nodes that run when it is
+    made.
+    """
+
+    def __init__(self, world: World, access: Access) -> None:
+        self.world, self.access = world, access
+        self._nodes = {Address(node.host, node.port): node for node in world.nodes.values()}
+        given = {Role.BROKER: access.brokers, Role.CONTROLLER: access.controllers}
+        brokers, controllers = (
+            tuple(Address(one.host, one.port) for one in world.of_role(role) if one.running and given[role])
+            for role in (Role.BROKER, Role.CONTROLLER)
+        )
+        self.settings = ClusterSettings(brokers, controllers, request_timeout=access.request_timeout_ms / 1000)
+        self.environment = Environment(
+            clock=self.now, monotonic=lambda: world.now_ms / 1000, random=lambda: 0.5, sleep=self._sleep
+        )
+
+    def now(self) -> datetime:
+        """The time of the world."""
+        return datetime.fromtimestamp(self.world.now_ms / 1000, UTC)
+
+    def reaches(self, node: Node) -> bool:
+        """Whether a request to this node arrives now."""
+        access = self.access
+        return node.listening and (access.reaches_brokers if node.role is Role.BROKER else access.reaches_controllers)
+
+    async def connect(
+        self,
+        address: Address,
+        security: Security,
+        *,
+        timeout: float,
+        client_id: str,
+        recorder: Recorder | None = None,
+        meter: Meter | None = None,
+        environment: Environment | None = None,
+    ) -> Connection:
+        """As `kafka.wire.connection.connect` does; only `address` and `timeout` matter."""
+        node = self._nodes.get(address)
+        if node is None or not self.reaches(node):
+            raise Unreachable("connection refused", remedy="check host, port and that the node runs")
+        return cast("Connection", TypedConnection(self, address, node, timeout))
+
+    def wait_for_leader(self, until_ms: int) -> None:
+        """Let time pass until a controller is active."""
+        world = self.world
+        while world.active is None and world.now_ms < until_ms:
+            due = world.next_due()
+            world.advance(until_ms if due is None else min(until_ms, max(due, world.now_ms)))
+
+    async def _sleep(self, seconds: float) -> None:
+        await _others()
+        self.world.advance(self.world.now_ms + int(seconds * 1000))

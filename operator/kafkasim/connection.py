@@ -1,8 +1,8 @@
 """The fast face of a world: connections on which typed requests get typed answers, without a byte in between.
 
 Production's own adapter (`kafkafeatures.kafka.cluster.Cluster`) runs above it. It decides what a connection decides:
-that nobody listens at an address, that a node ended meanwhile, that no answer came in time. Where a real client would
-wait, the time of the world is moved on instead; everybody else who is under way has a turn before that.
+that no node listens at an address, that a node ended meanwhile, that no answer came in time. Where a real client would
+wait, the time of the world is moved on instead; all other requests that are under way have a turn before that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafkasim.node import Node
 from kafkasim.world import World
 
 TURNS = 3
-"""Of the event loop before time moves on."""
+"""Turns of the event loop before time moves on."""
 
 
 class Access(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Access(Struct, frozen=True):
 
     @property
     def short_timeout_ms(self) -> int:
-        """Of questions that may never be answered; as `kafkafeatures.kafka.probe.quorum.short_timeout`."""
+        """For questions that may never be answered; as `kafkafeatures.kafka.probe.quorum.short_timeout`."""
         return min(self.request_timeout_ms, int(1000 * QUORUM_TIMEOUT))
 
 
@@ -169,7 +169,7 @@ class Network:
         meter: Meter | None = None,
         environment: Environment | None = None,
     ) -> Connection:
-        """As `kafka.wire.connection.connect` does; only `address` and `timeout` matter."""
+        """Stands for `kafka.wire.connection.connect`; only `address` and `timeout` matter."""
         node = self._nodes.get(address)
         if node is None or not self.reaches(node):
             raise Unreachable("connection refused", remedy="check host, port and that the node runs")

@@ -65,7 +65,7 @@ LOG_TIMEOUTS = 2
 class Cluster:
     """One cluster, for as long as it is worked on. An async context manager.
 
-    `memory`, `images`: where they are shared.
+    `memory`, `images`: where they are shared. `connect`: how a connection is made, where it is not over TCP.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""What the nodes of a simulated cluster answer: typed answers to typed requests, encoded by nobody here."""
+"""What the nodes of a simulated cluster answer: typed answers to typed requests, not encoded yet."""

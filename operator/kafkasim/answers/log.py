@@ -5,7 +5,7 @@ Called by `answers.node`. Who does not lead refuses, and names the leader and th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kafkafeatures.core.facts.readings import Host, Role
 from kafkafeatures.kafka.wire.messages import (
@@ -20,9 +20,6 @@ from kafkasim.log import Position
 from kafkasim.node import Node
 from kafkasim.world import World
 
-if TYPE_CHECKING:
-    from kafkasim.answers.node import Clock
-
 NONE = 0
 UNKNOWN_SERVER_ERROR = -1
 NOT_LEADER_OR_FOLLOWER = 6
@@ -32,6 +29,19 @@ FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 UNKNOWN_TOPIC_ID = 100
 INCONSISTENT_CLUSTER_ID = 104
+
+
+class Clock(Protocol):
+    """How an answer waits: until the world has moved, or the time in ms is over."""
+
+    async def moved(self, until_ms: int | None = None) -> None:
+        """Return after the next change, or at `until_ms`."""
+
+    def now_ms(self) -> int:
+        """The world's time now."""
+
+    def changed(self) -> None:
+        """The world was changed: what waits, and time itself, must look again."""
 
 
 async def fetch(world: World, node: Node, clock: Clock, request: FetchRequest) -> FetchResponse:

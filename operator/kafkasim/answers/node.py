@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host, Role
 from kafkafeatures.kafka.wire import messages as m
 from kafkafeatures.kafka.wire import topic_messages as t
@@ -26,6 +27,7 @@ from kafkafeatures.kafka.wire.unregister_codec import (
     UnregisterResponse,
 )
 from kafkasim.answers import log, topics
+from kafkasim.answers.log import Clock
 from kafkasim.node import Node
 from kafkasim.rules import CONTROLLER_REGISTRATION, FeatureUpdate, UpgradeType, java_hash_order
 from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
@@ -47,19 +49,6 @@ _NOT_THE_LEADER = (
 )
 
 
-class Clock(Protocol):
-    """How an answer waits: until the world has moved, or the time in ms is over."""
-
-    async def moved(self, until_ms: int | None = None) -> None:
-        """Return after the next change, or at `until_ms`."""
-
-    def now_ms(self) -> int:
-        """The world's time now."""
-
-    def changed(self) -> None:
-        """The world was changed: whoever waits, and time itself, must look again."""
-
-
 class NodeAnswers:
     """The answers of one node to one client. `follows`: whether that one has the right CLUSTER_ACTION."""
 
@@ -71,7 +60,7 @@ class NodeAnswers:
         return Random(self.node.id)  # noqa: S311 - not the world's: who asks must not change what happens
 
     @property
-    def apis(self) -> Mapping[int, Any]:
+    def apis(self) -> Mapping[int, VersionRange]:
         """The APIs that it offers, and their versions."""
         release = self.node.release
         return release.broker_apis if self.node.role is Role.BROKER else release.controller_apis

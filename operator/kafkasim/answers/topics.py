@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
+from typing import Any
 
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
 from kafkafeatures.kafka.wire.topic_messages import (
@@ -103,12 +104,10 @@ def log_dirs(world: World, node: Node) -> DescribeLogDirsResponse:
 
 def configs(world: World, node: Node, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """min.insync.replicas of topics, and settings of this node."""
-    of_one = _of_topic if request.resource == TOPIC_RESOURCE else _of_node
+    of_one = _OF.get(request.resource, _other)
     found = {}
     for name in request.names:
-        answer = (
-            of_one(world, node, name) if request.resource in (TOPIC_RESOURCE, BROKER_RESOURCE) else _other(node, name)
-        )
+        answer = of_one(world, node, name)
         wanted = {key: one for key, one in answer.entries.items() if not request.keys or key in request.keys}
         found[name] = answer._replace(entries=wanted)
     return DescribeConfigsResponse(found)
@@ -121,8 +120,7 @@ def _of_topic(world: World, node: Node, name: str) -> ConfigAnswer:
         return ConfigAnswer(UNKNOWN_TOPIC_OR_PARTITION, None, {})
     of_topic = world.image.partitions.min_insync_replicas.topics.get(name)
     layers: dict[int, str] = {} if of_topic is None else {SET_ON_TOPIC: str(of_topic)}
-    layers |= minimum_layers(world, node.id)
-    return ConfigAnswer(NONE, None, {MIN_INSYNC_REPLICAS: _entry(layers)})
+    return ConfigAnswer(NONE, None, {MIN_INSYNC_REPLICAS: _entry({**layers, **minimum_layers(world, node.id)})})
 
 
 def _of_node(world: World, node: Node, name: str) -> ConfigAnswer:
@@ -141,10 +139,11 @@ def _other(world: World, node: Node, name: str) -> ConfigAnswer:
 _OF = {TOPIC_RESOURCE: _of_topic, BROKER_RESOURCE: _of_node}
 
 
-def _entry(layers: Mapping[int, str], *, read_only: bool = False) -> ConfigEntry:
+def _entry(layers: Mapping[Any, str], *, read_only: bool = False) -> ConfigEntry:
     """`layers`: the strongest first."""
-    source = next(iter(layers))
-    return ConfigEntry(layers[source], int(source), dict(layers), is_read_only=read_only)
+    by_source = {int(source): value for source, value in layers.items()}
+    strongest = next(iter(by_source))
+    return ConfigEntry(by_source[strongest], strongest, by_source, is_read_only=read_only)
 
 
 def _all(world: World) -> list[Found]:

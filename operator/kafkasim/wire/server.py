@@ -2,7 +2,7 @@
 
 Made by `__main__` and by tests. It decides when a port is open (a process that runs and was let in), when a connection
 is closed (an API or version that is not offered, bytes that are no request, the process ended) and when waiting answers
-look again. What is said is `answers`' business, what happens is the world's.
+look again. What is said is `kafkasim.answers`' business, what happens is the world's.
 
 Ports are reserved before the world exists, because registrations carry them, and stay bound while a node is down: a
 connection to it is refused, and no other process can take the port.
@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kafkafeatures.core.facts.readings import Role
+from kafkasim.answers.node import NodeAnswers
 from kafkasim.node import Node
-from kafkasim.wire.answers import SIMULATED_FROM, RequestHandler
 from kafkasim.wire.codec import (
     API_VERSIONS,
     Head,
@@ -29,6 +29,7 @@ from kafkasim.wire.codec import (
     unsupported_api_versions,
     write_response,
 )
+from kafkasim.wire.exchanges import SIMULATED_FROM, exchange
 from kafkasim.world import World
 
 HOST = "127.0.0.1"
@@ -179,7 +180,7 @@ class SimulatorServer:
 
     async def _open(self, key: Key, node: Node) -> None:
         connections = self._connections[key] = set()
-        handler = RequestHandler(self.world, node, self)
+        answers = NodeAnswers(self.world, node, self)
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
@@ -187,7 +188,7 @@ class SimulatorServer:
                 connections.add(task)
                 task.add_done_callback(connections.discard)
             try:
-                await self._converse(handler, node, reader, writer)
+                await self._converse(answers, reader, writer)
             except (OSError, EOFError, NotKafkaError, asyncio.CancelledError):
                 pass  # cancelled only when the node ends: to the client that is a closed connection, like the others
             finally:
@@ -208,10 +209,8 @@ class SimulatorServer:
         await server.wait_closed()
         self._ports.give_back(key, address)
 
-    async def _converse(
-        self, handler: RequestHandler, node: Node, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        offered = node.release.broker_apis if node.role is Role.BROKER else node.release.controller_apis
+    async def _converse(self, answers: NodeAnswers, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        offered = answers.apis
         while True:
             (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
             if not 0 <= size <= LARGEST_REQUEST:
@@ -224,17 +223,17 @@ class SimulatorServer:
                     return
                 answer = unsupported_api_versions(head, versions)
             else:
-                found = await self._answer(handler, head, frame)
+                found = await self._answer(answers, head, frame)
                 if found is None:
                     return
                 answer = found
             writer.write(_LENGTH.pack(len(answer)) + answer)
             await writer.drain()
 
-    async def _answer(self, handler: RequestHandler, head: Head, frame: bytes) -> bytes | None:
+    async def _answer(self, answers: NodeAnswers, head: Head, frame: bytes) -> bytes | None:
         if head.api_version < SIMULATED_FROM.get(head.api_key, 0):
             return None
         request = read_request(head, frame)
         self.world.advance(self._now_ms())
-        body = await handler.answer(head.api_key, head.api_version, request)
+        body = await exchange(answers, head.api_key, head.api_version, request)
         return None if body is None else write_response(head, body)

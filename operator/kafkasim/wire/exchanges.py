@@ -1,0 +1,286 @@
+"""One exchange per API: a request as kio reads it becomes a typed one, and the typed answer the fields of a response.
+
+Called by `server` for each request whose key and version the node offers. What is answered, and when, is
+`kafkasim.answers`' business. Here is only what its types leave out, since the product never asks for it: other topics
+than the metadata log, and several questions in one request (`topics` has those about topics).
+
+Layouts were checked against recorded answers of real nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from kafkafeatures.core.facts.readings import Host, Role
+from kafkafeatures.kafka.wire import messages as m
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest, UnregisterControllerRequest
+from kafkasim.answers.log import NONE, UNKNOWN_TOPIC_ID
+from kafkasim.answers.node import HANDLERS, NodeAnswers
+from kafkasim.answers.topics import UNKNOWN_TOPIC_OR_PARTITION
+from kafkasim.registrations import LISTENER
+from kafkasim.wire import topics
+from kafkasim.wire.topics import NO_OPERATIONS, Answer
+
+_UNKNOWN_TOPIC = "This server does not host this topic-partition."
+
+
+async def exchange(node: NodeAnswers, api_key: int, version: int, request: Any) -> Answer | None:
+    """The answer; None for an API that is offered but not simulated (the connection is closed)."""
+    return await EXCHANGES[api_key](node, version, request) if (node.node.role, api_key) in HANDLERS else None
+
+
+async def _asked(node: NodeAnswers, request: m.Request[m.R], version: int) -> m.R:
+    answer = await node.answer(request, version)
+    assert answer is not None  # noqa: S101 - `exchange` looked whether there is one
+    return answer
+
+
+async def _api_versions(node: NodeAnswers, version: int, request: Any) -> Answer:
+    said = await _asked(node, m.ApiVersionsRequest(), version)
+    return {
+        "error_code": said.error_code,
+        "api_keys": [
+            {"api_key": key, "min_version": offered.min, "max_version": offered.max}
+            for key, offered in said.api_keys.items()
+        ],
+        "throttle_time": 0,
+        "supported_features": [
+            {"name": name, "min_version": levels.min, "max_version": levels.max}
+            for name, levels in said.supported_features.items()
+        ],
+        "finalized_features_epoch": said.finalized_features_epoch,
+        "finalized_features": [
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, level in said.finalized_features.items()
+        ],
+    }
+
+
+async def _describe_cluster(node: NodeAnswers, version: int, request: Any) -> Answer:
+    question = m.DescribeClusterRequest(
+        endpoint_type=request.endpoint_type if version >= 1 else 1,
+        include_fenced_brokers=version >= 2 and request.include_fenced_brokers,
+    )
+    said = await _asked(node, question, version)
+    return {
+        "throttle_time": 0,
+        "error_code": said.error_code,
+        "error_message": said.error_message,
+        "endpoint_type": said.endpoint_type,
+        "cluster_id": said.cluster_id,
+        "controller_id": said.controller_id,
+        "brokers": [
+            {"broker_id": one.id, "host": one.host, "port": one.port, "rack": None, "is_fenced": one.is_fenced}
+            for one in said.nodes
+        ],
+        "cluster_authorized_operations": NO_OPERATIONS,
+    }
+
+
+# --- the quorum ---
+
+
+async def _describe_quorum(node: NodeAnswers, version: int, request: Any) -> Answer:
+    said = await _asked(node, m.DescribeQuorumRequest(), version)
+    listener = LISTENER[Role.CONTROLLER]
+    return {
+        "error_code": said.error_code,
+        "error_message": said.error_message,
+        "topics": [
+            {
+                "topic_name": topic.topic_name,
+                "partitions": [_quorum(topic.topic_name, one.partition_index, said) for one in topic.partitions],
+            }
+            for topic in request.topics
+        ],
+        "nodes": [
+            {"node_id": one.id, "listeners": [{"name": listener, "host": one.host, "port": one.port}]}
+            for one in said.nodes
+        ],
+    }
+
+
+def _quorum(topic: str, index: int, said: m.DescribeQuorumResponse) -> Answer:
+    if topic != m.METADATA_TOPIC or index != 0:
+        error = {"error_code": UNKNOWN_TOPIC_OR_PARTITION, "error_message": _UNKNOWN_TOPIC}
+        zeros = dict.fromkeys(("leader_id", "leader_epoch", "high_watermark"), 0)
+        return {"partition_index": index, **error, **zeros, "current_voters": [], "observers": []}
+    return {
+        "partition_index": index,
+        "error_code": said.partition_error_code,
+        "error_message": said.partition_error_message,
+        "leader_id": said.leader_id,
+        "leader_epoch": said.leader_epoch,
+        "high_watermark": said.high_watermark,
+        "current_voters": _replicas(said.voters),
+        "observers": _replicas(said.observers),
+    }
+
+
+def _replicas(states: Iterable[m.ReplicaState]) -> list[Answer]:
+    return [
+        {
+            "replica_id": one.id,
+            "replica_directory_id": one.directory_id,
+            "log_end_offset": one.log_end_offset,
+            "last_fetch_timestamp": one.last_fetch_timestamp,
+            "last_caught_up_timestamp": one.last_caught_up_timestamp,
+        }
+        for one in states
+    ]
+
+
+# --- changes ---
+
+
+async def _update_features(node: NodeAnswers, version: int, request: Any) -> Answer:
+    """v0 has neither a type nor validateOnly on KRaft."""
+    updates = tuple(
+        (one.feature, one.max_version_level, one.upgrade_type if version >= 1 else m.UPGRADE)
+        for one in request.feature_updates
+    )
+    question = m.UpdateFeaturesRequest(updates, validate_only=version >= 1 and request.validate_only)
+    said = await _asked(node, question, version)
+    results = [
+        {"feature": feature, "error_code": code, "error_message": text}
+        for feature, (code, text) in said.results.items()
+    ]
+    return {
+        "throttle_time": 0, "error_code": said.error_code, "error_message": said.error_message, "results": results
+    }  # fmt: skip
+
+
+def _unregister(question: type[UnregisterBrokerRequest] | type[UnregisterControllerRequest]) -> Exchange:
+    """`broker_id` also of controllers: kio has no such request, and the layout is that of the other."""
+
+    async def unregister(node: NodeAnswers, version: int, request: Any) -> Answer:
+        said = await _asked(node, question(request.broker_id), version)
+        return {"throttle_time": 0, "error_code": said.error_code, "error_message": said.error_message}
+
+    return unregister
+
+
+# --- the metadata log ---
+
+
+async def _fetch(node: NodeAnswers, version: int, request: Any) -> Answer:
+    """Fetch v13 and later: topics by id. Only the metadata topic exists."""
+    responses: list[Answer] = []
+    leader: tuple[Host, ...] = ()
+    for topic in request.topics:
+        partitions = []
+        for one in topic.partitions:
+            said = await _asked(node, _fetch_request(one, request), version)
+            if said.error_code:
+                return {"throttle_time": 0, "error_code": said.error_code, "responses": []}
+            there = topic.topic_id == m.METADATA_TOPIC_ID and said.partition_error_code != UNKNOWN_TOPIC_ID
+            leader = said.nodes if there else leader
+            partitions.append(_fetched(one.partition, said) if there else _unknown_topic(one.partition))
+        responses.append({"topic_id": topic.topic_id, "partitions": partitions})
+    return {"throttle_time": 0, "error_code": NONE, "responses": responses, "node_endpoints": _endpoints(leader)}
+
+
+def _fetch_request(partition: Any, request: Any) -> m.FetchRequest:
+    return m.FetchRequest(
+        cluster_id=request.cluster_id,
+        fetch_offset=partition.fetch_offset,
+        current_leader_epoch=partition.current_leader_epoch,
+        last_fetched_epoch=partition.last_fetched_epoch,
+        max_wait_ms=int(request.max_wait.total_seconds() * 1000),
+        min_bytes=request.min_bytes,
+        max_bytes=min(request.max_bytes, partition.partition_max_bytes),
+    )
+
+
+def _fetched(index: int, said: m.FetchResponse) -> Answer:
+    answer = {
+        "partition_index": index,
+        "error_code": said.partition_error_code,
+        "high_watermark": said.high_watermark,
+        "log_start_offset": said.log_start_offset,
+        "current_leader": _leader(said.current_leader),
+        "aborted_transactions": [],
+        "records": said.records,
+    }
+    if said.snapshot_id is not None:
+        answer["snapshot_id"] = _position(said.snapshot_id)
+    if said.diverging is not None:
+        answer["diverging_epoch"] = _position(said.diverging)
+    return answer
+
+
+def _unknown_topic(index: int) -> Answer:
+    return {
+        "partition_index": index,
+        "error_code": UNKNOWN_TOPIC_ID,
+        "high_watermark": -1,
+        "log_start_offset": -1,
+        "aborted_transactions": [],
+        "records": b"",
+    }
+
+
+async def _fetch_snapshot(node: NodeAnswers, version: int, request: Any) -> Answer:
+    found = []
+    for topic in request.topics:
+        partitions = []
+        for one in topic.partitions:
+            wanted = m.OffsetAndEpoch(one.snapshot_id.end_offset, one.snapshot_id.epoch)
+            question = m.FetchSnapshotRequest(
+                request.cluster_id, wanted, one.current_leader_epoch, one.position, request.max_bytes
+            )
+            said = await _asked(node, question, version)
+            is_log = topic.name == m.METADATA_TOPIC and one.partition == 0
+            if said.error_code and is_log:
+                return {"throttle_time": 0, "error_code": said.error_code, "topics": []}
+            partitions.append(_part(one.partition, wanted, said, is_log=is_log))
+        found.append({"name": topic.name, "partitions": partitions})
+    leader = node.world.active_node
+    hosts = () if leader is None else (Host(leader.id, leader.host, leader.port),)
+    return {"throttle_time": 0, "error_code": NONE, "topics": found, "node_endpoints": _endpoints(hosts)}
+
+
+def _part(index: int, wanted: m.OffsetAndEpoch, said: m.FetchSnapshotResponse, *, is_log: bool) -> Answer:
+    return {
+        "index": index,
+        "error_code": said.partition_error_code if is_log else UNKNOWN_TOPIC_OR_PARTITION,
+        "snapshot_id": _position(wanted),
+        "current_leader": _leader(said.current_leader),
+        "size": said.size if is_log else 0,
+        "position": said.position if is_log else 0,
+        "unaligned_records": said.data if is_log else b"",
+    }
+
+
+def _position(at: m.OffsetAndEpoch) -> Answer:
+    return {"end_offset": at.offset, "epoch": at.epoch}
+
+
+def _leader(said: m.LeaderAndEpoch | None) -> Answer:
+    return {"leader_id": -1, "leader_epoch": -1} if said is None else {
+        "leader_id": said.leader_id, "leader_epoch": said.epoch
+    }  # fmt: skip
+
+
+def _endpoints(hosts: Iterable[Host]) -> list[Answer]:
+    return [{"node_id": one.id, "host": one.host, "port": one.port} for one in hosts]
+
+
+Exchange = Callable[[NodeAnswers, int, Any], Awaitable[Answer]]
+EXCHANGES: Mapping[int, Exchange] = {
+    1: _fetch,
+    3: topics.metadata,
+    18: _api_versions,
+    32: topics.describe_configs,
+    35: topics.describe_log_dirs,
+    46: topics.list_reassignments,
+    55: _describe_quorum,
+    57: _update_features,
+    59: _fetch_snapshot,
+    60: _describe_cluster,
+    64: _unregister(UnregisterBrokerRequest),
+    75: topics.describe_topic_partitions,
+    94: _unregister(UnregisterControllerRequest),
+}
+SIMULATED_FROM = {1: 13, 3: 9, 59: 1}  # lowest version that is simulated, where it is not 0

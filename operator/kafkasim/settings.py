@@ -1,6 +1,6 @@
 """Settings of simulated nodes: `min.insync.replicas`, and how often a node writes a snapshot of the metadata.
 
-Typed answers to DescribeConfigs. `wire/topics.py` encodes them, `readings.py` hands them over.
+Called by `answers.topics`, for DescribeConfigs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ def setting_of(world: World, node: Node, name: str) -> Setting | None:
     layers = minimum_layers(world, node.id)
     source = next(iter(layers))
     return Setting(source, layers[source], layers=layers)
+
+
+def minimum_of(world: World, broker_id: int) -> int:
+    """The `min.insync.replicas` that a broker applies to a topic that sets none."""
+    return int(next(iter(minimum_layers(world, broker_id).values())))
 
 
 def minimum_layers(world: World, broker_id: int) -> dict[SettingSource, str]:

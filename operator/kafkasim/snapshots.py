@@ -1,15 +1,18 @@
 """The snapshots that a controller writes by itself, and what it finds in the log behind the newest one.
 
-Called by `world`, and by `readings`. A controller writes one every so often while it runs, counted from its start. When
+Called by `world`. A controller writes one every so often while it runs, counted from its start. When
 it starts it replays the log from the newest one on, and ends at a level that its binary does not support, also where
 that was downgraded since (`FeatureControlManager.replay`; seen on real nodes). A broker continues.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from kafkasim.log import MetadataLog
 from kafkasim.node import Node
 from kafkasim.releases import Release
-from kraftlog import Image
+from kraftlog import Image, Replay, Section
 
 
 def newest_ms(node: Node, now_ms: int, every_ms: int) -> int:
@@ -18,6 +21,16 @@ def newest_ms(node: Node, now_ms: int, every_ms: int) -> int:
         return node.snapshot_ms
     written = (now_ms - node.started_ms) // every_ms
     return node.started_ms + written * every_ms if written > 0 else node.snapshot_ms
+
+
+def image_at(log: MetadataLog, at_ms: int, sections: Collection[Section]) -> Image:
+    """What was committed at that time."""
+    replay = Replay(sections=sections)
+    for piece in log.pieces:
+        if piece.first_ms > at_ms or piece.end_offset > log.high_watermark:
+            break
+        replay.append(piece.data, below=piece.end_offset)
+    return replay.image()
 
 
 def unsupported(image: Image, since_ms: int, release: Release) -> str:

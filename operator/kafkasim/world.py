@@ -81,8 +81,9 @@ class World:
         self.epoch = 0
         self.timing = plan.timing
         self.min_insync_replicas = plan.min_insync_replicas
-        sections = frozenset(Section) if plan.topics or partitions else SMALL
-        self._replay = Replay(sections=sections)  # everything appended
+        self._sections = frozenset(Section) if plan.topics or partitions else SMALL
+        self._snapshot_ms = now_ms  # up to when the checkpoint goes that readers are sent to
+        self._replay = Replay(sections=self._sections)  # everything appended
         self._leader_image = self._image = self._replay.image()
         self._uncommitted: deque[Image] = deque()  # what each batch above the high watermark made of it
         self._due: list[tuple[int, int, Callable[[], None]]] = []
@@ -138,14 +139,6 @@ class World:
         if self.now_ms < node.caught_up_ms:
             return max(self.log.high_watermark - 1, 0), self.now_ms, -1
         return self.log.high_watermark, self.now_ms, self.now_ms
-
-    def default_min_insync_replicas(self, broker_id: int) -> int:
-        """What a broker applies to a topic that sets none: its own dynamic value, that of all of them, its file."""
-        there = self._image.partitions.min_insync_replicas if self._image.partitioned is not None else None
-        if there is None:
-            return self.min_insync_replicas
-        of_all = self.min_insync_replicas if there.cluster is None else there.cluster
-        return there.brokers.get(broker_id, of_all)
 
     @property
     def metadata_version(self) -> int:
@@ -368,11 +361,22 @@ class World:
 
     def take_snapshot(self) -> None:
         """Write the committed state to a checkpoint; readers from offset 0 are sent to it from then on."""
-        image = self.image
+        self._write_snapshot(self.image, self.now_ms)
+
+    def snapshot_of(self, node: Node) -> Snapshot | None:
+        """The checkpoint that a controller sends readers from offset 0 to: the newest one that it wrote by itself, or
+        that was taken; None while there is none.
+        """
+        written_ms = self.newest_snapshot_ms(node)
+        if written_ms > self._snapshot_ms:
+            self._write_snapshot(snapshots.image_at(self.log, written_ms, self._sections), written_ms)
+        return self.log.snapshot
+
+    def _write_snapshot(self, image: Image, at_ms: int) -> None:
         position = Position(image.offset, self.log.epoch_before(image.offset))
         topics = replicas.all_of(image, self._directories(), self.metadata_version) if image.partitioned else []
-        data = registrations.snapshot(image, position, self.voting(), self.nodes, topics, timestamp_ms=self.now_ms)
-        self.log.snapshot = Snapshot(position, data)
+        data = registrations.snapshot(image, position, self.voting(), self.nodes, topics, timestamp_ms=at_ms)
+        self.log.snapshot, self._snapshot_ms = Snapshot(position, data), at_ms
 
     def newest_snapshot_ms(self, node: Node) -> int:
         """Up to when the newest snapshot goes that a controller wrote by itself."""

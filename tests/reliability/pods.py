@@ -15,6 +15,7 @@ from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
 from kafkasim.pods import Pods, PodTiming, SetPlan, addresses, release_of, revision_of
 from kafkasim.releases import Release, release_named
 from kafkasim.replicas import found_in
+from kafkasim.settings import minimum_of
 from kraftlog.partitions import Partitions
 from tests.reliability.kafka import Cluster
 from tests.reliability.recorded_world import RecordedWorld
@@ -148,7 +149,7 @@ class RecordedPods(Pods):
     def _default(self) -> int:
         """The highest that a broker applies."""
         brokers = self.world.image.brokers
-        return max((self.world.default_min_insync_replicas(one) for one in brokers), default=1)
+        return max((minimum_of(self.world, one) for one in brokers), default=1)
 
 
 def _holds(release: Release, feature: str, level: int) -> bool:

@@ -54,8 +54,8 @@ async def fetch(world: World, node: Node, clock: Clock, request: FetchRequest) -
     if error := INVALID_REQUEST if min(given) < 0 else _leader_error(world, node, request.current_leader_epoch):
         return _fetched(world, partition_error_code=error, high_watermark=-1)
     log, offset, epoch = world.log, request.fetch_offset, request.last_fetched_epoch
-    if log.snapshot is not None and Position(offset, epoch) == Position(0, 0):
-        return _fetched(world, snapshot_id=OffsetAndEpoch(log.snapshot.id.offset, log.snapshot.id.epoch))
+    if Position(offset, epoch) == Position(0, 0) and (snapshot := world.snapshot_of(node)) is not None:
+        return _fetched(world, snapshot_id=OffsetAndEpoch(snapshot.id.offset, snapshot.id.epoch))
     if (parting := log.diverging(offset, epoch)) is not None:
         return _fetched(world, diverging=OffsetAndEpoch(parting.offset, parting.epoch))
     deadline, high_watermark = clock.now_ms() + request.max_wait_ms, log.high_watermark

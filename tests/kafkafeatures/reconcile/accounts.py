@@ -10,7 +10,8 @@ from kafkafeatures.core.engine.decisions import Held, Stalled
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Readings
 from kafkafeatures.reconcile.act import Reconciliation
-from kraftlog import FormerLevels, Image
+from kafkasim.connection import Access
+from kraftlog import Image
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, run
 
 UP, DOWN = {"group.version": 1}, {"group.version": 0}
@@ -63,11 +64,5 @@ def of_log(seen: Readings, change: Callable[[Image], Image]) -> Readings:
 
 def reading_from(cluster: Cluster) -> None:
     """A new process begins with a snapshot of just now."""
-
-    former = FormerLevels({}, cluster.world.image.offset, 0)
-
-    def forgetting(image: Image) -> Image:
-        assert image.finalized is not None
-        return replace(image, finalized=replace(image.finalized, former=former))
-
-    cluster.shows = lambda seen: of_log(seen, forgetting)
+    cluster.world.take_snapshot()
+    cluster.reach(Access())

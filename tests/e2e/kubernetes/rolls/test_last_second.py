@@ -36,9 +36,9 @@ def test_a_broker_whose_partition_falls_out_of_sync_while_its_intent_is_written_
             wait_until("a partition is out of sync", lambda: not observer.in_sync(), step=0.05)
             operator.thaw()
         wait_until("the intent is withdrawn", lambda: not rolling.progress()["intents"], step=0.1)
-        ended = rolling.status(NAME)["history"][-1]
+        history = rolling.status(NAME)["history"]
         rolling.delete(NAME)
-        assert (ended["target"], ended["result"]) == (intent["target"], "NotSent"), ended
+        assert (history[-1]["target"], history[-1]["result"]) == (intent["target"], "NotSent"), history
         assert judged.evicted == []
         racks.changed = as_before
         racks.apply_again()

@@ -36,6 +36,10 @@ LIMIT = 1800.0
 """Seconds for one programme: what does not end is found as well."""
 
 
+MODELLED = ("planner", "quorum", "replica_blocks", "replication")
+"""Modules that modelled rolls run."""
+
+
 @dataclass(frozen=True)
 class Programme:
     """`reaches`: whether anything in it runs the file of a mutant. `command`: in a copy of the tree."""
@@ -70,7 +74,7 @@ PROGRAMMES = {
         lambda mutant, histories: ["tests.reliability.mutating", mutant.area, str(histories)],
     ),
     "rolls": Programme(
-        lambda mutant: mutant.area == "rolls" and Path(mutant.file).stem in ("planner", "quorum", "replication"),
+        lambda mutant: mutant.area == "rolls" and Path(mutant.file).stem in MODELLED,
         lambda mutant, histories: ["tests.rolls", "--steps", "30000"],
     ),
 }

@@ -8,6 +8,7 @@ import pytest
 
 from kafkafeatures import app, logs
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.recorder.recordings import RecorderSettings
 from kafkafeatures.settings import OperatorSettings
 
@@ -34,7 +35,7 @@ class Started:
         self.settings: list[OperatorSettings] = []
         self.log_formats: list[str | None] = []
 
-    async def run(self, settings: OperatorSettings) -> None:
+    async def run(self, settings: OperatorSettings, *, environment: Environment) -> None:
         self.settings.append(settings)
 
 

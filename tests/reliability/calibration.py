@@ -145,17 +145,8 @@ DEFECTS = (
     Defect(
         "no-isr-gate",
         "a broker goes whatever becomes of its partitions",
-        "kafkafeatures.core.roll.roll",
-        (
-            (
-                "        if id_ not in question.unavailable and admission.allows(id_):",
-                "        if id_ not in question.unavailable:",
-            ),
-            (
-                "or admission is None or admission.allows(id_):\n",
-                "or admission is None or admission is not None:\n",
-            ),
-        ),
+        "kafkafeatures.core.facts.replication",
+        (("        return at is None or not self._forbidden[at]\n", "        return True\n"),),
         of_rolls=True,
     ),
     Defect(

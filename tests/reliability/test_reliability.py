@@ -168,7 +168,7 @@ def restarted(history: History) -> set[int]:
 @cache
 def rolling() -> History:
     """One in which nodes were restarted."""
-    return of_rolls(lambda pods: not pods.by_hand and not is_combined(pods), 4, raised=True)
+    return of_rolls(lambda pods: not pods.by_hand and not is_combined(pods), 6, raised=True)
 
 
 def is_combined(pods: RecordedPods) -> bool:

@@ -318,9 +318,11 @@ class Controller:
     async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:
         """Write why nothing is done, on top of the last status that was kept as a whole.
 
-        The cluster it is bound to stays, also where that is all that was kept of the one after it.
+        The cluster it is bound to, and consents that may have been used before, stay, also where no more was kept.
         """
-        previous = replace(store.kept, cluster_id=store.kept.cluster_id or store.status.cluster_id)
+        kept, last = store.kept, store.status
+        unverified = tuple(sorted({*kept.unverified_consents, *last.unverified_consents}))
+        previous = replace(kept, cluster_id=kept.cluster_id or last.cluster_id, unverified_consents=unverified)
         self._log(key, store.generation, f"{reason}: {message}")
         now = self._context.environment.clock()
         await store.write_what_is_kept(

@@ -113,16 +113,17 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used
     assert rig.api.condition("Stalled")["reason"] == "ConsentSpent"
 
 
+@pytest.mark.parametrize("dropped", [("unverifiedConsents", "logPosition"), ("spentConsents",), ("plan",)])
 @pytest.mark.parametrize("log", [True, False])
 @pytest.mark.parametrize("then", ["the schema of now", "another process"])
-async def test_a_consent_that_may_have_been_used_stays_so_where_the_server_does_not_keep_that(
-    then: str, log: bool
+async def test_a_consent_that_may_have_been_used_stays_so_where_the_server_does_not_keep_all(
+    then: str, log: bool, dropped: tuple[str, ...]
 ) -> None:
-    """A first contact under the CRD of the release before, which knows neither of the fields that it would be in."""
+    """A first contact under an older CRD, which may know neither of the fields that it would be in, or not another."""
     rig = Rig(Orders(), Kafka({"metadata.version": 21}))
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
     rig.kafka.reach(Access(cluster_action=log))
-    rig.api.server.schema = older("unverifiedConsents", "logPosition")
+    rig.api.server.schema = older(*dropped)
     for _ in range(3):
         await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"

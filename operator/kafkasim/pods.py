@@ -2,10 +2,8 @@
 
 Called by tests and by the walkthrough, which change images, evict and drain as people do, and by `ports`. It decides
 what becomes of a pod and when its node runs, and with which release: that of the template at the moment the pod was
-created. What the node does then is the world's business. It judges nothing.
-
-An image is a name and a tag. A tag that is no release is an image whose process ends again and again. One that ends in
-"-leaky" runs, and ends after a while, again and again.
+created. What the node does then is the world's business; what a template means is that of `statefulsets`. It judges
+nothing.
 """
 
 from __future__ import annotations
@@ -14,55 +12,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from zlib import crc32
-
-from msgspec import Struct
 
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from kafkasim.node import Node
-from kafkasim.releases import Release, release_named
+from kafkasim.releases import Release
+from kafkasim.statefulsets import LEAKY, NAMESPACE, BudgetPlan, PodTiming, SetPlan, host_of, release_of, revision_of
 from kafkasim.world import World
 
-NAMESPACE = "kafka"
-PORT = 9092
 _CRASH_LOOP, _LONGEST_BACKOFF_MS = "CrashLoopBackOff", 300_000
-LEAKY = "-leaky"
 _ENDED, _OUT_OF_MEMORY = "Error", "OOMKilled"
 _FORGIVEN_MS = 600_000
 """A container that ran for so long is started again at once; one that ended earlier waits."""
 _LOOK_MS = 100
-
-
-class PodTiming(Struct, frozen=True):
-    """In ms, as recorded of real pods (tests/golden/restarts).
-
-    recreate: from the end of a pod to the next one. start: until its container runs. boot: until a broker, or a
-    controller, begins to work. ready: from then on until a probe says so. crash: a process that cannot run ends;
-    leak: one that can for a while.
-    grace: between the request to stop and the kill. update: until Kubernetes has seen a changed StatefulSet.
-    """
-
-    recreate: int = 450
-    start: int = 720
-    boot_broker: int = 7_000
-    boot_controller: int = 1_700
-    ready: int = 1_000
-    crash: int = 2_000
-    leak: int = 45_000
-    backoff: int = 10_000
-    registration: int = 60_000  # initial.broker.registration.timeout.ms
-    grace: int = 300_000
-    update: int = 200
-
-
-class SetPlan(Struct, frozen=True):
-    """A StatefulSet: `nodes` by ordinal, each a broker, a controller or both. `role`: as a document lists it."""
-
-    name: str
-    role: str
-    nodes: tuple[int, ...]
-    image: str
 
 
 @dataclass(eq=False)
@@ -94,44 +56,6 @@ class _Set:
     seen: str
     update_strategy: str = "OnDelete"
     uid: str = ""
-
-
-@dataclass
-class BudgetPlan:
-    """A PodDisruptionBudget over StatefulSets."""
-
-    name: str
-    sets: tuple[str, ...]
-    max_unavailable: int = 1
-    always_allows_unhealthy: bool = True
-
-
-def host_of(pod: str, stateful_set: str) -> str:
-    """The name that a pod has by its headless service, and that its node advertises."""
-    return f"{pod}.{stateful_set}.{NAMESPACE}.svc.cluster.local"
-
-
-def addresses(sets: Sequence[SetPlan], roles: Sequence[Role] = tuple(Role)) -> dict[tuple[Role, int], tuple[str, int]]:
-    """Where the nodes of these StatefulSets are, for the plan of a world."""
-    found: dict[tuple[Role, int], tuple[str, int]] = {}
-    for one in sets:
-        for ordinal, node_id in enumerate(one.nodes):
-            at = host_of(f"{one.name}-{ordinal}", one.name)
-            found |= {(role, node_id): (at, PORT + number) for number, role in enumerate(roles)}
-    return found
-
-
-def release_of(image: str) -> Release | None:
-    """What an image runs; None for one that cannot."""
-    try:
-        return release_named(image.rpartition(":")[2])
-    except ValueError:
-        return None
-
-
-def revision_of(stateful_set: str, image: str) -> str:
-    """The revision of a template. It depends on the image alone, so a template that comes back has its old revision."""
-    return f"{stateful_set}-{crc32(image.encode()):08x}"
 
 
 class Pods:

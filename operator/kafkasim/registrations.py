@@ -1,7 +1,7 @@
 """The records a simulated cluster writes, as data: registrations, levels, the quorum's own, and the snapshot.
 
-Called by `world`, which decides when. Record versions follow `MetadataVersion.java`; a field that a version does not
-have is left out.
+Called by `world`, `quorum` and `brokers`, which decide when. Record versions follow `MetadataVersion.java`; a field
+that a version does not have is left out.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from random import Random
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.plan import NodePlan, Plan
-from kafkasim.pods import Pods, revision_of
+from kafkasim.pods import Pods
 from kafkasim.releases import release_named
+from kafkasim.statefulsets import revision_of
 from kafkasim.wire.server import Ports, SimulatorServer
 from kafkasim.world import World
 from kraftlog.batches import Batch

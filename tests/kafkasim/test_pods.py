@@ -11,9 +11,10 @@ from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkasim.brokers import SESSION_MS
 from kafkasim.plan import TopicPlan
-from kafkasim.pods import BudgetPlan, Pods, PodTiming, SetPlan, addresses, host_of
+from kafkasim.pods import Pods
 from kafkasim.ports import SimulatedWorkloads
 from kafkasim.rules import FeatureUpdate, UpgradeType
+from kafkasim.statefulsets import BudgetPlan, PodTiming, SetPlan, addresses, host_of
 from kafkasim.world import World
 from tests.kafkasim.clusters import outdated, plan, settle, world
 

@@ -24,12 +24,14 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkasim.connection import Access
+from kafkasim.ledger import COMMIT_MS
 from kafkasim.plan import Plan, TopicPlan
 from kafkasim.ports import CALL_MS, SimulatedCluster
+from kafkasim.quorum import ELECTION_MS
 from kafkasim.releases import release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.wire.server import Ports, SimulatorServer
-from kafkasim.world import COMMIT_MS, ELECTION_MS, World
+from kafkasim.world import World
 from tests.kafkasim.clusters import START_MS, plan
 
 SEEDS, AT_ONCE = 600 if os.environ.get("SOAK") else 12, 4

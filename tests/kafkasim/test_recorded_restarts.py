@@ -13,8 +13,9 @@ import pytest
 
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.plan import NodePlan, Plan, TopicPlan
-from kafkasim.pods import Pods, SetPlan, addresses
+from kafkasim.pods import Pods
 from kafkasim.releases import release_named
+from kafkasim.statefulsets import SetPlan, addresses
 from kafkasim.world import World
 from kraftlog import Decoded, decode
 from tests.kafkasim.clusters import START_MS, batches, settle, world

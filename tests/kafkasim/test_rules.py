@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kafkafeatures.core.facts.readings import Role
+from kafkasim.quorum import ELECTION_MS, UPDATE_VOTER_MS
 from kafkasim.rules import ALL_FAILED, FeatureUpdate, UpgradeType, Verdict, java_hash_order
-from kafkasim.world import ELECTION_MS, UPDATE_VOTER_MS, ControllerAnswer, World
+from kafkasim.world import ControllerAnswer, World
 from tests.kafkasim.clusters import plan, settle, world
 
 UP, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE

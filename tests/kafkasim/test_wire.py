@@ -89,7 +89,7 @@ async def test_a_long_poll_ends_with_a_record_that_is_not_committed_and_the_next
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # So slow that on a busy machine, too, the second request comes before the commit, and that before the next record.
-    monkeypatch.setattr("kafkasim.world.COMMIT_MS", 800)
+    monkeypatch.setattr("kafkasim.ledger.COMMIT_MS", 800)
     async with served(replace(plan(), timing=Timing(idle=2000))) as server:
         end = server.world.log.end_offset
         first = await fetch(server, end, wait_ms=5000)

@@ -6,9 +6,10 @@ from kafkafeatures.core.facts.readings import Role
 from kafkasim.brokers import SESSION_MS
 from kafkasim.log import Position, Write, encode
 from kafkasim.plan import NOOP_MS
+from kafkasim.quorum import ELECTION_MS
 from kafkasim.releases import RELEASES, release_named
 from kafkasim.rules import FeatureUpdate
-from kafkasim.world import ELECTION_MS, RESTART_MS, NoActiveControllerError, World
+from kafkasim.world import RESTART_MS, NoActiveControllerError, World
 from kraftlog import Replay
 from kraftlog.batches import Batch, Record
 from kraftlog.encoding import encode_batch

@@ -12,10 +12,11 @@ from typing import Any
 
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
-from kafkasim.pods import Pods, PodTiming, SetPlan, addresses, release_of, revision_of
+from kafkasim.pods import Pods
 from kafkasim.releases import Release, release_named
 from kafkasim.replicas import found_in
 from kafkasim.settings import minimum_of
+from kafkasim.statefulsets import PodTiming, SetPlan, addresses, release_of, revision_of
 from kraftlog.partitions import Partitions
 from tests.reliability.kafka import Cluster
 from tests.reliability.recorded_world import RecordedWorld

@@ -8,7 +8,7 @@ from typing import Any
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
 from kafkasim import registrations
-from kafkasim.pods import BudgetPlan
+from kafkasim.statefulsets import BudgetPlan
 from tests.reliability.hands import Hands
 from tests.reliability.pods import BROKERS, CONTROLLERS, RecordedPods
 from tests.reliability.records import Asked, Stopped

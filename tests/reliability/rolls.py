@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafkafeatures.core.facts.readings import Role
-from kafkasim.pods import LEAKY, BudgetPlan, release_of
+from kafkasim.statefulsets import LEAKY, BudgetPlan, release_of
 from tests.reliability.kafka import Cluster
 from tests.reliability.pods import BROKERS, CONTROLLERS, OLD, RecordedPods, rollout_fields
 from tests.reliability.scene import Scene

@@ -32,10 +32,11 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.plan import NodePlan, Plan, TopicPlan
-from kafkasim.pods import BudgetPlan, Pods, SetPlan, addresses
+from kafkasim.pods import Pods
 from kafkasim.ports import SimulatedCluster, SimulatedWorkloads
 from kafkasim.releases import release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
+from kafkasim.statefulsets import BudgetPlan, SetPlan, addresses
 from kafkasim.world import World
 
 Json = dict[str, Any]

@@ -15,8 +15,9 @@ from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkasim.plan import TopicPlan
-from kafkasim.pods import Pods, SetPlan, addresses
+from kafkasim.pods import Pods
 from kafkasim.ports import SimulatedWorkloads
+from kafkasim.statefulsets import SetPlan, addresses
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, reconcile_once
 from tests.kafkasim.clusters import outdated, plan
 

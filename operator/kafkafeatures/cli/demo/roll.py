@@ -41,9 +41,10 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.plan import NodePlan, Plan, TopicPlan
-from kafkasim.pods import BudgetPlan, Pods, SetPlan, addresses
+from kafkasim.pods import Pods
 from kafkasim.ports import SimulatedCluster, SimulatedWorkloads
 from kafkasim.releases import Release, release_named
+from kafkasim.statefulsets import BudgetPlan, SetPlan, addresses
 from kafkasim.world import World
 
 _BEGINS_MS = 1_800_000_000_000

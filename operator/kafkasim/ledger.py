@@ -1,0 +1,108 @@
+"""The time of a simulated cluster and its metadata log: what is due when, what is appended, and when it is committed.
+
+The base of every world; `quorum` adds the nodes. There is no second copy of the state: what the active controller knows
+is the replay of all that was appended, what the others know is the replay up to the high watermark. No I/O and no
+clock; time comes in through `advance`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkasim.log import MetadataLog, Write
+from kafkasim.plan import Timing
+from kraftlog import Image, Replay, Section
+from kraftlog.schema import table
+
+COMMIT_MS = 5  # a round of the followers
+
+
+class Ledger:
+    """Time, log and images. `active`: the controller that appends, None while there is none. `epoch`: its epoch."""
+
+    def __init__(self, timing: Timing, *, now_ms: int, sections: Collection[Section]) -> None:
+        self.now_ms = self.began_ms = now_ms
+        self.timing = timing
+        self.log = MetadataLog()
+        self.active: int | None = None
+        self.epoch = 0
+        self._sections = sections
+        self._replay = Replay(sections=sections)  # everything appended
+        self._leader_image = self._image = self._replay.image()
+        self._uncommitted: deque[Image] = deque()  # what each batch above the high watermark made of it
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = count()
+        self._last_append = now_ms
+
+    # --- what the log says ---
+
+    @property
+    def image(self) -> Image:
+        """The committed state: what brokers and standby controllers know."""
+        return self._image
+
+    @property
+    def leader_image(self) -> Image:
+        """The state with what is not committed yet: what the active controller judges by."""
+        return self._leader_image
+
+    @property
+    def metadata_version(self) -> int:
+        """The level by which records are written."""
+        return self._level(METADATA_VERSION)
+
+    def _level(self, feature: str) -> int:
+        return self._leader_image.features.get(feature, 0)
+
+    # --- time ---
+
+    def next_due(self) -> int | None:
+        """When something happens by itself next, in ms; None if never."""
+        due = self._due[0][0] if self._due else None
+        if self.active is None:
+            return due
+        idle = self._last_append + self.timing.idle
+        return idle if due is None else min(due, idle)
+
+    def advance(self, now_ms: int, *, sparse: bool = False) -> None:
+        """Let happen what is due until then. `sparse`: of NoOps that are not read in between, the last one will do."""
+        while (due := self.next_due()) is not None and due <= now_ms:
+            if sparse and self.active is not None:
+                until = min(now_ms, self._due[0][0]) if self._due else now_ms
+                idle = self.timing.idle
+                self._last_append += max((until - self._last_append) // idle - 1, 0) * idle
+                due = min(until, self._last_append + idle)
+            self.now_ms = max(self.now_ms, due)
+            if self._due and self._due[0][0] <= due:
+                heapq.heappop(self._due)[2]()
+            else:
+                self.append([Write(table.NO_OP, {})])
+        self.now_ms = max(self.now_ms, now_ms)
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (self.now_ms + delay_ms, next(self._order), action))
+
+    # --- the log ---
+
+    def append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
+        data = self.log.append(writes, epoch=self.epoch, timestamp_ms=self.now_ms)
+        self._last_append = self.now_ms
+        offset = self.log.end_offset
+        self._replay.append(data, below=offset)
+        self._leader_image = self._replay.image()
+        self._uncommitted.append(self._leader_image)
+        if commit:
+            self._commit(offset)
+        else:
+            self.after(COMMIT_MS, lambda: self._commit(offset))
+
+    def _commit(self, offset: int) -> None:
+        if self.active is None:
+            return  # the next leader commits it with its first batch
+        self.log.commit(offset)
+        while self._uncommitted and self._uncommitted[0].offset <= self.log.high_watermark:
+            self._image = self._uncommitted.popleft()

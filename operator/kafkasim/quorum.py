@@ -1,0 +1,140 @@
+"""The nodes of a simulated cluster and the quorum of its controllers: who leads, and which controllers are registered.
+
+The base of `world`, which adds what clients and people do. It decides when a majority elects which leader, when the
+leader hears from its voters, when a controller writes its registration, and what becomes of requests that brokers keep
+while no controller is active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from random import Random
+from uuid import UUID
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.facts.readings import Role
+from kafkasim import registrations
+from kafkasim.brokers import RETRY_MS
+from kafkasim.ledger import Ledger
+from kafkasim.node import Key, Node
+from kafkasim.plan import NodePlan, Plan
+from kafkasim.rules import CONTROLLER_REGISTRATION
+from kraftlog import Section
+from kraftlog.records import kafka_uuid
+from kraftlog.schema import table
+
+FIRST_PORT = 10_000  # of nodes whose plan names no addresses
+ELECTION_MS = 1_000  # controller.quorum.election.timeout.ms
+UPDATE_VOTER_MS = 2_000  # controller.quorum.fetch.timeout.ms: so long a follower fetches before it sends UpdateVoter
+
+
+class Quorum(Ledger):
+    """All nodes of a plan, ghosts too, and the voters among them."""
+
+    def __init__(self, plan: Plan, *, now_ms: int, random: Random, sections: Collection[Section]) -> None:
+        super().__init__(plan.timing, now_ms=now_ms, sections=sections)
+        self.random = random
+        self.cluster_id = plan.cluster_id or kafka_uuid(self._uuid())
+        self.nodes: Mapping[Key, Node] = {(node.role, node.id): self._node(plan, node) for node in plan.nodes}
+        self.voters = tuple(sorted(n.id for n in plan.nodes if n.role is Role.CONTROLLER and not n.ghost))
+        self._told = set(self.voters)  # who has sent UpdateVoter to this leader, and itself
+        self._kept: list[tuple[Node, UUID, Callable[[], object]]] = []
+
+    # --- who there is ---
+
+    @property
+    def active_node(self) -> Node | None:
+        """The active controller."""
+        return None if self.active is None else self.nodes[Role.CONTROLLER, self.active]
+
+    def of_role(self, role: Role) -> list[Node]:
+        """All nodes of a role, ghosts too, by id."""
+        return [node for _, node in sorted(self.nodes.items()) if node.role is role]
+
+    def voting(self) -> list[Node]:
+        """The voters of the quorum, running or not."""
+        return [self.nodes[Role.CONTROLLER, voter] for voter in self.voters]
+
+    def _node(self, plan: Plan, node: NodePlan) -> Node:
+        alone = "127.0.0.1", FIRST_PORT + plan.nodes.index(node)  # by it a connection finds the node
+        host, port = plan.addresses.get((node.role, node.id), alone)
+        ids, now = (self._uuid(), self._uuid()), self.now_ms
+        return Node(
+            node.role, node.id, node.release, host, port, *ids, running=not node.ghost, started_ms=now, snapshot_ms=now,
+            migrating=node.migrating,
+        )  # fmt: skip
+
+    def _uuid(self) -> UUID:
+        return UUID(int=self.random.getrandbits(128), version=4)
+
+    # --- elections ---
+
+    def keep(self, at: Node, request: Callable[[], object]) -> None:
+        """What a broker does with a request while no controller is active, also when its client has given up."""
+        self._kept.append((at, at.incarnation, request))
+
+    def _quorum_changed(self) -> None:
+        running = [v for v in self.voters if self.nodes[Role.CONTROLLER, v].running]
+        majority = len(running) * 2 > len(self.voters)
+        if self.active is not None and self.active in running and majority:
+            return
+        self.active = None
+        if majority:
+            self.after(ELECTION_MS, self._elect)
+
+    def _elect(self) -> None:
+        running = [node for node in self.voting() if node.running]
+        if self.active is not None or len(running) * 2 <= len(self.voters):
+            return
+        self.epoch += 1
+        self.active = self.random.choice(running).id
+        dynamic = self._leader_image.kraft_version > 0
+        self.append([registrations.leader_change(self.active, self.voting(), running, dynamic=dynamic)])
+        self._told = {self.active}
+        for voter in running:
+            self._tell_soon(voter.id)
+        kept, self._kept = self._kept, []
+        for broker, incarnation, request in kept:
+            if broker.running and broker.incarnation == incarnation:
+                request()
+
+    def _tell_soon(self, voter: int) -> None:
+        epoch, node = self.epoch, self.nodes[Role.CONTROLLER, voter]
+
+        def tell() -> None:
+            if self.epoch == epoch and node.running:
+                self._told.add(voter)
+
+        self.after(UPDATE_VOTER_MS, tell)
+
+    # --- registrations of controllers ---
+
+    def _register_controllers(self) -> None:
+        for node in self.of_role(Role.CONTROLLER):
+            if node.running:
+                self.append([registrations.controller(node)])
+
+    def _register_controller(self, node: Node) -> None:
+        if node.running and self.active is not None and node.id not in self.leader_image.controllers:
+            self.append([registrations.controller(node)])
+
+    def _register_again(self, node: Node, incarnation: UUID) -> None:
+        """A new process of a controller; it tries until there is a leader."""
+        if not node.running or node.incarnation != incarnation:
+            return
+        if self.active is None:
+            self.after(RETRY_MS, lambda: self._register_again(node, incarnation))
+        elif self._level(METADATA_VERSION) >= CONTROLLER_REGISTRATION:
+            self.append([registrations.controller(node)])
+
+    # --- what controllers report ---
+
+    def _commit(self, offset: int) -> None:
+        before = self._level_records()
+        super()._commit(offset)
+        if self._level_records() > before:  # an unchanged level moves it too, the quorum's own records do not
+            for node in self.of_role(Role.CONTROLLER):
+                node.features_epoch = self._image.offset - 1
+
+    def _level_records(self) -> int:
+        return self.image.counts.get(table.FEATURE_LEVEL.key, 0)

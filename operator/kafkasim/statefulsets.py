@@ -1,0 +1,91 @@
+"""StatefulSets around a simulated cluster, as they are planned: nodes by ordinal, addresses, images, budgets, delays.
+
+Called by `pods`, which runs them, and by tests and the walkthrough, which plan a world and its pods together.
+
+An image is a name and a tag. A tag that is no release is an image whose process ends again and again. One that ends in
+"-leaky" runs, and ends after a while, again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.readings import Role
+from kafkasim.releases import Release, release_named
+
+NAMESPACE = "kafka"
+PORT = 9092
+LEAKY = "-leaky"
+
+
+class PodTiming(Struct, frozen=True):
+    """In ms, as recorded of real pods (tests/golden/restarts).
+
+    recreate: from the end of a pod to the next one. start: until its container runs. boot: until a broker, or a
+    controller, begins to work. ready: from then on until a probe says so. crash: a process that cannot run ends;
+    leak: one that can for a while.
+    grace: between the request to stop and the kill. update: until Kubernetes has seen a changed StatefulSet.
+    """
+
+    recreate: int = 450
+    start: int = 720
+    boot_broker: int = 7_000
+    boot_controller: int = 1_700
+    ready: int = 1_000
+    crash: int = 2_000
+    leak: int = 45_000
+    backoff: int = 10_000
+    registration: int = 60_000  # initial.broker.registration.timeout.ms
+    grace: int = 300_000
+    update: int = 200
+
+
+class SetPlan(Struct, frozen=True):
+    """A StatefulSet: `nodes` by ordinal, each a broker, a controller or both. `role`: as a document lists it."""
+
+    name: str
+    role: str
+    nodes: tuple[int, ...]
+    image: str
+
+
+@dataclass
+class BudgetPlan:
+    """A PodDisruptionBudget over StatefulSets."""
+
+    name: str
+    sets: tuple[str, ...]
+    max_unavailable: int = 1
+    always_allows_unhealthy: bool = True
+
+
+def host_of(pod: str, stateful_set: str) -> str:
+    """The name that a pod has by its headless service, and that its node advertises."""
+    return f"{pod}.{stateful_set}.{NAMESPACE}.svc.cluster.local"
+
+
+def addresses(sets: Sequence[SetPlan], roles: Sequence[Role] = tuple(Role)) -> dict[tuple[Role, int], tuple[str, int]]:
+    """Where the nodes of these StatefulSets are, for the plan of a world."""
+    found: dict[tuple[Role, int], tuple[str, int]] = {}
+    for one in sets:
+        for ordinal, node_id in enumerate(one.nodes):
+            at = host_of(f"{one.name}-{ordinal}", one.name)
+            found |= {(role, node_id): (at, PORT + number) for number, role in enumerate(roles)}
+    return found
+
+
+def release_of(image: str) -> Release | None:
+    """What an image runs; None for one that cannot."""
+    try:
+        return release_named(image.rpartition(":")[2])
+    except ValueError:
+        return None
+
+
+def revision_of(stateful_set: str, image: str) -> str:
+    """The revision of a template. It depends on the image alone, so a template that comes back has its old revision."""
+    return f"{stateful_set}-{crc32(image.encode()):08x}"

@@ -39,7 +39,9 @@ class Partition:
 
 
 class Cluster:
-    """Brokers 0, 1, ... and controllers 100, 101, ... `running`: who serves. `fenced`: whom the controller sees so."""
+    """Brokers 0, 1, ... and controllers 100, 101, ... `running`: who serves. `fenced`: whom the controller sees so.
+    `behind`: controllers that fetch, and still read what they missed.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -52,6 +54,7 @@ class Cluster:
         self.leader = draw.choice(self.controllers)
         self.running = {*self.brokers, *self.controllers}
         self.fenced: set[int] = set()
+        self.behind: set[int] = set()
         self.lives = Counter(self.running)  # how often each was started
         self.stopped: Counter[int] = Counter()  # how often each was asked to stop
         self.default = draw.choice((1, 2, 2, 2))
@@ -90,7 +93,7 @@ class Cluster:
             return None
         clock = EPOCH_MS + int(self.now * 1000)
         voters = (
-            ReplicaProgress(id_, 10, fetched, fetched)
+            ReplicaProgress(id_, 10, fetched, 0 if id_ in self.behind else fetched)
             for id_ in self.controllers
             for fetched in [clock if id_ == self.leader else clock - FETCH_MS if id_ in self.running else 0]
         )
@@ -143,7 +146,7 @@ class Cluster:
     def _end(self, node: int) -> None:
         self.running.discard(node)
         if node == self.leader:
-            alive = [id_ for id_ in self.controllers if id_ in self.running]
+            alive = [id_ for id_ in self.controllers if id_ in self.running - self.behind]
             self.leader = self.random.choice(alive or self.controllers)
 
     def crash(self, node: int) -> None:
@@ -167,6 +170,9 @@ class Cluster:
         self.running.add(node)
         self.fenced.discard(node)
         self.lives[node] += 1
+        if node in self.controllers and node != self.leader:
+            self.behind.add(node)
+            self.after(self.random.uniform(0.5, 60), lambda: self.behind.discard(node))
         for partition in self.partitions:
             if node in partition.replicas:
                 self._catch_up(node, partition)

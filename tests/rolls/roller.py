@@ -136,7 +136,7 @@ class Roller:
             assert stuck or not self._is_low(each), f"P5: {told}"
         if node in cluster.controllers:
             staying = [
-                id_ for id_ in cluster.controllers if id_ in cluster.running and id_ not in {node, *self.flights}
+                id_ for id_ in cluster.controllers if id_ in cluster.running - cluster.behind - {node, *self.flights}
             ]
             assert len(staying) * 2 > len(cluster.controllers), f"P2: {node} of {cluster.controllers}"
             left = self.needing.intersection(cluster.controllers)

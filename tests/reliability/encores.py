@@ -170,7 +170,52 @@ async def a_soak_is_disturbed(it: Hands) -> None:
     await it.wait(60.0)
 
 
+# --- the last second ---
+
+
+async def it_is_withdrawn_at_the_end(it: Hands) -> None:
+    """While the operator reads it once more, after its intent was stored, the document becomes another one; or to read
+    it takes longer than anything may be sent after that.
+    """
+    how, weather = it.random.choice(("suspend", "target", "late")), it.scene.weather
+    it.move(transaction=0)
+    await it.begin({})
+
+    def happens() -> None:
+        weather.slow = 10.5 if how == "late" else 3.0
+        if how == "suspend":
+            it.scene.loop.call_soon(lambda: it.edit(suspend=True))
+        elif how == "target":
+            it.scene.loop.call_soon(lambda: it.ask({}))
+
+    it.ask({TRANSACTION: it.random.choice((1, 2))})
+    await it.announced(happens)
+    await it.wait(0.3)
+    weather.slow = 0.0
+    await it.wait(20.0)
+
+
 # --- what became of it ---
+
+
+async def a_broker_keeps_it(it: Hands) -> None:
+    """The quorum is lost as it arrives. Its process dies, and the next one has another wall clock."""
+    roads, world = it.scene.weather.roads, it.world
+    it.move(transaction=0)
+    await it.begin({})
+    roads.mute_leader = roads.quorum_lost = 1.0
+    it.ask({TRANSACTION: it.random.choice((1, 2))})
+    await it.sent()
+    await it.wait(1.0)
+    roads.mute_leader = roads.quorum_lost = 0.0
+    await it.leave()
+    it.scene.set_clock(it.random.choice((400.0, 90_000.0)))
+    it.scene.begin()
+    await it.wait(it.random.choice((2.0, 20.0)))
+    for node in world.of_role(Role.CONTROLLER):
+        if not node.running:
+            world.start(Role.CONTROLLER, node.id)
+    await it.wait(90.0)
 
 
 async def it_arrives_late(it: Hands) -> None:
@@ -336,6 +381,8 @@ ENCORES: tuple[Encore, ...] = (
     a_consent_of_before,
     others_use_a_consent,
     a_soak_is_disturbed,
+    it_is_withdrawn_at_the_end,
+    a_broker_keeps_it,
     it_arrives_late,
     it_waits_in_a_queue,
     nothing_is_committed,

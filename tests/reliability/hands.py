@@ -123,6 +123,26 @@ class Hands:
         before = self.scene.sent
         return await self.until(lambda: self.scene.sent != before, within=20.0, every=0.005)
 
+    async def announced(self, happens: Callable[[], None]) -> bool:
+        """Until a step is announced in the status: this happens then, before the operator hears that it was stored.
+
+        Nothing can be written within it: the API server is not done yet.
+        """
+        server = self.scene.server
+        seen: list[str] = []
+        before, known = server.listener, self.status.get("intents") or ()
+
+        def stored(event: dict[str, Any], by: str) -> None:
+            before(event, by)
+            if not seen and any(one not in known for one in event["object"].get("status", {}).get("intents") or ()):
+                seen.append(by)
+                happens()
+
+        server.listener = stored
+        found = await self.until(lambda: bool(seen), within=40.0, every=0.05)
+        server.listener = before
+        return found
+
     async def leave(self) -> None:
         """The operator is gone, without a word."""
         for process in self.scene.processes:

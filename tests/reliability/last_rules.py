@@ -7,13 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.reliability.facts import APPROVE, PAUSE, Facts, applies
-from tests.reliability.records import Asked, Sent, Stored
+from tests.reliability.records import Asked, Left, Sent, Stored
 from tests.reliability.violations import Violation
 
 FRESH = 2.0
 """Seconds from a look to the eviction that was decided on it."""
 KNOWN_WITHIN = 2.1
 """Seconds by which a resource may be another one and an operator not know it: its last answer may be late."""
+
+
+SENT_WITHIN = 10.1
+"""Seconds from the announcement of a change to its first byte; with what the world rounds to."""
 
 
 def nothing_leaves_that_was_withdrawn(facts: Facts) -> Iterator[Violation]:
@@ -51,4 +55,17 @@ def a_restart_is_decided_on_what_was_read_just_before(facts: Facts) -> Iterator[
             yield Violation("fresh", asked.at, f"{asked}, and the cluster was read {since}")
 
 
-LAST_RULES = (nothing_leaves_that_was_withdrawn, a_restart_is_decided_on_what_was_read_just_before)
+def what_is_late_does_not_leave(facts: Facts) -> Iterator[Violation]:
+    """A successor counts on it: what was announced longer ago is not on its way."""
+    announced = {act.sent.number: act.begun for act in facts.acts}
+    for _, left in facts.of_kind(Left):
+        begun = announced.get(left.number)
+        if begun is not None and left.at - begun.at > SENT_WITHIN:
+            yield Violation("late", left.at, f"effect {left.number}, which was announced at {begun.at:.1f}")
+
+
+LAST_RULES = (
+    nothing_leaves_that_was_withdrawn,
+    a_restart_is_decided_on_what_was_read_just_before,
+    what_is_late_does_not_leave,
+)

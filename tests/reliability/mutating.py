@@ -198,14 +198,17 @@ def _refuse_what_fails_anyway(copies: Queue[Copy], chosen: Sequence[Mutant], pro
 
 
 def in_turn(seeds: Iterable[int]) -> list[int]:
-    """Each encore once before any comes again: so a fault that one of them shows is found soon."""
-    from tests.reliability.encores import Encore, drawn
+    """Each encore once before any comes again, beside as many histories without one: so a fault that one of them shows
+    is found soon.
+    """
+    from tests.reliability.encores import ENCORES, Encore, drawn
 
     met: Counter[Encore | None] = Counter()
     ranked = []
     for seed in seeds:
-        ranked.append((met[drawn(seed)], seed))
-        met[drawn(seed)] += 1
+        one = drawn(seed)
+        ranked.append((met[one] // (len(ENCORES) if one is None else 1), seed))
+        met[one] += 1
     return [seed for _, seed in sorted(ranked)]
 
 

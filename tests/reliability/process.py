@@ -70,7 +70,10 @@ REQUEST_TIMEOUT_MS = 2_000
 
 @dataclass
 class Weather:
-    """What goes wrong between a process and the rest of the world: chances of one request."""
+    """What goes wrong between a process and the rest of the world: chances of one request.
+
+    Not drawn: `slow`: seconds that the way to the API server takes, and the way back.
+    """
 
     dies: float = 0.0
     lost_before: float = 0.0
@@ -80,6 +83,7 @@ class Weather:
     unseen: float = 0.0
     late: float = 0.0
     roads: Roads = field(default_factory=Roads)
+    slow: float = 0.0
 
 
 @dataclass
@@ -185,7 +189,8 @@ class Process:
         random = self.world.random
         self.point()
         late = random.random() < self.world.weather.late
-        await asyncio.sleep(random.random() * (random.choice((2.0, 2.0, 9.0)) if late else 0.02))
+        drawn = random.random() * (random.choice((2.0, 2.0, 9.0)) if late else 0.02)
+        await asyncio.sleep(drawn + self.world.weather.slow)
         self.point()
 
     def point(self) -> None:

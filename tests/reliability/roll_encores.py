@@ -143,6 +143,26 @@ async def a_broker_is_away(it: Hands) -> None:
     await it.wait(10.0)
 
 
+async def another_one_dies_at_the_end(it: Hands) -> None:
+    """A restart is announced, and before it is asked for another broker dies."""
+    await _begin(it, needed=2, maxParallel=1)
+    names = _of_brokers(it)
+
+    def happens() -> None:
+        intents = it.status.get("intents") or ()
+        name = next((one for one in names if one not in {each.get("target") for each in intents}), "")
+        if name:
+            it.world.stop(Role.BROKER, _pods(it).node_of(name), kill=True)
+
+    await _roll(it, BROKERS)
+    await it.announced(happens)
+    await it.wait(30.0)
+    for node in it.world.of_role(Role.BROKER):
+        if not node.running:
+            it.world.start(Role.BROKER, node.id)
+    await it.wait(10.0)
+
+
 async def a_broker_is_late(it: Hands) -> None:
     """Its pod finds no place, or its replicas do not come back."""
     await _begin(it, stableFor="20s", maxParallel=2)
@@ -239,6 +259,7 @@ ROLL_ENCORES: tuple[Callable[[Hands], Awaitable[None]], ...] = (
     partitions_are_moved,
     a_broker_is_away,
     a_broker_is_away,
+    another_one_dies_at_the_end,
     a_broker_is_late,
     a_controller_is_slow,
     a_node_is_what_it_was,

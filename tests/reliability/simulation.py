@@ -244,7 +244,7 @@ class Simulation(Scene):
 
     async def _still(self) -> None:
         """Faults stop, all nodes run, and no process of the operator does."""
-        for field in ("dies", "lost_before", "lost_after", "refused", "stale", "unseen", "late"):
+        for field in ("dies", "lost_before", "lost_after", "refused", "stale", "unseen", "late", "slow"):
             setattr(self.weather, field, 0.0)
         self.weather.roads = Roads()
         self.server.schema, self.skew = schema.current(), timedelta(0)

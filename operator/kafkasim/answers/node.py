@@ -29,7 +29,7 @@ from kafkafeatures.kafka.wire.unregister_codec import (
 from kafkasim.answers import log, topics
 from kafkasim.answers.log import Clock
 from kafkasim.node import Node
-from kafkasim.rules import CONTROLLER_REGISTRATION, FeatureUpdate, UpgradeType, java_hash_order
+from kafkasim.rules import CONTROLLER_REGISTRATION, FeatureUpdate, UpgradeType, Verdict, java_hash_order
 from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
 from kraftlog import BrokerRegistration, ControllerRegistration
 
@@ -198,13 +198,17 @@ class NodeAnswers:
 
     async def update_features(self, request: m.UpdateFeaturesRequest, version: int) -> m.UpdateFeaturesResponse:
         """v2 has no results."""
+        verdict = await self.updated(request)
+        results = {one.feature: (one.error_code, one.error_message) for one in verdict.results} if version < 2 else {}
+        return m.UpdateFeaturesResponse(verdict.error_code, verdict.error_message, results)
+
+    async def updated(self, request: m.UpdateFeaturesRequest) -> Verdict:
+        """What the controller says of each update, also of two for one feature."""
         updates = [FeatureUpdate(name, level, UpgradeType.of(kind)) for name, level, kind in request.updates]
         outcome = await self._settled(
             lambda: self.world.update_features(self.node, updates, validate_only=request.validate_only)
         )
-        verdict = outcome.verdict
-        results = {one.feature: (one.error_code, one.error_message) for one in verdict.results} if version < 2 else {}
-        return m.UpdateFeaturesResponse(verdict.error_code, verdict.error_message, results)
+        return outcome.verdict
 
     async def unregister_broker(self, request: UnregisterBrokerRequest, version: int) -> UnregisterResponse:
         """The cure for a ghost."""

@@ -135,19 +135,19 @@ def _replicas(states: Iterable[m.ReplicaState]) -> list[Answer]:
 
 
 async def _update_features(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """v0 has neither a type nor validateOnly on KRaft."""
+    """v0 has neither a type nor validateOnly on KRaft; v2 has no results."""
     updates = tuple(
         (one.feature, one.max_version_level, one.upgrade_type if version >= 1 else m.UPGRADE)
         for one in request.feature_updates
     )
     question = m.UpdateFeaturesRequest(updates, validate_only=version >= 1 and request.validate_only)
-    said = await _asked(node, question, version)
+    verdict = await node.updated(question)
     results = [
-        {"feature": feature, "error_code": code, "error_message": text}
-        for feature, (code, text) in said.results.items()
+        {"feature": one.feature, "error_code": one.error_code, "error_message": one.error_message}
+        for one in (verdict.results if version < 2 else ())
     ]
     return {
-        "throttle_time": 0, "error_code": said.error_code, "error_message": said.error_message, "results": results
+        "throttle_time": 0, "error_code": verdict.error_code, "error_message": verdict.error_message, "results": results
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 from shlex import quote
 
+from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag, console, print_document, tell
@@ -28,6 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instead of a cluster: a node's log directory, its __cluster_metadata-0, a file of it, or a support "
         "bundle (tar, tar.gz, zip)",
     )  # fmt: skip
+    parser.add_argument(
+        "--zookeeper", metavar="HOST:PORT[,..][/CHROOT]",
+        help="what Kafka keeps in ZooKeeper, as zookeeper.connect names it; no other address is needed",
+    )  # fmt: skip
     parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
 
 
@@ -35,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Look once and print."""
     if arguments.files is not None:
         return _of_files(arguments)
+    if arguments.zookeeper is not None:
+        return _of_zookeeper(arguments)
     observation = on_cluster(look(settings_from_flags(arguments)))
     api_names = None
     if arguments.apis:
@@ -50,6 +57,22 @@ def run(arguments: argparse.Namespace) -> int:
 
         print_document(cluster_document(observation, api_names=api_names), arguments.output)
     return Exit.DONE
+
+
+def _of_zookeeper(arguments: argparse.Namespace) -> int:
+    """What ZooKeeper says. 1 where something of it could not be read."""
+    if arguments.bootstrap_server or arguments.bootstrap_controller or arguments.apis:
+        raise CommandFailed("--zookeeper reads an ensemble; give it without --bootstrap-* and --apis", Exit.USAGE)
+    from kafkafeatures.cli.cluster import ensemble
+
+    seen = ensemble.read(arguments)
+    if arguments.output == "table":
+        ensemble.draw(console(), seen)
+    else:
+        from kafkafeatures.core.report.zookeeper_document import zookeeper_document
+
+        print_document({"apiVersion": API_VERSION, "kind": "Ensemble", **zookeeper_document(seen)}, arguments.output)
+    return Exit.FAILED if seen.failures else Exit.DONE
 
 
 def _of_files(arguments: argparse.Namespace) -> int:

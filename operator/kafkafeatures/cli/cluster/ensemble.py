@@ -1,0 +1,39 @@
+"""`describe --zookeeper`: what Kafka keeps in an ensemble, read once. Imported only where it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from kafkafeatures.cli.cluster.connect import failed, on_loop
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.report.zookeeper_document import zookeeper_lines
+from kafkafeatures.core.words import printable
+from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
+from kafkafeatures.zookeeper.reader import read_zookeeper
+
+
+def read(arguments: argparse.Namespace) -> ZooKeeperReading:
+    """One look. Raises CommandFailed: a text that is no ensemble, an ensemble that cannot be asked."""
+    try:
+        servers, chroot = parse_connect(arguments.zookeeper, "--zookeeper")
+    except ValueError as error:
+        raise CommandFailed(str(error), Exit.USAGE) from None
+    ensemble = Ensemble(servers, chroot, timeout=arguments.request_timeout)
+    found = on_loop(read_zookeeper(ensemble, lambda: datetime.now(UTC)))
+    if isinstance(found, Failure):
+        raise failed(found)
+    return found
+
+
+def draw(console: Console, seen: ZooKeeperReading) -> None:
+    """What was read, in lines; below them what could not be read, and what to do."""
+    for title, text in zookeeper_lines(seen):
+        console.print(Text.assemble((f"{title:<13}", "bold"), printable(text)), overflow="fold")
+    for failure in seen.failures:
+        console.print(Text(f"Not read: {printable(str(failure))}", "red"), overflow="fold")

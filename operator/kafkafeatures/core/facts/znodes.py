@@ -1,0 +1,282 @@
+"""What Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, read from their bytes.
+
+Pure. The bytes come from whoever may write to the ensemble: what cannot be read is a `Failure` that names the path, and
+never a default. An absent znode is None. Shapes as Kafka 3.9 writes them (`kafka/zk/ZkData.scala`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import IntEnum
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.words import printable
+
+T = TypeVar("T")
+Read: TypeAlias = T | Failure | None
+"""A znode: what is in it, why it could not be read, or None where it is absent."""
+
+
+class Znode(Struct, frozen=True):
+    """One znode as ZooKeeper has it. czxid: the transaction that created it; of a broker's it is the broker's epoch."""
+
+    path: str
+    data: bytes
+    version: int
+    czxid: int
+    is_ephemeral: bool
+    children: int = 0
+
+
+class ControllerClaim(Struct, frozen=True):
+    """`/controller`: who the controller is. kraft_epoch -1: a broker that was elected in ZooKeeper."""
+
+    node_id: int
+    kraft_epoch: int
+    is_ephemeral: bool
+    czxid: int
+    version: int
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether the leader of a KRaft quorum has claimed it (KIP-866): then it is persistent."""
+        return self.kraft_epoch >= 0
+
+
+class ControllerEpoch(Struct, frozen=True):
+    """`/controller_epoch`. version: of the znode, which each claim of `/controller` raises with the epoch."""
+
+    value: int
+    version: int
+
+
+class MigrationProgress(Struct, frozen=True):
+    """`/migration`: up to where the metadata log was written to ZooKeeper. offset -1: nothing was copied.
+
+    text: as it is, to be kept before it is deleted.
+    """
+
+    controller_id: int
+    controller_epoch: int
+    offset: int
+    epoch: int
+    version: int
+    czxid: int
+    text: str
+
+
+class FeatureStatus(IntEnum):
+    """`status` of `/feature` (KIP-584)."""
+
+    DISABLED = 0
+    ENABLED = 1
+
+
+class FinalizedInZooKeeper(Struct, frozen=True):
+    """`/feature`: finalized levels of ZooKeeper mode, in which Kafka has shipped no feature."""
+
+    status: FeatureStatus
+    levels: Mapping[str, int]
+    version: int
+
+
+class RegisteredBroker(Struct, frozen=True):
+    """`/brokers/ids/<id>`: a broker in ZooKeeper mode. epoch: czxid of the znode."""
+
+    id: int
+    epoch: int
+    endpoints: tuple[str, ...]
+    security: Mapping[str, str]
+    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        """Names of its listeners."""
+        return tuple(self.security)
+
+
+class ZooKeeperReading(Struct, frozen=True):
+    """All of it, read in one session. brokers: by id. deletions: topics that are to be deleted. reassigning: whether
+    `/admin/reassign_partitions` holds something to do.
+    """
+
+    at: datetime
+    ensemble: str
+    cluster_id: Read[str]
+    controller: Read[ControllerClaim]
+    controller_epoch: Read[ControllerEpoch]
+    migration: Read[MigrationProgress]
+    feature: Read[FinalizedInZooKeeper]
+    brokers: Mapping[int, RegisteredBroker | Failure] | Failure
+    deletions: tuple[str, ...] | Failure
+    reassigning: bool | Failure
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What of it could not be read."""
+        found = (
+            self.cluster_id, self.controller, self.controller_epoch, self.migration, self.feature, self.brokers,
+            self.deletions, self.reassigning,
+        )  # fmt: skip
+        brokers = () if isinstance(self.brokers, Failure) else self.brokers.values()
+        return tuple(one for one in (*found, *brokers) if isinstance(one, Failure))
+
+
+# --- what stands in them ---
+
+Int = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
+Long = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+Level = Annotated[int, Meta(ge=-(2**15), lt=2**15)]
+Id = Annotated[int, Meta(ge=0, lt=2**31)]
+
+
+class _Cluster(Struct, frozen=True):
+    id: Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class _Controller(Struct, frozen=True):
+    brokerid: Id
+    kraft_epoch: Int = field(name="kraftControllerEpoch", default=-1)
+
+
+class _Migration(Struct, frozen=True):
+    kraft_controller_id: Int
+    kraft_controller_epoch: Int
+    kraft_metadata_offset: Long
+    kraft_metadata_epoch: Int
+
+
+class _Range(Struct, frozen=True):
+    min_version_level: Level
+    max_version_level: Level
+
+
+class _Feature(Struct, frozen=True):
+    version: Int
+    status: Int
+    features: Mapping[str, _Range | Level]
+
+
+class _Supported(Struct, frozen=True):
+    min_version: Level
+    max_version: Level
+
+
+class _Broker(Struct, frozen=True):
+    endpoints: tuple[str, ...]
+    security: Mapping[str, str] = field(name="listener_security_protocol_map")
+    features: Mapping[str, _Supported] = field(default_factory=dict)
+
+
+class _Reassignment(Struct, frozen=True):
+    partitions: tuple[Any, ...]
+
+
+def parsed(znode: Znode | Failure | None, read: Callable[[Znode], T]) -> Read[T]:
+    """What is in a znode that was read. Never raises: a Failure says which znode is damaged, and how."""
+    if znode is None or isinstance(znode, Failure):
+        return znode
+    try:
+        return read(znode)
+    except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError, UnicodeDecodeError too
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else printable(str(error))[:200]
+        return Failure(
+            FailureKind.REJECTED,
+            f"znode {znode.path}",
+            f"cannot be read: {why}",
+            f"look at it: zookeeper-shell.sh HOST:PORT get {znode.path}",
+        )
+
+
+def cluster_id(znode: Znode) -> str:
+    """`/cluster/id`."""
+    return _in(znode, _Cluster).id
+
+
+def controller(znode: Znode) -> ControllerClaim:
+    """`/controller`."""
+    found = _in(znode, _Controller)
+    return ControllerClaim(found.brokerid, found.kraft_epoch, znode.is_ephemeral, znode.czxid, znode.version)
+
+
+def controller_epoch(znode: Znode) -> ControllerEpoch:
+    """`/controller_epoch`: a number, and no JSON document."""
+    text = znode.data.decode("ascii")
+    if not text.isdigit() or len(text) > 10 or int(text) >= 2**31:
+        raise ValueError(f"expected an epoch, found {text[:20]!r}")
+    return ControllerEpoch(int(text), znode.version)
+
+
+def migration(znode: Znode) -> MigrationProgress:
+    """`/migration`, which the first controller that starts with the flag creates with -1 in all fields."""
+    found = _in(znode, _Migration)
+    return MigrationProgress(
+        found.kraft_controller_id,
+        found.kraft_controller_epoch,
+        found.kraft_metadata_offset,
+        found.kraft_metadata_epoch,
+        znode.version,
+        znode.czxid,
+        znode.data.decode(),
+    )
+
+
+def feature(znode: Znode) -> FinalizedInZooKeeper:
+    """`/feature`, version 1 with ranges or 2 with levels (KIP-584; `FeatureZNode.decode`)."""
+    found = _in(znode, _Feature)
+    if found.version < 1:
+        raise ValueError(f"expected version 1 or newer, found {found.version}")
+    if found.status not in (status.value for status in FeatureStatus):
+        raise ValueError(f"expected status 0 or 1, found {found.status}")
+    levels = {name: _level(name, of, ranges=found.version == 1) for name, of in found.features.items()}
+    return FinalizedInZooKeeper(FeatureStatus(found.status), levels, znode.version)
+
+
+def _level(name: str, of: _Range | int, *, ranges: bool) -> int:
+    if isinstance(of, _Range) is not ranges:
+        raise ValueError(f"{name}: expected {'a range' if ranges else 'a level'}")
+    if isinstance(of, int):
+        return of
+    if not 1 <= of.min_version_level <= of.max_version_level:
+        raise ValueError(f"{name}: expected 1 <= min_version_level <= max_version_level")
+    return of.max_version_level
+
+
+def broker(id_: int, znode: Znode) -> RegisteredBroker:
+    """`/brokers/ids/<id>`, version 4 or 5."""
+    found = _in(znode, _Broker)
+    features = {name: (one.min_version, one.max_version) for name, one in found.features.items()}
+    return RegisteredBroker(id_, znode.czxid, found.endpoints, found.security, features)
+
+
+def reassigns(znode: Znode) -> bool:
+    """`/admin/reassign_partitions`: whether it asks for anything."""
+    return bool(_in(znode, _Reassignment).partitions)
+
+
+def broker_ids(children: tuple[str, ...]) -> tuple[int, ...] | Failure:
+    """Children of `/brokers/ids`, in order."""
+    wrong = [one for one in children if not (one.isascii() and one.isdigit() and len(one) <= 10)]
+    if wrong:
+        return Failure(
+            FailureKind.REJECTED, "znode /brokers/ids", f"has a child that is no broker id: {printable(wrong[0])[:60]}"
+        )
+    return tuple(sorted(map(int, children)))
+
+
+def _in(znode: Znode, shape: type[T]) -> T:
+    return msgspec.convert(json.loads(znode.data.decode(), object_pairs_hook=_without_duplicates), shape)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Kafka takes the last of two; another reader may take the first, so that neither is certain."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return found

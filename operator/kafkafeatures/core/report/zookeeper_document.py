@@ -1,0 +1,91 @@
+"""What Kafka keeps in ZooKeeper, as `describe --zookeeper` shows it: as a document, and in lines for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.znodes import FeatureStatus, MigrationProgress, ZooKeeperReading
+from kafkafeatures.core.words import counted
+
+if TYPE_CHECKING:
+    from kafkafeatures.api.records import Json
+
+
+def zookeeper_document(seen: ZooKeeperReading) -> Json:
+    """What is absent, or could not be read, is null; `notRead` says why."""
+    controller, migration, epoch = seen.controller, seen.migration, seen.controller_epoch
+    brokers = {} if isinstance(seen.brokers, Failure) else seen.brokers
+    return {
+        "ensemble": seen.ensemble,
+        "clusterId": None if isinstance(seen.cluster_id, Failure) else seen.cluster_id,
+        "controller": None
+        if controller is None or isinstance(controller, Failure)
+        else {"id": controller.node_id, "kraft": controller.is_kraft, "kraftEpoch": controller.kraft_epoch},
+        "controllerEpoch": None if epoch is None or isinstance(epoch, Failure) else epoch.value,
+        "migration": None if migration is None or isinstance(migration, Failure) else _migration(migration),
+        "brokers": [
+            {"id": id_, "epoch": one.epoch, "endpoints": list(one.endpoints)}
+            for id_, one in brokers.items()
+            if not isinstance(one, Failure)
+        ],
+        "notRead": [{"what": one.where, "why": one.message, "remedy": one.remedy} for one in seen.failures],
+    }
+
+
+def _migration(one: MigrationProgress) -> Json:
+    return {
+        "controller": one.controller_id,
+        "controllerEpoch": one.controller_epoch,
+        "offset": one.offset,
+        "epoch": one.epoch,
+    }
+
+
+def zookeeper_lines(seen: ZooKeeperReading) -> Iterator[tuple[str, str]]:
+    """A title and what is to be said under it; what could not be read is left to `failures`."""
+    yield "ZooKeeper", seen.ensemble
+    if isinstance(seen.cluster_id, str):
+        yield "Cluster id", seen.cluster_id
+    if not isinstance(seen.controller, Failure):
+        yield "Controller", _controller(seen)
+    if not isinstance(seen.migration, Failure):
+        yield "Migration", _progress(seen.migration)
+    if not isinstance(seen.feature, Failure):
+        yield "Finalized", _levels(seen)
+    if not isinstance(seen.brokers, Failure):
+        ids = ", ".join(map(str, seen.brokers))
+        yield "Registered", f"{counted(len(seen.brokers), 'broker')} in ZooKeeper mode" + (f": {ids}" if ids else "")
+    if not isinstance(seen.deletions, Failure) and seen.deletions:
+        yield "Deletions", f"{counted(len(seen.deletions), 'topic')} to be deleted: {', '.join(seen.deletions[:5])}"
+    if seen.reassigning is True:
+        yield "Reassignment", "requested in /admin/reassign_partitions"
+
+
+def _controller(seen: ZooKeeperReading) -> str:
+    found, epoch = seen.controller, seen.controller_epoch
+    if found is None or isinstance(found, Failure):
+        return "none is elected"
+    number = "" if epoch is None or isinstance(epoch, Failure) else f", epoch {epoch.value}"
+    if found.is_kraft:
+        return f"node {found.node_id} of the KRaft quorum, KRaft epoch {found.kraft_epoch}{number}"
+    return f"broker {found.node_id}, elected in ZooKeeper{number}"
+
+
+def _progress(found: MigrationProgress | Failure | None) -> str:
+    if found is None or isinstance(found, Failure):
+        return "not begun: /migration does not exist"
+    if found.offset < 0:
+        return "nothing was copied: /migration has offset -1"
+    by = f"controller {found.controller_id} at epoch {found.controller_epoch}"
+    return f"written back up to offset {found.offset} by {by}"
+
+
+def _levels(seen: ZooKeeperReading) -> str:
+    found = seen.feature
+    if found is None or isinstance(found, Failure):
+        return "none: /feature does not exist"
+    if found.status is FeatureStatus.DISABLED:
+        return "none: features are disabled by the inter.broker.protocol.version"
+    return ", ".join(f"{name} {level}" for name, level in sorted(found.levels.items())) or "none"

@@ -1,0 +1,104 @@
+"""What kazoo is not trusted with: which addresses it connects to, which certificates it believes, and how many bytes it
+takes from a peer.
+
+kazoo 2.11 resolves names by itself, does not check host names of certificates, and asks the kernel for as many bytes as
+four bytes of the peer claim. So the connection, and the limit, are made here; kazoo keeps the session and the requests.
+The version is pinned: `tests/kafkafeatures/zookeeper` notice where a newer one goes around this.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import ConnectionDropped
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionHandler
+
+from kafkafeatures.kafka.base.errors import AddressRefused, KafkaError, NotKafka, Unreachable
+from kafkafeatures.kafka.wire import tls
+from kafkafeatures.zookeeper.ensemble import Ensemble
+
+LARGEST_FRAME = 4 * 1024 * 1024
+"""Bytes of one answer: a znode holds 1 MiB at most (`jute.maxbuffer`), a list of children may be longer."""
+
+
+class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """Connects where the ensemble's policy permits it. `failure`: of the last try, None once one has come through."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__()
+        self._ensemble = ensemble
+        self.failure: KafkaError | None = None
+        self._socket: socket.socket | None = None
+
+    def end(self) -> None:
+        """End a connection on which nothing may ever come, so that the thread which waits for it ends as well."""
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def create_connection(self, *_: Any, **asked: Any) -> socket.socket:
+        """A connection to one server. Raises ConnectionDropped, after which kazoo tries the next server."""
+        host, port = asked["address"]
+        try:
+            found = self._connected(host, port, asked["timeout"])
+        except KafkaError as error:
+            self.failure = error
+            raise ConnectionDropped(str(error)) from None
+        self.failure, self._socket = None, found
+        return found
+
+    def _connected(self, host: str, port: int, timeout: float) -> socket.socket:
+        ensemble, last = self._ensemble, None
+        try:
+            addresses = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        except (OSError, UnicodeError, ValueError):
+            raise Unreachable("the host name is not known", remedy="check the name") from None
+        policy = ensemble.policy
+        permitted = [one for one in dict.fromkeys(addresses) if policy is None or policy.permits(one, port)]
+        if not permitted:
+            raise AddressRefused
+        for address in permitted:
+            try:
+                made = socket.create_connection((address, port), timeout)
+            except OSError as error:
+                last = error
+                continue
+            try:
+                return self._secured(made, host)
+            except BaseException:
+                made.close()
+                raise
+        raise Unreachable(
+            f"connection failed ({last.strerror if last and last.strerror else last})",
+            remedy="check host, port and that ZooKeeper runs",
+        )
+
+    def _secured(self, made: socket.socket, host: str) -> socket.socket:
+        if self._ensemble.tls is None:
+            return made
+        try:
+            return tls.context(self._ensemble.tls).wrap_socket(made, server_hostname=host)
+        except ssl.SSLError as error:
+            raise tls.failed(error, self._ensemble.tls) from None
+        except OSError:
+            raise tls.closed_in_handshake() from None
+
+
+class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """Frames of a bounded length, from servers that are resolved only where they are connected to."""
+
+    def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
+        return [(host, host, port) for host, port in self.client.hosts]
+
+    def _read(self, length: int, timeout: float) -> bytes:
+        if not 0 <= length <= LARGEST_FRAME:
+            self.handler.failure = NotKafka(
+                f"an answer that claims {length} bytes is no answer of ZooKeeper", remedy="check the port"
+            )
+            raise ConnectionDropped("not ZooKeeper")
+        read: bytes = super()._read(length, timeout)
+        return read

@@ -1,0 +1,75 @@
+"""One look at what Kafka keeps in an ensemble. Called by `describe --zookeeper`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from kafkafeatures.core.facts import znodes
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import Read, RegisteredBroker, Znode, ZooKeeperReading, parsed
+from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.zookeeper.ensemble import Ensemble
+from kafkafeatures.zookeeper.session import Session
+
+T = TypeVar("T")
+
+SYNCED = ("/controller", "/controller_epoch", "/migration")
+"""What decides which phase a migration is in: never read from a server that is behind."""
+
+
+async def read_zookeeper(ensemble: Ensemble, now: Callable[[], datetime]) -> ZooKeeperReading | Failure:
+    """All of it in one session. A Failure where no server can be asked; what alone cannot be read is one within."""
+    try:
+        async with Session(ensemble) as session:
+            return await _all(session, str(ensemble), now())
+    except KafkaError as error:
+        return to_failure(error, f"ZooKeeper {ensemble}")
+
+
+async def _all(session: Session, ensemble: str, at: datetime) -> ZooKeeperReading | Failure:
+    single = asyncio.gather(
+        _read(session, "/cluster/id", znodes.cluster_id),
+        _read(session, "/controller", znodes.controller),
+        _read(session, "/controller_epoch", znodes.controller_epoch),
+        _read(session, "/migration", znodes.migration),
+        _read(session, "/feature", znodes.feature),
+    )
+    lists = asyncio.gather(
+        _brokers(session),
+        session.children("/admin/delete_topics"),
+        _read(session, "/admin/reassign_partitions", znodes.reassigns),
+    )
+    cluster_id, controller, epoch, migration, feature = await single
+    brokers, deletions, reassigning = await lists
+    if brokers is None and cluster_id is None and controller is None:
+        return Failure(
+            FailureKind.UNSUPPORTED,
+            f"ZooKeeper {ensemble}",
+            "no Kafka cluster is kept below this path",
+            "give the chroot that the brokers' zookeeper.connect ends with",
+        )
+    return ZooKeeperReading(
+        at, ensemble, cluster_id, controller, epoch, migration, feature, brokers or {}, deletions or (),
+        reassigning or False,
+    )  # fmt: skip
+
+
+async def _read(session: Session, path: str, shape: Callable[[Znode], T]) -> Read[T]:
+    behind = await session.synced(path) if path in SYNCED else None
+    return behind or parsed(await session.get(path), shape)
+
+
+async def _brokers(session: Session) -> Mapping[int, RegisteredBroker | Failure] | Failure | None:
+    """By id; one that left meanwhile is not there. None where no broker has ever registered."""
+    children = await session.children("/brokers/ids")
+    if children is None or isinstance(children, Failure):
+        return children
+    ids = znodes.broker_ids(children)
+    if isinstance(ids, Failure):
+        return ids
+    found = await asyncio.gather(*(_read(session, f"/brokers/ids/{id_}", partial(znodes.broker, id_)) for id_ in ids))
+    return {id_: one for id_, one in zip(ids, found, strict=True) if one is not None}

@@ -1,0 +1,142 @@
+"""One session with an ensemble: its znodes, as raw readings. It judges nothing; `core/facts/znodes.py` reads the bytes.
+
+kazoo has three threads of its own for each session; answers come back to the event loop. A session lives as long as one
+look takes: nothing is watched, and nothing of ours is in ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
+from kazoo.interfaces import IAsyncResult
+from kazoo.retry import KazooRetry
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import Znode
+from kafkafeatures.kafka.base.errors import KafkaError, TimedOut, to_failure
+from kafkafeatures.zookeeper.connection import Frames, Sockets
+from kafkafeatures.zookeeper.ensemble import Ensemble
+
+T = TypeVar("T")
+
+SESSION = 10.0
+"""Seconds after which ZooKeeper forgets a session that was killed; it holds nothing for it."""
+
+_SILENT = logging.getLogger("kafkafeatures.zookeeper.kazoo")
+_SILENT.disabled = True  # it writes requests into its log, and so the password of a digest
+
+
+class Session:
+    """Open it with `async with`. Raises KafkaError where no server of the ensemble can be asked."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+        self._sockets = Sockets(ensemble)
+        digest = ensemble.digest
+        self._client = KazooClient(
+            hosts=",".join(map(str, ensemble.servers)) + ensemble.chroot,
+            timeout=SESSION,
+            handler=self._sockets,
+            auth_data=[("digest", f"{digest.username}:{digest.password}")] if digest else None,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=self._sockets.sleep_func),
+            logger=_SILENT,
+        )
+        self._client._connection = Frames(self._client, self._client._conn_retry.copy(), logger=_SILENT)
+
+    async def __aenter__(self) -> Self:
+        connected = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._client.add_listener(lambda _: loop.call_soon_threadsafe(connected.set))
+        self._client.start_async()
+        try:
+            async with asyncio.timeout(self._ensemble.timeout):
+                while not self._client.connected:
+                    await connected.wait()
+                    connected.clear()
+        except TimeoutError:
+            self._sockets.end()
+            await self._closed()
+            raise self._sockets.failure or TimedOut(
+                f"connected, but no session within {self._ensemble.timeout:g} s",
+                remedy="the ensemble may have lost its majority, or this is not ZooKeeper, or it speaks TLS",
+            ) from None
+        except BaseException:
+            self._sockets.end()
+            await self._closed()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._closed()
+
+    async def synced(self, path: str) -> Failure | None:
+        """What is read of this path from now on is no older than this call: servers may be behind their leader."""
+        found = await self._asked(path, self._client.sync_async)
+        return found if isinstance(found, Failure) else None
+
+    async def get(self, path: str) -> Znode | Failure | None:
+        """One znode; None where it is absent."""
+        found = await self._asked(path, self._client.get_async)
+        if found is None or isinstance(found, Failure):
+            return found
+        data, stat = found
+        return Znode(path, data, stat.version, stat.czxid, stat.ephemeralOwner != 0, stat.numChildren)
+
+    async def children(self, path: str) -> tuple[str, ...] | Failure | None:
+        """Names of what lies below a path, in order; None where it is absent."""
+        found = await self._asked(path, self._client.get_children_async)
+        return tuple(sorted(found)) if isinstance(found, list) else found
+
+    async def _asked(self, path: str, request: Callable[[str], IAsyncResult]) -> Any:
+        try:
+            async with asyncio.timeout(self._ensemble.timeout):
+                return await _settled(request(path))
+        except NoNodeError:
+            return None
+        except NoAuthError:
+            return Failure(
+                FailureKind.AUTHORIZATION,
+                f"znode {path}",
+                "not authorized to read it",
+                "grant READ on it to the user of the digest, or name one that may read it",
+            )
+        except TimeoutError:
+            return Failure(
+                FailureKind.TIMED_OUT,
+                f"znode {path}",
+                f"no answer within {self._ensemble.timeout:g} s",
+                "check that a majority of the ensemble runs",
+            )
+        except KazooException as error:
+            if self._sockets.failure is not None:
+                return self.failed(self._sockets.failure)
+            what = type(error).__name__.removesuffix("Error")
+            return Failure(FailureKind.DISCONNECTED, f"znode {path}", f"the session ended ({what})", "")
+
+    def failed(self, error: KafkaError) -> Failure:
+        """Why the ensemble could not be asked."""
+        return to_failure(error, f"ZooKeeper {self._ensemble}")
+
+    async def _closed(self) -> None:
+        def close() -> None:
+            self._client.stop()
+            self._client.close()
+
+        await asyncio.get_running_loop().run_in_executor(None, close)
+
+
+async def _settled(asked: IAsyncResult) -> Any:
+    """What came of a request of kazoo, back in the event loop."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+    asked.rawlink(lambda _: loop.call_soon_threadsafe(done.set))
+    await done.wait()
+    return asked.get(block=False)

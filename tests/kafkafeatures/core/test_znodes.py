@@ -1,0 +1,133 @@
+"""Znodes as Kafka 3.9 writes them, and as anybody may who can write to the ensemble."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.core.facts import znodes
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import FeatureStatus, Znode, parsed
+
+
+def node(data: object, *, ephemeral: bool = False, path: str = "/x") -> Znode:
+    raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return Znode(path, raw, version=3, czxid=34, is_ephemeral=ephemeral)
+
+
+def test_the_controller_is_a_broker_or_the_leader_of_a_kraft_quorum() -> None:
+    elected = {"version": 2, "brokerid": 1, "timestamp": "1795485991012", "kraftControllerEpoch": -1}
+    found = znodes.controller(node(elected, ephemeral=True))
+    assert (found.node_id, found.is_kraft, found.is_ephemeral, found.czxid) == (1, False, True, 34)
+    claimed = {"version": 2, "brokerid": 3003, "timestamp": "1795485991012", "kraftControllerEpoch": 3}
+    found = znodes.controller(node(claimed))
+    assert (found.node_id, found.is_kraft, found.kraft_epoch) == (3003, True, 3)
+    assert not znodes.controller(node({"version": 1, "brokerid": 0, "timestamp": "1"})).is_kraft  # before Kafka 3.4
+
+
+def test_a_migration_is_told_apart_from_one_that_has_copied_nothing() -> None:
+    begun = {
+        "version": 0, "kraft_metadata_offset": -1, "kraft_controller_id": -1, "kraft_metadata_epoch": -1,
+        "kraft_controller_epoch": -1,
+    }  # fmt: skip
+    assert znodes.migration(node(begun)).offset == -1
+    copied = {**begun, "kraft_metadata_offset": 409, "kraft_controller_id": 3003, "kraft_controller_epoch": 3}
+    found = znodes.migration(node(copied))
+    assert (found.offset, found.controller_id, found.controller_epoch, found.version) == (409, 3003, 3, 3)
+    assert json.loads(found.text) == copied
+
+
+def test_brokers_are_read_in_versions_4_and_5() -> None:
+    four = {
+        "version": 4, "host": "h", "port": 9092, "jmx_port": -1, "timestamp": "1", "endpoints": ["PLAINTEXT://h:9092"],
+        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"}, "rack": "r",
+    }  # fmt: skip
+    found = znodes.broker(2, node(four))
+    assert (found.id, found.epoch, found.endpoints, found.features) == (2, 34, ("PLAINTEXT://h:9092",), {})
+    five = {**four, "version": 5, "features": {"f": {"min_version": 1, "max_version": 3}}}
+    assert znodes.broker(2, node(five)).features == {"f": (1, 3)}
+
+
+# --- /feature: FeatureZNodeTest.scala, Kafka 3.9 ---
+
+LEVELS = {"feature1": 2, "feature2": 4}
+V1 = {
+    "feature1": {"min_version_level": 1, "max_version_level": 2},
+    "feature2": {"min_version_level": 2, "max_version_level": 4},
+}
+
+
+@pytest.mark.parametrize(("version", "features"), [(1, V1), (2, LEVELS)])
+def test_finalized_features_are_read_in_both_versions(version: int, features: Any) -> None:
+    found = znodes.feature(node({"version": version, "status": 1, "features": features}))
+    assert (found.status, found.levels) == (FeatureStatus.ENABLED, LEVELS)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"version": 0, "status": 1, "features": LEVELS},
+        {"version": 2, "status": 2, "features": LEVELS},
+        {"version": 2, "status": 1},
+        {"version": 1, "status": 1, "features": {"f": {"min_version_level": 0, "max_version_level": 2}}},
+        {"version": 1, "status": 1, "features": {"f": {"min_version_level": 3, "max_version_level": 2}}},
+        {"version": 1, "status": 1, "features": {"f": {"max_version_level": 2}}},
+        {"version": 1, "status": 1, "features": LEVELS},
+        {"version": 2, "status": 1, "features": V1},
+        {"version": 2, "status": 1, "features": {"f": 1 << 40}},
+    ],
+)
+def test_finalized_features_that_kafka_would_not_read_are_a_failure(document: Any) -> None:
+    assert isinstance(parsed(node(document), znodes.feature), Failure)
+
+
+# --- whatever stands there ---
+
+READERS: dict[str, Callable[[Znode], Any]] = {
+    "/cluster/id": znodes.cluster_id, "/controller": znodes.controller, "/controller_epoch": znodes.controller_epoch,
+    "/migration": znodes.migration, "/feature": znodes.feature, "/admin/reassign_partitions": znodes.reassigns,
+}  # fmt: skip
+WRONG = {
+    "nothing": b"",
+    "null": b"null",
+    "no JSON": b"{",
+    "no UTF-8": b'{"brokerid": "\xff"}',
+    "too deep": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "another type": b'{"brokerid": "1", "id": 1, "partitions": 3}',
+    "beyond 64 bits": b'{"brokerid": 9223372036854775808, "id": "", "partitions": {}}',
+    "a key twice": b'{"brokerid": 1, "brokerid": 2, "id": "a", "id": "b", "partitions": [], "partitions": []}',
+    "a list": b"[1]",
+    "not a number": b"0x1",
+    "a sign": b"-1",
+}
+
+
+@pytest.mark.parametrize("path", READERS)
+@pytest.mark.parametrize("name", WRONG)
+def test_damaged_bytes_are_a_failure_that_names_the_path(path: str, name: str) -> None:
+    found = parsed(node(WRONG[name], path=path), READERS[path])
+    assert isinstance(found, Failure)
+    assert (found.kind, found.where) == (FailureKind.REJECTED, f"znode {path}")
+    assert found.remedy.endswith(f"get {path}")
+    assert len(str(found)) < 400
+
+
+@given(st.binary(max_size=200), st.sampled_from(sorted(READERS)))
+def test_no_bytes_raise(data: bytes, path: str) -> None:
+    parsed(node(data, path=path), READERS[path])
+
+
+def test_what_is_absent_or_was_not_read_stays_what_it_is() -> None:
+    failure = Failure(FailureKind.AUTHORIZATION, "znode /controller", "not authorized to read it")
+    assert parsed(None, znodes.controller) is None
+    assert parsed(failure, znodes.controller) is failure
+
+
+def test_a_child_that_is_no_broker_id_is_a_failure() -> None:
+    assert znodes.broker_ids(("3", "1", "12")) == (1, 3, 12)
+    assert isinstance(znodes.broker_ids(("1", "../x")), Failure)

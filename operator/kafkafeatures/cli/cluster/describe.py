@@ -11,11 +11,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag, console, print_document, tell
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.znodes import ZooKeeperReading
 
 _LATEST_MS = 4_102_444_800_000  # the year 2100: whatever was written there
 
@@ -31,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--zookeeper", metavar="HOST:PORT[,..][/CHROOT]",
-        help="what Kafka keeps in ZooKeeper, as zookeeper.connect names it; no other address is needed",
+        help="what Kafka keeps in ZooKeeper, as zookeeper.connect names it; with --bootstrap-* also the phase of a "
+        "migration to KRaft, without them nothing else is asked",
     )  # fmt: skip
     parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
 
@@ -40,8 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Look once and print."""
     if arguments.files is not None:
         return _of_files(arguments)
-    if arguments.zookeeper is not None:
-        return _of_zookeeper(arguments)
+    seen = (
+        None if arguments.zookeeper is None else _zookeeper(arguments)
+    )  # before the cluster: a phase needs that order
+    if seen is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
+        return _of_zookeeper(arguments, seen)
     observation = on_cluster(look(settings_from_flags(arguments)))
     api_names = None
     if arguments.apis:
@@ -52,21 +60,36 @@ def run(arguments: argparse.Namespace) -> int:
         from kafkafeatures.cli.cluster.matrix import draw
 
         draw(console(), observation, api_names=api_names, flags=flags_of(arguments))
+        if seen is not None:
+            from kafkafeatures.cli.cluster import ensemble
+
+            print()
+            ensemble.draw(console(), seen, observation)
     else:
         from kafkafeatures.core.report.cluster_document import cluster_document
 
-        print_document(cluster_document(observation, api_names=api_names), arguments.output)
-    return Exit.DONE
+        document = cluster_document(observation, api_names=api_names)
+        if seen is not None:
+            from kafkafeatures.core.report.zookeeper_document import zookeeper_document
+
+            document["zooKeeper"] = zookeeper_document(seen, observation)
+        print_document(document, arguments.output)
+    return Exit.DONE if seen is None or not seen.failures else Exit.FAILED
 
 
-def _of_zookeeper(arguments: argparse.Namespace) -> int:
-    """What ZooKeeper says. 1 where something of it could not be read."""
-    if arguments.bootstrap_server or arguments.bootstrap_controller or arguments.apis:
-        raise CommandFailed("--zookeeper reads an ensemble; give it without --bootstrap-* and --apis", Exit.USAGE)
+def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
     from kafkafeatures.cli.cluster import ensemble
 
-    seen = ensemble.read(arguments)
+    return ensemble.read(arguments)
+
+
+def _of_zookeeper(arguments: argparse.Namespace, seen: ZooKeeperReading) -> int:
+    """What ZooKeeper alone says. 1 where something of it could not be read."""
+    if arguments.apis:
+        raise CommandFailed("--apis needs a cluster; give --bootstrap-server as well", Exit.USAGE)
     if arguments.output == "table":
+        from kafkafeatures.cli.cluster import ensemble
+
         ensemble.draw(console(), seen)
     else:
         from kafkafeatures.core.report.zookeeper_document import zookeeper_document

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from kafkafeatures.cli.cluster.connect import failed, on_loop
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.report.zookeeper_document import zookeeper_lines
@@ -31,9 +32,9 @@ def read(arguments: argparse.Namespace) -> ZooKeeperReading:
     return found
 
 
-def draw(console: Console, seen: ZooKeeperReading) -> None:
-    """What was read, in lines; below them what could not be read, and what to do."""
-    for title, text in zookeeper_lines(seen):
+def draw(console: Console, seen: ZooKeeperReading, observation: Observation | None = None) -> None:
+    """What was read, in lines; below them what could not be read, and what to do. `observation`: made after it."""
+    for title, text in zookeeper_lines(seen, observation):
         console.print(Text.assemble((f"{title:<13}", "bold"), printable(text)), overflow="fold")
     for failure in seen.failures:
         console.print(Text(f"Not read: {printable(str(failure))}", "red"), overflow="fold")

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import FeatureStatus, MigrationProgress, ZooKeeperReading
+from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
     from kafkafeatures.api.records import Json
 
 
-def zookeeper_document(seen: ZooKeeperReading) -> Json:
-    """What is absent, or could not be read, is null; `notRead` says why."""
+def zookeeper_document(seen: ZooKeeperReading, observation: Observation | None = None) -> Json:
+    """What is absent, or could not be read, is null; `notRead` says why. `phase` only with an observation."""
+    phase = _phase(seen, observation)
     controller, migration, epoch = seen.controller, seen.migration, seen.controller_epoch
     brokers = {} if isinstance(seen.brokers, Failure) else seen.brokers
     return {
         "ensemble": seen.ensemble,
+        **({"phase": phase.value if isinstance(phase, Position) else None} if phase is not None else {}),
         "clusterId": None if isinstance(seen.cluster_id, Failure) else seen.cluster_id,
         "controller": None
         if controller is None or isinstance(controller, Failure)
@@ -43,8 +47,20 @@ def _migration(one: MigrationProgress) -> Json:
     }
 
 
-def zookeeper_lines(seen: ZooKeeperReading) -> Iterator[tuple[str, str]]:
+def _phase(seen: ZooKeeperReading, observation: Observation | None) -> Position | Misplaced | Failure | None:
+    if observation is None:
+        return None
+    facts = facts_of(observation, seen)
+    return facts if isinstance(facts, Failure) else position_of(facts)
+
+
+def zookeeper_lines(seen: ZooKeeperReading, observation: Observation | None = None) -> Iterator[tuple[str, str]]:
     """A title and what is to be said under it; what could not be read is left to `failures`."""
+    phase = _phase(seen, observation)
+    if isinstance(phase, Misplaced):
+        yield "Phase", f"unknown: {phase.message}" + (f"; {phase.remedy}" if phase.remedy else "")
+    elif phase is not None:
+        yield "Phase", phase.value if isinstance(phase, Position) else f"unknown: {phase}"
     yield "ZooKeeper", seen.ensemble
     if isinstance(seen.cluster_id, str):
         yield "Cluster id", seen.cluster_id

@@ -1,0 +1,247 @@
+"""Where a cluster is between ZooKeeper and KRaft: one position, derived from the metadata log, the znodes and the nodes
+together, and never from a status.
+
+Pure. Each of the three alone was seen lying on real nodes: the log says that a migration is under way while the driver
+of the controllers is idle, `/migration` survives a rollback, a flag is in a file that no process has read. So a
+position is a row of `ROWS` that all of them fit, and what fits no row is not guessed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.znodes import ControllerClaim, ZooKeeperReading
+from kafkafeatures.core.words import counted
+from kraftlog.image import ZkMigrationState
+
+DESCRIBE_QUORUM = 55
+"""An API that a broker offers only in KRaft mode."""
+
+
+class Position(StrEnum):
+    """In the order of the way forward; the last two are on the way back only."""
+
+    ZOOKEEPER = "ZooKeeper"  # no controllers of a quorum
+    PRE_MIGRATION = "PreMigration"  # a quorum waits; no broker knows of it
+    FLAGGING = "Flagging"  # brokers get the flag, and register with the quorum
+    COPYING = "Copying"  # the quorum has taken over, and copies
+    COPIED = "Copied"  # copied; some brokers are in ZooKeeper mode, and changes are written to both sides
+    DUAL_WRITE = "DualWrite"  # all brokers are in KRaft mode; changes are still written to ZooKeeper
+    FINALIZING = "Finalizing"  # controllers lose the flag, one by one
+    FINALIZED = "Finalized"  # KRaft, for ever
+    NO_CONTROLLER = "NoController"  # the quorum is gone, and its claim still stands in ZooKeeper
+    RELEASED = "Released"  # a broker is controller again; some have the flag
+
+
+class BrokerMode(StrEnum):
+    """How a process of a broker runs."""
+
+    PLAIN = "ZooKeeper"
+    FLAGGED = "Flagged"  # in ZooKeeper mode, with zookeeper.metadata.migration.enable
+    KRAFT = "KRaft"
+
+
+class Claim(StrEnum):
+    """Who `/controller` names."""
+
+    NONE = "none"
+    BROKER = "a broker in ZooKeeper mode"
+    LEADER = "the active controller, at its epoch"
+    KRAFT = "a controller of a quorum"  # which leads no longer, or at another epoch
+
+
+class Facts(Struct, frozen=True):
+    """What a position is derived from.
+
+    state: of the metadata log, as it was read after the znodes; None where no controller answers. offset: of
+    `/migration`, -1 also where that is absent. brokers, controllers: by id, how each process runs and whether it has
+    the flag; None for one that does not answer.
+    """
+
+    state: ZkMigrationState | None
+    claim: Claim
+    offset: int
+    brokers: Mapping[int, BrokerMode | None] = field(default_factory=dict)
+    controllers: Mapping[int, bool | None] = field(default_factory=dict)
+
+    @property
+    def silent(self) -> tuple[int, ...]:
+        """Nodes whose mode or flag is not known."""
+        return tuple(id_ for id_, it in (*self.brokers.items(), *self.controllers.items()) if it is None)
+
+    def __str__(self) -> str:
+        modes = [one for one in self.brokers.values() if one is not None]
+        brokers = ", ".join(f"{modes.count(mode)} {mode}" for mode in BrokerMode if mode in modes) or "none answers"
+        flagged = sum(one is True for one in self.controllers.values())
+        state = self.state.name if self.state is not None else "not readable"
+        return (
+            f"metadata log {state}; /controller names {self.claim}; /migration at offset {self.offset}; "
+            f"brokers: {brokers}; {counted(flagged, 'controller')} of {len(self.controllers)} with the flag"
+        )
+
+
+class Misplaced(Struct, frozen=True):
+    """No position, and why. remedy empty: it may pass by itself."""
+
+    message: str
+    remedy: str = ""
+
+
+S = ZkMigrationState
+PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT
+
+
+class Row(Struct, frozen=True):
+    """What holds in a position. modes: of brokers, those there may be; some: one of these has to be there. copied: None
+    where it does not matter. flags: of controllers, whether all, some but not all, or none have it.
+    """
+
+    position: Position
+    state: tuple[ZkMigrationState | None, ...]
+    claim: tuple[Claim, ...]
+    copied: bool | None
+    modes: tuple[BrokerMode, ...]
+    some: tuple[BrokerMode, ...]
+    flags: tuple[bool, ...] | None = None
+
+    def fits(self, facts: Facts) -> bool:
+        """Whether it may be the position. A node that does not answer fits where any of its modes would."""
+        if facts.state not in self.state or facts.claim not in self.claim:
+            return False
+        if self.copied is not None and self.copied is not (facts.offset > 0):
+            return False
+        modes = facts.brokers.values()
+        if any(one is not None and one not in self.modes for one in modes):
+            return False
+        if not any(one is None or one in self.some for one in modes):
+            return False
+        return self.flags is None or _flags_fit(facts.controllers.values(), self.flags)
+
+
+ALL, SOME, NO = (True,), (True, False), (False,)
+
+
+def _flags_fit(found: Iterable[bool | None], wanted: tuple[bool, ...]) -> bool:
+    """`ALL`: each has the flag; `NO`: none has; `SOME`: one has it and one has not."""
+    there = set(found)
+    if None in there:
+        return (there - {None}) <= set(wanted)
+    return there == set(wanted)
+
+
+ROWS = (
+    Row(Position.ZOOKEEPER, (None,), (Claim.BROKER,), False, (PLAIN,), (PLAIN,)),
+    Row(Position.PRE_MIGRATION, (S.PRE_MIGRATION,), (Claim.BROKER,), False, (PLAIN,), (PLAIN,), ALL),
+    Row(Position.FLAGGING, (S.PRE_MIGRATION,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,), ALL),
+    Row(Position.COPYING, (S.PRE_MIGRATION,), (Claim.LEADER,), False, (FLAGGED,), (FLAGGED,), ALL),
+    Row(Position.COPIED, (S.MIGRATION,), (Claim.LEADER,), True, (FLAGGED, KRAFT), (FLAGGED,), ALL),
+    Row(Position.DUAL_WRITE, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,), ALL),
+    Row(Position.FINALIZING, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,), SOME),
+    Row(Position.FINALIZING, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), SOME),
+    Row(Position.FINALIZED, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), NO),
+    Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), None, (PLAIN, FLAGGED), (PLAIN, FLAGGED)),
+    Row(Position.RELEASED, (None,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,)),
+)
+"""`docs/explanation/how-a-migration-goes.md` shows them."""
+
+WIPE = "stop the controllers, delete /migration if it exists, wipe the controllers' disks, format them, and begin again"
+
+
+def position_of(facts: Facts) -> Position | Misplaced:
+    """The one position that everything fits, else what contradicts what."""
+    wrong = _contradiction(facts)
+    if wrong is not None:
+        return wrong
+    found = {row.position for row in ROWS if row.fits(facts)}
+    if len(found) == 1:
+        return found.pop()
+    if facts.silent and found:
+        ids = ", ".join(map(str, facts.silent))
+        return Misplaced(f"the phase cannot be told while these nodes do not answer: {ids}")
+    return Misplaced(f"the phase cannot be told: {facts}")
+
+
+def _contradiction(facts: Facts) -> Misplaced | None:
+    """States that Kafka does not leave by itself, each seen on real nodes."""
+    in_zookeeper = [id_ for id_, mode in facts.brokers.items() if mode in (PLAIN, FLAGGED)]
+    if facts.state is S.MIGRATION and facts.offset <= 0 and facts.claim is Claim.BROKER:
+        return Misplaced(
+            "the metadata log says that the migration is under way, and nothing was copied from ZooKeeper: the "
+            "controllers kept their disks of an earlier attempt, and take over never",
+            WIPE,
+        )
+    if facts.state is S.PRE_MIGRATION and facts.offset > 0:
+        return Misplaced(
+            f"/migration says that ZooKeeper was copied up to offset {facts.offset}, and the metadata log has nothing "
+            "of it: the copy would be skipped, and every topic deleted",
+            "stop the controllers now, before the brokers get the flag; " + WIPE,
+        )
+    if facts.state is S.POST_MIGRATION and in_zookeeper:
+        ids = ", ".join(map(str, in_zookeeper))
+        return Misplaced(
+            f"the migration was finalized while brokers were in ZooKeeper mode: {ids}",
+            "there is no way back; restart each of them in KRaft mode",
+        )
+    if facts.state is S.NONE and True in facts.controllers.values():
+        return Misplaced(
+            "the controllers have the flag, and were started once without it: their log is that of a new cluster",
+            WIPE,
+        )
+    return None
+
+
+# --- what was read ---
+
+
+def facts_of(seen: Observation, read: ZooKeeperReading) -> Facts | Failure:
+    """The facts of an observation that was made after the znodes were read; a Failure names what is missing."""
+    claim, migration = read.controller, read.migration
+    if isinstance(claim, Failure):
+        return claim
+    if isinstance(migration, Failure):
+        return migration
+    controllers = [node for node in seen.nodes if Role.CONTROLLER in node.roles]
+    answers = any(isinstance(node.answer, Known) for node in controllers)
+    state: ZkMigrationState | None = None
+    if seen.source.kind is SourceKind.METADATA_LOG and isinstance(seen.zk_migration_state, Known):
+        state = ZkMigrationState.of(seen.zk_migration_state.value)
+        if state is None:
+            code = seen.zk_migration_state.value
+            return Failure(FailureKind.UNSUPPORTED, "metadata log", f"its migration state {code} is not known")
+    elif answers:
+        why = seen.zk_migration_state
+        missing = Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read")
+        return why.why if not isinstance(why, Known) else missing
+    return Facts(
+        state,
+        _claim(claim, seen),
+        migration.offset if migration is not None else -1,
+        {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles},
+        {node.id: _flag(node) for node in controllers} if state is not None else {},
+    )
+
+
+def _claim(claim: ControllerClaim | None, seen: Observation) -> Claim:
+    if claim is None:
+        return Claim.NONE
+    if not claim.is_kraft:
+        return Claim.BROKER
+    leads = isinstance(seen.active_controller, Known) and seen.active_controller.value == claim.node_id
+    return Claim.LEADER if leads and seen.source.epoch == claim.kraft_epoch else Claim.KRAFT
+
+
+def _mode(node: Node) -> BrokerMode | None:
+    if not isinstance(node.answer, Known):
+        return None
+    if DESCRIBE_QUORUM in node.answer.value.apis:
+        return KRAFT
+    return FLAGGED if node.answer.value.zk_migration_ready else PLAIN
+
+
+def _flag(node: Node) -> bool | None:
+    return node.answer.value.zk_migration_ready if isinstance(node.answer, Known) else None

@@ -1,0 +1,102 @@
+"""Where a cluster is on the way from ZooKeeper to KRaft. Facts as they were seen on real nodes of Kafka 3.9.1."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from kafkafeatures.core.migration.positions import ROWS, BrokerMode, Claim, Facts, Misplaced, Position, position_of
+from kraftlog.image import ZkMigrationState as S
+
+PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT
+
+
+def brokers(*modes: BrokerMode | None) -> dict[int, BrokerMode | None]:
+    return dict(enumerate(modes, start=1))
+
+
+def flags(*found: bool | None) -> dict[int, bool | None]:
+    return dict(enumerate(found, start=3001))
+
+
+ALL, NO = flags(True, True, True), flags(False, False, False)
+
+SEEN = {
+    "ZooKeeper": Facts(None, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN)),
+    "PreMigration": Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL),
+    "Flagging": Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(FLAGGED, PLAIN, PLAIN), ALL),
+    "Copying": Facts(S.PRE_MIGRATION, Claim.LEADER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL),
+    "Copied": Facts(S.MIGRATION, Claim.LEADER, 409, brokers(KRAFT, FLAGGED, FLAGGED), ALL),
+    "DualWrite": Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT, KRAFT), ALL),
+    "Finalizing": Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT, KRAFT), flags(True, False, True)),
+    "Finalized": Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), NO),
+    "NoController": Facts(None, Claim.KRAFT, 837, brokers(FLAGGED, FLAGGED, FLAGGED)),
+    "Released": Facts(None, Claim.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED)),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_each_position_is_told_by_log_znodes_and_nodes_together(name: str) -> None:
+    assert position_of(SEEN[name]) == Position(name)
+
+
+def test_every_position_has_facts_that_were_seen() -> None:
+    assert {Position(name) for name in SEEN} == {row.position for row in ROWS} == set(Position)
+
+
+KEPT_DISKS = Facts(S.MIGRATION, Claim.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL)
+STALE = Facts(S.PRE_MIGRATION, Claim.LEADER, 409, brokers(FLAGGED, FLAGGED, FLAGGED), ALL)
+TOO_EARLY = Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(FLAGGED, KRAFT, KRAFT), NO)
+NEW_CLUSTER = Facts(S.NONE, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL)
+
+
+@pytest.mark.parametrize(
+    ("facts", "says", "remedy"),
+    [
+        (KEPT_DISKS, "kept their disks", "wipe"),
+        (STALE, "every topic deleted", "stop the controllers now"),
+        (TOO_EARLY, "finalized while brokers were in ZooKeeper mode: 1", "no way back"),
+        (NEW_CLUSTER, "started once without it", "format"),
+    ],
+)
+def test_a_state_that_kafka_does_not_leave_by_itself_has_a_name_and_a_remedy(
+    facts: Facts, says: str, remedy: str
+) -> None:
+    found = position_of(facts)
+    assert isinstance(found, Misplaced)
+    assert says in found.message
+    assert remedy in found.remedy
+
+
+def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decide_it() -> None:
+    flagging = Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(FLAGGED, None, PLAIN), ALL)
+    assert position_of(flagging) == Position.FLAGGING
+    either = Facts(S.MIGRATION, Claim.LEADER, 409, brokers(KRAFT, KRAFT, None), ALL)
+    found = position_of(either)
+    assert isinstance(found, Misplaced)
+    assert found.message.endswith("do not answer: 3")
+
+
+def test_a_controller_that_does_not_answer_may_be_one_without_the_flag() -> None:
+    found = position_of(Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT), flags(True, True, None)))
+    assert isinstance(found, Misplaced)
+    assert "3003" in found.message
+
+
+MODES = [brokers(*modes) for size in (1, 2) for modes in product(BrokerMode, repeat=size)]
+FLAGS = [flags(*found) for found in ((True, True), (True, False), (False, False))]
+
+
+def test_whatever_was_read_of_all_nodes_fits_one_position_at_most() -> None:
+    found = set()
+    for state, claim, offset, modes, flagged in product((*S, None), Claim, (-1, 0, 7), MODES, FLAGS):
+        facts = Facts(state, claim, offset, modes, flagged)
+        fitting = {row.position for row in ROWS if row.fits(facts)}
+        assert len(fitting) <= 1, facts
+        position = position_of(facts)
+        assert isinstance(position, Misplaced) or fitting == {position}
+        if isinstance(position, Misplaced):
+            assert position.message
+        found |= fitting
+    assert found == set(Position)

@@ -1,0 +1,190 @@
+"""What is read of a real ZooKeeper: with a real broker in ZooKeeper mode, on the way to KRaft, and when things fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import ControllerClaim, ZooKeeperReading
+from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.zookeeper.ensemble import Digest, Ensemble, parse_connect
+from kafkafeatures.zookeeper.reader import read_zookeeper
+from tests.e2e.kafka.cli import run
+from tests.e2e.rig.certificates import Certificates
+from tests.e2e.rig.migration import Migration
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.zookeeper import ZooKeeper
+
+CONTROLLER = {"version": 2, "brokerid": 1, "timestamp": "1", "kraftControllerEpoch": -1}
+FILLED = {
+    "/kafka/cluster/id": {"version": "1", "id": "4L6g3nShT-eMCtK--X86sw"},
+    "/kafka/controller": CONTROLLER,
+    "/kafka/controller_epoch": 7,
+}
+
+
+def ensemble_of(connect: str, **settings: Any) -> Ensemble:
+    return Ensemble(*parse_connect(connect + "/kafka", "test"), **{"timeout": 5.0, **settings})
+
+
+async def read(ensemble: Ensemble) -> ZooKeeperReading | Failure:
+    return await read_zookeeper(ensemble, lambda: datetime.now(UTC))
+
+
+async def controller_in(ensemble: Ensemble) -> object:
+    found = await read(ensemble)
+    assert isinstance(found, ZooKeeperReading), found
+    return found.controller
+
+
+@contextmanager
+def filled(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
+    """As a broker would leave it; with a client that may write more."""
+    client = KazooClient(zookeeper.connect)
+    client.start()
+    try:
+        for path, content in FILLED.items():
+            client.create(path, json.dumps(content).encode(), makepath=True)
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+# --- a real broker ---
+
+
+def phase(cluster: Migration, *where: str) -> dict[str, Any]:
+    """With no phase while the node does not answer yet that was started."""
+    done = run("describe", "--zookeeper", cluster.ensemble, *where, "-o", "json")
+    if done.returncode == 5:
+        return {"phase": None}
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = document["zooKeeper"]
+    return found
+
+
+def test_each_phase_of_a_real_migration_is_told_as_it_is(tmp_path: Path) -> None:
+    with ZooKeeper(tmp_path) as zookeeper, Migration(tmp_path, zookeeper) as cluster:
+        brokers = ("--bootstrap-server", cluster.bootstrap_servers)
+        both = (*brokers, "--bootstrap-controller", cluster.bootstrap_controllers)
+        found: dict[str, Any] = {}
+
+        def reached(name: str, where: tuple[str, ...]) -> Callable[[], bool]:
+            def look() -> bool:
+                found.update(phase(cluster, *where))
+                return found["phase"] == name
+
+            return look
+
+        cluster.run("broker", cluster.plain)
+        wait_until("a broker is elected", reached("ZooKeeper", brokers), step=0.5)
+        assert (found["controller"]["id"], found["controller"]["kraft"], found["migration"]) == (1, False, None)
+        assert [one["id"] for one in found["brokers"]] == [1]
+
+        cluster.format_controller(found["clusterId"])
+        cluster.run("controller", cluster.migrating_controller)
+        wait_until("the quorum waits for brokers", reached("PreMigration", both), step=0.5)
+        assert (found["migration"] or {"offset": -1})["offset"] == -1  # the controller is about to create it
+
+        cluster.run("broker", cluster.flagged)
+        wait_until("ZooKeeper is copied", reached("Copied", both), step=0.5)
+        assert (found["controller"]["id"], found["controller"]["kraft"]) == (3001, True)
+        assert found["migration"]["offset"] > 0
+
+        cluster.run("broker", cluster.kraft)
+        wait_until("the broker is in KRaft mode", reached("DualWrite", both), step=0.5)
+        assert found["brokers"] == []
+
+        cluster.run("controller", cluster.controller)
+        wait_until("the migration is finalized", reached("Finalized", both), step=0.5)
+
+        lines = run("describe", "--zookeeper", cluster.ensemble, *both).stdout.splitlines()
+        assert "Phase        Finalized" in lines
+
+
+# --- the ensemble ---
+
+
+@pytest.fixture(scope="module")
+def certificates() -> Certificates:
+    return Certificates()
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[ZooKeeper]:
+    with ZooKeeper(tmp_path_factory.mktemp("secured"), certificates=certificates) as zookeeper:
+        with filled(zookeeper) as client:
+            client.create("/kafka/migration", b"{}", acl=[make_digest_acl("kafka", "its-secret", all=True)])
+        yield zookeeper
+
+
+async def test_it_is_read_over_tls_with_a_client_certificate(secured: ZooKeeper, certificates: Certificates) -> None:
+    certificate, key = certificates.client("alice")
+    tls = Tls(ca=certificates.ca, certificate=certificate, key=key)
+    found = await controller_in(ensemble_of(secured.secure_connect, tls=tls))
+    assert isinstance(found, ControllerClaim)
+    assert found.node_id == 1
+
+
+async def test_a_certificate_of_another_ca_or_for_another_host_is_not_believed(
+    secured: ZooKeeper, certificates: Certificates
+) -> None:
+    certificate, key = certificates.client("alice")
+    tls = Tls(ca=certificates.other_ca, certificate=certificate, key=key)
+    ensemble = ensemble_of(secured.secure_connect, tls=tls, timeout=2.0)
+    by_number = replace(
+        ensemble_of(secured.secure_connect.replace("localhost", "127.0.0.2"), timeout=2.0),
+        tls=replace(tls, ca=certificates.ca),
+    )
+    for one in (ensemble, by_number):
+        found = await read(one)
+        assert isinstance(found, Failure)
+        assert found.kind in (FailureKind.TLS, FailureKind.UNREACHABLE)
+        assert key not in str(found)
+
+
+async def test_what_a_digest_may_not_read_is_named_by_its_path_and_the_rest_is_read(secured: ZooKeeper) -> None:
+    found = await read(ensemble_of(secured.connect))
+    assert isinstance(found, ZooKeeperReading)
+    assert isinstance(found.migration, Failure)
+    assert (found.migration.kind, found.migration.where) == (FailureKind.AUTHORIZATION, "znode /migration")
+    assert isinstance(found.controller, ControllerClaim)
+    known = await read(ensemble_of(secured.connect, digest=Digest("kafka", "its-secret")))
+    assert isinstance(known, ZooKeeperReading)
+    assert isinstance(known.migration, Failure)
+    assert known.migration.kind is FailureKind.REJECTED  # it was read, and {} is no migration
+    assert "its-secret" not in str(known)
+
+
+def test_a_path_without_a_cluster_is_said_to_be_one(secured: ZooKeeper) -> None:
+    done = run("describe", "--zookeeper", f"{secured.connect}/elsewhere")
+    assert done.returncode == 5
+    assert "no Kafka cluster is kept below this path" in done.stderr
+    assert done.stdout == ""
+
+
+async def test_another_server_is_asked_when_the_leader_is_killed_and_a_lost_majority_is_named(tmp_path: Path) -> None:
+    with ZooKeeper(tmp_path, servers=3) as zookeeper:
+        with filled(zookeeper):
+            ensemble = ensemble_of(zookeeper.connect)
+        assert isinstance(await controller_in(ensemble), ControllerClaim)
+        next(one for one in zookeeper.servers if one.leads).kill()
+        wait_until("another one leads", lambda: any(one.leads for one in zookeeper.servers))
+        assert isinstance(await controller_in(ensemble), ControllerClaim)
+        next(one for one in zookeeper.servers if one.leads).kill()
+        found = await read(replace(ensemble, timeout=3.0))
+        assert isinstance(found, Failure)
+        assert found.kind in (FailureKind.TIMED_OUT, FailureKind.UNREACHABLE)
+        assert found.remedy

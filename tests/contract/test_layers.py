@@ -23,10 +23,11 @@ ROOMS = {
     "core.engine": "api core.words core.facts",
     "core.levels": "api core.words core.facts core.engine",
     "core.roll": "api core.words core.facts core.engine core.levels",  # a restart must not take away what is to come
+    "core.migration": "core.words core.facts kraftlog.image",
     "core.kinds": "api core.facts core.engine core.levels core.roll",
     "core.resolve": "api core.facts core.engine core.roll.drivers",
     "core.ports": "api core.facts core.engine core.levels core.roll",
-    "core.report": "api core.words core.kinds core.facts core.engine core.levels",
+    "core.report": "api core.words core.kinds core.facts core.engine core.levels core.migration",
     # Kafka and Kubernetes, behind their ports.
     "environment": "",
     "kafka.base": "api core.words core.facts environment kafka.wire",
@@ -38,6 +39,7 @@ ROOMS = {
     "kafka.requests": "api core kafka.base kafka.wire kafka.probe",
     "kafka.cluster": "api core environment kafka",
     "kube": "api core environment",
+    "zookeeper": "core.facts kafka.base kafka.wire",
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
         "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.aside kafka.wire.addresses "
@@ -55,7 +57,7 @@ ROOMS = {
     "__main__": "cli.shell interrupts",
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
-    "cli.cluster": "api core environment kafka interrupts cli.shell cli.log",
+    "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
     "cli.document": "api core environment kafka reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document",
     "cli.kube": (
@@ -77,6 +79,7 @@ LIBRARIES = {
     "deltalake": "featurelog.export",
     "google_crc32c": "kraftlog kafkasim.fleet",
     "kio": "kafka.wire.unregister_controller kafkasim.wire",
+    "kazoo": "zookeeper",
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
     "msgspec": "api core environment health kafka kube reconcile settings cli kafkasim",

@@ -97,7 +97,7 @@ class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     def _read(self, length: int, timeout: float) -> bytes:
         if not 0 <= length <= LARGEST_FRAME:
             self.handler.failure = NotKafka(
-                f"an answer that claims {length} bytes is no answer of ZooKeeper", remedy="check the port"
+                f"the answer claims {length} bytes: this is not ZooKeeper", remedy="check the port"
             )
             raise ConnectionDropped("not ZooKeeper")
         read: bytes = super()._read(length, timeout)

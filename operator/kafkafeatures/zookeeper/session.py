@@ -26,7 +26,7 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 T = TypeVar("T")
 
 SESSION = 10.0
-"""Seconds after which ZooKeeper forgets a session that was killed; it holds nothing for it."""
+"""Seconds after which ZooKeeper ends the session of a process that was killed; nothing of ours depends on it."""
 
 _SILENT = logging.getLogger("kafkafeatures.zookeeper.kazoo")
 _SILENT.disabled = True  # it writes requests into its log, and so the password of a digest

@@ -49,7 +49,7 @@ async def controller_in(ensemble: Ensemble) -> object:
 
 @contextmanager
 def filled(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
-    """As a broker would leave it; with a client that may write more."""
+    """An ensemble with a cluster in it, and a client that may write more."""
     client = KazooClient(zookeeper.connect)
     client.start()
     try:
@@ -75,7 +75,7 @@ def phase(cluster: Migration, *where: str) -> dict[str, Any]:
     return found
 
 
-def test_each_phase_of_a_real_migration_is_told_as_it_is(tmp_path: Path) -> None:
+def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
     with ZooKeeper(tmp_path) as zookeeper, Migration(tmp_path, zookeeper) as cluster:
         brokers = ("--bootstrap-server", cluster.bootstrap_servers)
         both = (*brokers, "--bootstrap-controller", cluster.bootstrap_controllers)

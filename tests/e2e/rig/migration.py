@@ -57,7 +57,7 @@ class Migration:
 
     @property
     def flagged(self) -> dict[str, str]:
-        """The same, ready to be migrated."""
+        """A broker in ZooKeeper mode, ready to be migrated."""
         return {**self.plain, **self._quorum, **FLAG}
 
     @property

@@ -37,7 +37,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_each_position_is_told_by_log_znodes_and_nodes_together(name: str) -> None:
+def test_each_position_is_derived_from_log_znodes_and_nodes_together(name: str) -> None:
     assert position_of(SEEN[name]) == Position(name)
 
 

@@ -1,4 +1,4 @@
-"""Znodes as Kafka 3.9 writes them, and as anybody may who can write to the ensemble."""
+"""Znodes as Kafka 3.9 writes them, and with whatever a client with access to the ensemble may write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_controller_is_a_broker_or_the_leader_of_a_kraft_quorum() -> None:
     assert not znodes.controller(node({"version": 1, "brokerid": 0, "timestamp": "1"})).is_kraft  # before Kafka 3.4
 
 
-def test_a_migration_is_told_apart_from_one_that_has_copied_nothing() -> None:
+def test_a_migration_that_has_copied_nothing_is_distinguished() -> None:
     begun = {
         "version": 0, "kraft_metadata_offset": -1, "kraft_controller_id": -1, "kraft_metadata_epoch": -1,
         "kraft_controller_epoch": -1,

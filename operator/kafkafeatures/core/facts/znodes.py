@@ -1,7 +1,7 @@
 """What Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, read from their bytes.
 
-Pure. The bytes come from whoever may write to the ensemble: what cannot be read is a `Failure` that names the path, and
-never a default. An absent znode is None. Shapes as Kafka 3.9 writes them (`kafka/zk/ZkData.scala`).
+Pure. Every client with access to the ensemble may have written the bytes: what cannot be read is a `Failure` that names
+the path, and never a default. An absent znode is None. Shapes as Kafka 3.9 writes them (`kafka/zk/ZkData.scala`).
 """
 
 from __future__ import annotations
@@ -265,7 +265,9 @@ def broker_ids(children: tuple[str, ...]) -> tuple[int, ...] | Failure:
     wrong = [one for one in children if not (one.isascii() and one.isdigit() and len(one) <= 10)]
     if wrong:
         return Failure(
-            FailureKind.REJECTED, "znode /brokers/ids", f"has a child that is no broker id: {printable(wrong[0])[:60]}"
+            FailureKind.REJECTED,
+            "znode /brokers/ids",
+            f"has a child whose name is not a broker id: {printable(wrong[0])[:60]}",
         )
     return tuple(sorted(map(int, children)))
 

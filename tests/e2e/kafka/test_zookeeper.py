@@ -84,7 +84,7 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         def reached(name: str, where: tuple[str, ...]) -> Callable[[], bool]:
             def look() -> bool:
                 found.update(phase(cluster, *where))
-                return found["phase"] == name
+                return bool(found["phase"] == name)
 
             return look
 

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look once and print."""
     if arguments.files is not None:
         return _of_files(arguments)
-    # Before the cluster: the phase of a migration is told from a metadata log that is newer than the znodes.
+    # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.
     seen = None if arguments.zookeeper is None else _zookeeper(arguments)
     if seen is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
         return _of_zookeeper(arguments, seen)

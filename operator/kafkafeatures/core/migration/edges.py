@@ -1,0 +1,112 @@
+"""The ways from one position of a migration to the next, forward and back: a table, and which of them comes next.
+
+Pure. No position is skipped. What must hold before a way is taken is checked in each step of it; here stands only the
+order, what Git is asked for on the way, and which nodes are restarted.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.migration.positions import BrokerMode, Facts, Position
+from kafkafeatures.core.migration.settings import Shape
+
+
+class Desired(StrEnum):
+    """`spec.migration.desired`."""
+
+    PRE_MIGRATION = "PreMigration"
+    DUAL_WRITE = "DualWrite"
+    FINALIZED = "Finalized"
+    ROLLED_BACK = "RolledBack"
+
+
+class Beside(StrEnum):
+    """What Git, or a person, is asked for beside settings."""
+
+    NO_CONTROLLERS = "0 replicas of the controllers"
+    WIPE = "the controllers' disks are wiped"
+
+
+class Edge(Struct, frozen=True):
+    """From any of `start` to `end`. asks: what nodes of `restarts` have to be; beside: what else is asked for.
+
+    deletes: znodes that the operator deletes on this way, in one transaction.
+    """
+
+    start: tuple[Position, ...]
+    end: Position
+    asks: Shape | None = None
+    restarts: Role | None = None
+    beside: tuple[Beside, ...] = ()
+    deletes: tuple[str, ...] = ()
+
+
+class Refused(Struct, frozen=True):
+    """There is no way."""
+
+    message: str
+    remedy: str
+
+
+P = Position
+START_CONTROLLERS = Edge((P.ZOOKEEPER,), P.PRE_MIGRATION, Shape.MIGRATING_CONTROLLER)
+FLAG_BROKERS = Edge((P.PRE_MIGRATION, P.FLAGGING, P.COPYING), P.COPIED, Shape.FLAGGED_BROKER, Role.BROKER)
+MOVE_BROKERS = Edge((P.COPIED,), P.DUAL_WRITE, Shape.KRAFT_BROKER, Role.BROKER)
+FINALIZE = Edge((P.DUAL_WRITE, P.FINALIZING), P.FINALIZED, Shape.CONTROLLER, Role.CONTROLLER)
+FORWARD = (START_CONTROLLERS, FLAG_BROKERS, MOVE_BROKERS, FINALIZE)
+
+MOVE_BROKERS_BACK = Edge((P.COPIED, P.DUAL_WRITE), P.COPIED, Shape.FLAGGED_BROKER, Role.BROKER)
+STOP_CONTROLLERS = Edge((P.COPYING, P.COPIED), P.NO_CONTROLLER, beside=(Beside.NO_CONTROLLERS,))
+RELEASE = Edge((P.NO_CONTROLLER,), P.RELEASED, deletes=("/controller", "/migration"))
+UNFLAG_BROKERS = Edge((P.RELEASED,), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(Beside.WIPE,))
+GIVE_UP_EARLY = Edge((P.PRE_MIGRATION,), P.ZOOKEEPER, beside=(Beside.NO_CONTROLLERS,), deletes=("/migration",))
+GIVE_UP_FLAGGING = Edge((P.FLAGGING,), P.RELEASED, beside=(Beside.NO_CONTROLLERS,), deletes=("/migration",))
+BACK = (
+    MOVE_BROKERS_BACK, STOP_CONTROLLERS, RELEASE, UNFLAG_BROKERS, GIVE_UP_EARLY, GIVE_UP_FLAGGING,
+)  # fmt: skip
+
+TARGETS = {
+    Desired.PRE_MIGRATION: P.PRE_MIGRATION,
+    Desired.DUAL_WRITE: P.DUAL_WRITE,
+    Desired.FINALIZED: P.FINALIZED,
+    Desired.ROLLED_BACK: P.ZOOKEEPER,
+}
+_WAY = (P.ZOOKEEPER, *(edge.end for edge in FORWARD))
+"""The positions at which a document can ask a migration to stay."""
+
+
+def next_edge(position: Position, desired: Desired, facts: Facts) -> Edge | Refused | None:
+    """The way that comes next; None where the cluster is where the document wants it."""
+    if position is TARGETS[desired]:
+        return None
+    return _back(position, facts) if desired is Desired.ROLLED_BACK else _forward(position, desired)
+
+
+def _forward(position: Position, desired: Desired) -> Edge | Refused:
+    if position in (P.NO_CONTROLLER, P.RELEASED):
+        return Refused(
+            f"the cluster is on its way back ({position}), and cannot turn round before it is in ZooKeeper mode",
+            "set spec.migration.desired to RolledBack until it is",
+        )
+    edge = next(edge for edge in FORWARD if position in edge.start) if position is not P.FINALIZED else FINALIZE
+    if _WAY.index(edge.end) > _WAY.index(TARGETS[desired]) or position is P.FINALIZED:
+        return Refused(
+            f"the cluster is at {position}, beyond {desired}",
+            "nothing leads back from there"
+            if position in (P.FINALIZING, P.FINALIZED)
+            else "to go back set spec.migration.desired to RolledBack",
+        )
+    return edge
+
+
+def _back(position: Position, facts: Facts) -> Edge | Refused:
+    if position in (P.FINALIZING, P.FINALIZED):
+        return Refused(f"the cluster is at {position}; nothing leads back from there", "set desired to Finalized")
+    in_kraft = BrokerMode.KRAFT in facts.brokers.values()
+    if position is P.COPIED:
+        return MOVE_BROKERS_BACK if in_kraft else STOP_CONTROLLERS
+    return next(edge for edge in BACK if position in edge.start)

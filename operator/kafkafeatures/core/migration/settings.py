@@ -1,0 +1,153 @@
+"""Which settings a node must have, and must not have, in each phase of a migration: one table.
+
+Pure. The operator writes none of them: it says which Git must carry, and what a node has otherwise is named as a
+difference, by its own words (DescribeConfigs), before a second node is touched. Rules: Kafka 3.9 "ZooKeeper to
+KRaft Migration", `KafkaConfig.scala` of Kafka 3.9, and what was seen on real nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from kafkafeatures.core.facts.settings import Setting, SettingSource
+
+FLAG = "zookeeper.metadata.migration.enable"
+CONNECT = "zookeeper.connect"
+IBP = "inter.broker.protocol.version"
+VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+AUTHORIZER = "authorizer.class.name"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+HIDDEN = "(secret)"
+OF_ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
+
+
+class Shape(StrEnum):
+    """What a node is to be."""
+
+    MIGRATING_CONTROLLER = "a controller that migrates"
+    FLAGGED_BROKER = "a broker in ZooKeeper mode that migrates"
+    KRAFT_BROKER = "a broker in KRaft mode"
+    CONTROLLER = "a controller without ZooKeeper"
+    PLAIN_BROKER = "a broker in ZooKeeper mode"
+
+
+class Wish(StrEnum):
+    """What is asked of a setting, where it is no certain value."""
+
+    SET = "set"
+    NOT_SET = "not set"
+
+
+Rule = Wish | str
+"""`Wish`, or the value itself."""
+
+
+class Known(Struct, frozen=True):
+    """What the values are made of.
+
+    node_id: of the node in question. ibp: the release of the finalized metadata.version, as the setting has it.
+    dynamic: the quorum is named by controller.quorum.bootstrap.servers. listener: inter.broker.listener.name of the
+    brokers, empty where it is not set. acls: whether brokers keep ACLs in ZooKeeper.
+    """
+
+    node_id: int
+    ibp: str
+    dynamic: bool = False
+    listener: str = ""
+    acls: bool = False
+
+
+class Difference(Struct, frozen=True):
+    """A setting that is not as it has to be. found: None where it is not set."""
+
+    name: str
+    wanted: Rule
+    found: str | None
+
+    def __str__(self) -> str:
+        if self.wanted is Wish.NOT_SET:
+            return f"remove {self.name}"
+        there = "is not set" if self.found is None else f"is {self.found}"
+        return f"set {self.name}" + (f"={self.wanted}" if self.wanted is not Wish.SET else "") + f"; it {there}"
+
+
+SET, NOT_SET = Wish.SET, Wish.NOT_SET
+C, F, K, N, P = Shape
+
+TABLE: Mapping[str, Mapping[Shape, Rule]] = {
+    "process.roles": {C: "controller", F: NOT_SET, K: "broker", N: "controller", P: NOT_SET},
+    "node.id": {C: "{node_id}", K: "{node_id}", N: "{node_id}"},
+    "broker.id": {F: "{node_id}", P: "{node_id}"},
+    FLAG: {C: "true", F: "true", K: NOT_SET, N: NOT_SET, P: NOT_SET},
+    CONNECT: {C: SET, F: SET, K: NOT_SET, N: NOT_SET, P: SET},
+    IBP: {F: "{ibp}", K: NOT_SET, P: "{ibp}"},
+    "{quorum}": {C: SET, F: SET, K: SET, N: SET},
+    VOTERS: {P: NOT_SET},
+    BOOTSTRAP: {P: NOT_SET},
+    "controller.listener.names": {C: SET, F: SET, K: SET, N: SET, P: NOT_SET},
+    "control.plane.listener.name": {K: NOT_SET},
+}
+"""What is not in a row does not matter. `docs/how-to/migrate-to-kraft.md` shows it."""
+
+
+def required(shape: Shape, known: Known) -> Iterator[tuple[str, Rule]]:
+    """Names and what is asked of each, in the order of the table."""
+    values = {"node_id": str(known.node_id), "ibp": known.ibp, "quorum": BOOTSTRAP if known.dynamic else VOTERS}
+    for name, row in TABLE.items():
+        rule = row.get(shape)
+        if rule is not None:
+            yield name.format(**values), rule if isinstance(rule, Wish) else rule.format(**values)
+    if shape in (C, N) and known.listener:  # a broker without this listener is refused when it registers
+        yield "inter.broker.listener.name", known.listener
+    if known.acls and shape in (C, K, N):
+        yield AUTHORIZER, STANDARD_AUTHORIZER
+    if known.acls and shape in (F, P):
+        yield AUTHORIZER, OF_ZOOKEEPER
+
+
+def differences(shape: Shape, known: Known, found: Mapping[str, Setting]) -> tuple[Difference, ...]:
+    """What a node has otherwise. `found`: what it said of exactly the names that `required` has."""
+    return tuple(
+        Difference(name, rule, value)
+        for name, rule in required(shape, known)
+        if not _holds(name, rule, value := _value(found.get(name)))
+    )
+
+
+def _value(setting: Setting | None) -> str | None:
+    """None where only the default says something; of a secret that it is set is all that is known."""
+    if setting is None or setting.source is SettingSource.DEFAULT:
+        return None
+    return HIDDEN if setting.is_secret else setting.value
+
+
+def _holds(name: str, rule: Rule, value: str | None) -> bool:
+    if rule is Wish.NOT_SET:
+        return not value or (name == FLAG and value == "false")
+    if rule is Wish.SET:
+        return bool(value)
+    return value == rule or (value is not None and _release(value) == _release(rule))
+
+
+def _release(ibp: str) -> str:
+    """`3.9` and `3.9-IV0` name the same level; of any other value nothing is taken away."""
+    return ibp.removesuffix("-IV0") if ibp[:1].isdigit() else ibp
+
+
+class Lines(Struct, frozen=True):
+    """What is to stand in the file of a node, and what is not."""
+
+    add: tuple[str, ...]
+    remove: tuple[str, ...] = field(default=())
+
+
+def lines_of(shape: Shape, known: Known) -> Lines:
+    """For people, and for Git: `name=value`, with `...` where the value is theirs."""
+    rules = tuple(required(shape, known))
+    return Lines(
+        tuple(f"{name}={'...' if rule is Wish.SET else rule}" for name, rule in rules if rule is not Wish.NOT_SET),
+        tuple(name for name, rule in rules if rule is Wish.NOT_SET),
+    )

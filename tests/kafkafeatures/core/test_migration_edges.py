@@ -1,0 +1,91 @@
+"""Which way comes next in a migration, forward and back, from every position."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS, Beside, Desired, Edge, Refused, next_edge
+from kafkafeatures.core.migration.positions import BrokerMode, Claim, Facts, Position
+from kraftlog.image import ZkMigrationState as S
+
+P = Position
+ALL_FLAGGED = Facts(S.MIGRATION, Claim.LEADER, 409, {1: BrokerMode.FLAGGED, 2: BrokerMode.FLAGGED}, {3001: True})
+SOME_IN_KRAFT = Facts(S.MIGRATION, Claim.LEADER, 409, {1: BrokerMode.KRAFT, 2: BrokerMode.FLAGGED}, {3001: True})
+
+
+def way(position: Position, desired: Desired) -> list[Position]:
+    """The ends of the ways that are taken, one after the other, until nothing is left to do."""
+    found: list[Position] = []
+    facts = SOME_IN_KRAFT
+    while (edge := next_edge(position, desired, facts)) is not None:
+        assert isinstance(edge, Edge)
+        found.append(edge.end)
+        assert len(found) < 10
+        if edge.end is Position.COPIED:
+            facts = ALL_FLAGGED
+        position = edge.end
+    return found
+
+
+def test_no_position_is_skipped_on_the_way_forward() -> None:
+    assert way(P.ZOOKEEPER, Desired.FINALIZED) == [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE, P.FINALIZED]
+    assert way(P.ZOOKEEPER, Desired.DUAL_WRITE) == [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE]
+    assert way(P.ZOOKEEPER, Desired.PRE_MIGRATION) == [P.PRE_MIGRATION]
+    for one, other in pairwise(FORWARD):
+        assert one.end in other.start
+
+
+def test_every_position_but_the_last_two_leads_back() -> None:
+    assert way(P.DUAL_WRITE, Desired.ROLLED_BACK) == [P.COPIED, P.NO_CONTROLLER, P.RELEASED, P.ZOOKEEPER]
+    assert way(P.COPYING, Desired.ROLLED_BACK) == [P.NO_CONTROLLER, P.RELEASED, P.ZOOKEEPER]
+    assert way(P.FLAGGING, Desired.ROLLED_BACK) == [P.RELEASED, P.ZOOKEEPER]
+    assert way(P.PRE_MIGRATION, Desired.ROLLED_BACK) == [P.ZOOKEEPER]
+    assert way(P.ZOOKEEPER, Desired.ROLLED_BACK) == []
+    for position in (P.FINALIZING, P.FINALIZED):
+        found = next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED)
+        assert isinstance(found, Refused)
+        assert "nothing leads back" in found.message
+
+
+def test_a_way_that_was_begun_is_continued_from_the_middle() -> None:
+    for position in (P.PRE_MIGRATION, P.FLAGGING, P.COPYING):
+        assert way(position, Desired.DUAL_WRITE) == [P.COPIED, P.DUAL_WRITE]
+    assert way(P.FINALIZING, Desired.FINALIZED) == [P.FINALIZED]
+
+
+@pytest.mark.parametrize("position", [Position.NO_CONTROLLER, Position.RELEASED])
+def test_a_rollback_is_finished_before_a_migration_begins_anew(position: Position) -> None:
+    for desired in (Desired.PRE_MIGRATION, Desired.DUAL_WRITE, Desired.FINALIZED):
+        found = next_edge(position, desired, ALL_FLAGGED)
+        assert isinstance(found, Refused)
+        assert "RolledBack" in found.remedy
+
+
+def test_less_than_what_is_reached_is_no_way_back() -> None:
+    for position in (Position.FLAGGING, Position.COPYING, Position.COPIED, Position.DUAL_WRITE):
+        found = next_edge(position, Desired.PRE_MIGRATION, ALL_FLAGGED)
+        assert isinstance(found, Refused)
+        assert "RolledBack" in found.remedy
+    for desired in (Desired.PRE_MIGRATION, Desired.DUAL_WRITE):
+        found = next_edge(Position.FINALIZED, desired, ALL_FLAGGED)
+        assert isinstance(found, Refused)
+        assert found.remedy == "nothing leads back from there"
+
+
+@pytest.mark.parametrize("position", Position)
+@pytest.mark.parametrize("desired", Desired)
+def test_every_position_has_an_answer_for_every_wish(position: Position, desired: Desired) -> None:
+    found = next_edge(position, desired, ALL_FLAGGED)
+    if found is None:
+        assert position is TARGETS[desired]
+    elif isinstance(found, Edge):
+        assert position in found.start
+        assert found.end is not position
+
+
+def test_nothing_is_deleted_while_a_controller_may_write_it_again() -> None:
+    deleting = [edge for edge in (*FORWARD, *BACK) if edge.deletes]
+    assert all(Beside.NO_CONTROLLERS in edge.beside or edge.start == (Position.NO_CONTROLLER,) for edge in deleting)
+    assert not [edge for edge in FORWARD if edge.deletes]

@@ -1,0 +1,89 @@
+"""Which settings a node must have in each phase of a migration, and how what it has otherwise is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.core.facts.settings import Setting, SettingSource
+from kafkafeatures.core.migration.settings import (
+    BOOTSTRAP,
+    CONNECT,
+    FLAG,
+    IBP,
+    VOTERS,
+    Known,
+    Shape,
+    Wish,
+    differences,
+    lines_of,
+    required,
+)
+
+KNOWN = Known(node_id=1, ibp="3.9-IV0")
+
+
+def settings(**values: str) -> dict[str, Setting]:
+    return {name.replace("_", "."): Setting(SettingSource.FILE, value) for name, value in values.items()}
+
+
+def right(shape: Shape, known: Known = KNOWN) -> dict[str, Setting]:
+    """A node whose file has all that is asked for."""
+    rules = required(shape, known)
+    return {
+        name: Setting(SettingSource.FILE, "x" if rule is Wish.SET else rule)
+        for name, rule in rules
+        if rule is not Wish.NOT_SET
+    }
+
+
+@pytest.mark.parametrize("shape", Shape)
+@pytest.mark.parametrize("known", [KNOWN, Known(1, "3.9-IV0", dynamic=True, listener="REPLICATION", acls=True)])
+def test_a_node_with_the_lines_that_are_asked_for_has_no_difference(shape: Shape, known: Known) -> None:
+    found = right(shape, known)
+    assert differences(shape, known, found) == ()
+    for name in found:
+        left = {other: setting for other, setting in found.items() if other != name}
+        assert [one.name for one in differences(shape, known, left)] == [name]
+
+
+def test_each_step_of_the_documentation_changes_what_it_names() -> None:
+    flagged, kraft, plain = (
+        set(lines_of(shape, KNOWN).add) for shape in (Shape.FLAGGED_BROKER, Shape.KRAFT_BROKER, Shape.PLAIN_BROKER)
+    )
+    assert flagged - plain == {f"{FLAG}=true", f"{VOTERS}=...", "controller.listener.names=..."}
+    assert plain <= flagged
+    assert kraft - flagged == {"process.roles=broker", "node.id=1"}
+    assert set(lines_of(Shape.KRAFT_BROKER, KNOWN).remove) >= {CONNECT, FLAG, IBP, "control.plane.listener.name"}
+    with_flag, without = lines_of(Shape.MIGRATING_CONTROLLER, KNOWN), lines_of(Shape.CONTROLLER, KNOWN)
+    assert set(with_flag.add) - set(without.add) == {f"{FLAG}=true", f"{CONNECT}=..."}
+
+
+def test_a_default_is_not_set_and_a_flag_that_is_off_is_as_good_as_absent() -> None:
+    found = right(Shape.KRAFT_BROKER) | {
+        IBP: Setting(SettingSource.DEFAULT, "3.9-IV0"),
+        FLAG: Setting(SettingSource.FILE, "false"),
+    }
+    assert differences(Shape.KRAFT_BROKER, KNOWN, found) == ()
+    left = found | {IBP: Setting(SettingSource.FILE, "3.9")}
+    assert [str(one) for one in differences(Shape.KRAFT_BROKER, KNOWN, left)] == [f"remove {IBP}"]
+
+
+def test_a_protocol_version_is_the_same_by_its_short_name_and_no_other() -> None:
+    short = right(Shape.FLAGGED_BROKER) | {IBP: Setting(SettingSource.FILE, "3.9")}
+    assert differences(Shape.FLAGGED_BROKER, KNOWN, short) == ()
+    older = short | {IBP: Setting(SettingSource.FILE, "3.8")}
+    (difference,) = differences(Shape.FLAGGED_BROKER, KNOWN, older)
+    assert str(difference) == f"set {IBP}=3.9-IV0; it is 3.8"
+
+
+def test_a_dynamic_quorum_is_named_by_its_bootstrap_servers() -> None:
+    dynamic = Known(3001, "3.9-IV0", dynamic=True)
+    found = right(Shape.MIGRATING_CONTROLLER, KNOWN) | settings(node_id="3001")
+    assert [one.name for one in differences(Shape.MIGRATING_CONTROLLER, dynamic, found)] == [BOOTSTRAP]
+
+
+def test_a_secret_counts_as_set_without_its_value() -> None:
+    found = right(Shape.PLAIN_BROKER) | {CONNECT: Setting(SettingSource.FILE, None, is_secret=True)}
+    assert differences(Shape.PLAIN_BROKER, KNOWN, found) == ()
+    empty = found | {CONNECT: Setting(SettingSource.FILE, "")}
+    assert [one.name for one in differences(Shape.PLAIN_BROKER, KNOWN, empty)] == [CONNECT]

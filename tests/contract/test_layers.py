@@ -58,6 +58,7 @@ ROOMS = {
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
+    "cli.migration": "api core environment kafka cli.shell cli.cluster",
     "cli.document": "api core environment kafka reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document",
     "cli.kube": (

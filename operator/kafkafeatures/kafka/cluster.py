@@ -7,7 +7,7 @@ readings, so that a settled cluster costs one short fetch. Called by the reconci
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -44,6 +44,7 @@ from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
     from kafkafeatures.core.engine.steps import DryRun, NotSent
+    from kafkafeatures.core.facts.settings import NodeSettings
     from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.ports import PreparedUpdate
     from kafkafeatures.kafka.log.history import LogReader
@@ -258,6 +259,12 @@ class Cluster:
         asked = {one.id: one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer)}
         addresses = {id_: Address(one.host, one.port) for id_, one in asked.items() if id_ is not None}
         return await BrokerDefaults(self._pool).by_asking(addresses)
+
+    async def settings_of(self, names: frozenset[str]) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
+        """These settings of each node of the last reading; of one that cannot be asked, why."""
+        from kafkafeatures.kafka.probe.node_settings import settings_of_all
+
+        return await settings_of_all(self._pool, self._last.nodes if self._last is not None else (), names)
 
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
         """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""

@@ -16,6 +16,7 @@ from kazoo.security import make_digest_acl
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import ControllerClaim, ZooKeeperReading
+from kafkafeatures.core.migration.settings import FLAG
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.zookeeper.ensemble import Digest, Ensemble, parse_connect
 from kafkafeatures.zookeeper.reader import read_zookeeper
@@ -75,6 +76,21 @@ def phase(cluster: Migration, *where: str) -> dict[str, Any]:
     return found
 
 
+def asked(cluster: Migration, to: str, *where: str) -> dict[str, Any]:
+    """What `migration settings` says, and its exit code as `code`."""
+    done = run("migration", "settings", "--zookeeper", cluster.ensemble, *where, "--to", to, "-o", "json")
+    assert done.stdout, done.stderr
+    return {"code": done.returncode, **json.loads(done.stdout)}
+
+
+def lines(document: dict[str, Any], role: str) -> set[str]:
+    return {line for one in document["lines"] if one["role"] == role for line in one["add"]}
+
+
+def differing(document: dict[str, Any]) -> dict[tuple[str, int], set[str]]:
+    return {(one["role"], one["id"]): {it["name"] for it in one["differences"]} for one in document["nodes"]}
+
+
 def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
     with ZooKeeper(tmp_path) as zookeeper, Migration(tmp_path, zookeeper) as cluster:
         brokers = ("--bootstrap-server", cluster.bootstrap_servers)
@@ -93,25 +109,54 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         assert (found["controller"]["id"], found["controller"]["kraft"], found["migration"]) == (1, False, None)
         assert [one["id"] for one in found["brokers"]] == [1]
 
+        needs = asked(cluster, "Finalized", *brokers)
+        assert (needs["position"], needs["next"], needs["code"]) == ("ZooKeeper", "PreMigration", 0)
+        assert differing(needs) == {("Broker", 1): set()}
+        assert {"process.roles=controller", f"{FLAG}=true"} <= lines(needs, "Controller")
+
         cluster.format_controller(found["clusterId"])
         cluster.run("controller", cluster.migrating_controller)
         wait_until("the quorum waits for brokers", reached("PreMigration", both), step=0.5)
         assert (found["migration"] or {"offset": -1})["offset"] == -1  # the controller is about to create it
+
+        needs = asked(cluster, "Finalized", *both)
+        assert (needs["position"], needs["next"], needs["code"]) == ("PreMigration", "Copied", 4)
+        assert differing(needs) == {
+            ("Controller", 3001): set(),
+            ("Broker", 1): {FLAG, "controller.quorum.voters", "controller.listener.names"},
+        }
 
         cluster.run("broker", cluster.flagged)
         wait_until("ZooKeeper is copied", reached("Copied", both), step=0.5)
         assert (found["controller"]["id"], found["controller"]["kraft"]) == (3001, True)
         assert found["migration"]["offset"] > 0
 
+        needs = asked(cluster, "Finalized", *both)
+        assert (needs["position"], needs["next"], needs["code"]) == ("Copied", "DualWrite", 4)
+        assert differing(needs) == {
+            ("Controller", 3001): set(),
+            ("Broker", 1): {FLAG, "process.roles", "zookeeper.connect", "inter.broker.protocol.version"},
+        }  # broker.id counts as node.id
+
         cluster.run("broker", cluster.kraft)
         wait_until("the broker is in KRaft mode", reached("DualWrite", both), step=0.5)
         assert found["brokers"] == []
 
+        needs = asked(cluster, "Finalized", *both)
+        assert (needs["position"], needs["next"], needs["code"]) == ("DualWrite", "Finalized", 4)
+        assert differing(needs) == {("Controller", 3001): {FLAG, "zookeeper.connect"}, ("Broker", 1): set()}
+        back = asked(cluster, "RolledBack", *both)
+        assert {FLAG, "zookeeper.connect", "process.roles"} <= differing(back)["Broker", 1]
+
         cluster.run("controller", cluster.controller)
         wait_until("the migration is finalized", reached("Finalized", both), step=0.5)
 
-        lines = run("describe", "--zookeeper", cluster.ensemble, *both).stdout.splitlines()
-        assert "Phase        Finalized" in lines
+        shown = run("describe", "--zookeeper", cluster.ensemble, *both).stdout.splitlines()
+        assert "Phase        Finalized" in shown
+        assert asked(cluster, "Finalized", *both)["code"] == 0
+        no_way = run("migration", "settings", "--zookeeper", cluster.ensemble, *both, "--to", "RolledBack")
+        assert no_way.returncode == 4
+        assert "nothing leads back" in no_way.stderr
 
 
 # --- the ensemble ---
@@ -166,6 +211,27 @@ async def test_what_a_digest_may_not_read_is_named_by_its_path_and_the_rest_is_r
     assert isinstance(known.migration, Failure)
     assert known.migration.kind is FailureKind.REJECTED  # it was read, and {} is no migration
     assert "its-secret" not in str(known)
+
+
+def test_the_command_line_reads_tls_and_a_digest_from_properties(
+    secured: ZooKeeper, certificates: Certificates, tmp_path: Path
+) -> None:
+    (tmp_path / "alice.pem").write_text("".join(certificates.client("alice")))
+    (tmp_path / "ca.pem").write_text(certificates.ca)
+    path = tmp_path / "zookeeper.properties"
+    user = "zookeeper.digest.username=kafka\nzookeeper.digest.password=its-secret\n"
+    path.write_text(
+        f"zookeeper.ssl.client.enable=true\nzookeeper.ssl.keystore.location={tmp_path}/alice.pem\n"
+        f"zookeeper.ssl.truststore.location={tmp_path}/ca.pem\n{user}"
+    )
+    done = run(
+        "describe", "--zookeeper", f"{secured.secure_connect}/kafka", "--zookeeper-config", str(path), "-o", "json"
+    )
+    document = json.loads(done.stdout)
+    assert document["controller"]["id"] == 1
+    (unread,) = document["notRead"]
+    assert "cannot be read" in unread["why"]  # {} is no migration; without the digest it would not be authorized
+    assert "its-secret" not in done.stdout + done.stderr
 
 
 def test_a_path_without_a_cluster_is_said_to_be_one(secured: ZooKeeper) -> None:

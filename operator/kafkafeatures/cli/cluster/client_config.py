@@ -60,7 +60,7 @@ def security_of(properties: dict[str, str], where: str) -> Security:
     _refuse_what_would_matter(properties, where)
     with_tls, with_sasl = PROTOCOLS[protocol]
     return Security(
-        tls=_tls(properties, where) if with_tls else None,
+        tls=tls_of(properties, where) if with_tls else None,
         sasl=_sasl(properties, where) if with_sasl else None,
     )
 
@@ -106,23 +106,24 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
 
 
-def _tls(properties: dict[str, str], where: str) -> Tls:
-    if properties.get("ssl.endpoint.identification.algorithm", "https").lower() != "https":
-        raise ConfigInvalid(
-            f"{where}: ssl.endpoint.identification.algorithm must be https: host names are always verified"
-        )
-    ca = _pem(properties, where, "ssl.truststore")
-    store = _pem(properties, where, "ssl.keystore")
-    chain = properties.get("ssl.keystore.certificate.chain") or store
-    key = properties.get("ssl.keystore.key") or store
+def tls_of(properties: dict[str, str], where: str, prefix: str = "") -> Tls:
+    """What the properties `ssl.*` say; `prefix`: what stands before each of them."""
+    ssl = f"{prefix}ssl."
+    algorithm = f"{ssl}endpoint.identification.algorithm"
+    if properties.get(algorithm, "https").lower() != "https":
+        raise ConfigInvalid(f"{where}: {algorithm} must be https: host names are always verified")
+    ca = _pem(properties, where, f"{ssl}truststore")
+    store = _pem(properties, where, f"{ssl}keystore")
+    chain = properties.get(f"{ssl}keystore.certificate.chain") or store
+    key = properties.get(f"{ssl}keystore.key") or store
     for text, kind, name in ((chain, "CERTIFICATE", "certificate.chain"), (key, "PRIVATE KEY", "key")):
         if text and not _blocks(text, kind):
-            raise ConfigInvalid(f"{where}: ssl.keystore.{name} contains no PEM {kind.lower()}")
+            raise ConfigInvalid(f"{where}: {ssl}keystore.{name} contains no PEM {kind.lower()}")
     return Tls(
         ca=ca,
         certificate="".join(_blocks(chain, "CERTIFICATE")) or None if chain else None,
         key="".join(_blocks(key, "PRIVATE KEY")) or None if key else None,
-        key_password=properties.get("ssl.key.password"),
+        key_password=properties.get(f"{ssl}key.password"),
     )
 
 
@@ -188,5 +189,5 @@ def _oauth(properties: dict[str, str], options: dict[str, str], where: str) -> O
         client_id=client_id,
         client_secret=secret,
         scope=options.get("scope") or properties.get("sasl.oauthbearer.scope"),
-        tls=_tls(properties, where),
+        tls=tls_of(properties, where),
     )

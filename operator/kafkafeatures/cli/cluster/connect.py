@@ -46,6 +46,18 @@ def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluste
     )
 
 
+def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str, *, required: bool = False) -> None:
+    """Where the ensemble is, and how to speak to it."""
+    parser.add_argument(
+        "--zookeeper", metavar="HOST:PORT[,..][/CHROOT]", required=required, help=help_line
+    )  # fmt: skip
+    parser.add_argument(
+        "--zookeeper-config", type=Path, metavar="FILE",
+        help="how to speak to ZooKeeper: Kafka's zookeeper.ssl.* properties with PEM files, and the user of a digest "
+        "as zookeeper.digest.username and zookeeper.digest.password; - is stdin",
+    )  # fmt: skip
+
+
 def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     """Raises CommandFailed with its exit code (`cli/shell/exit_codes.py`)."""
     if not arguments.bootstrap_server and not arguments.bootstrap_controller:

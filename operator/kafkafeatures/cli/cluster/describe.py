@@ -14,7 +14,14 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
+from kafkafeatures.cli.cluster.connect import (
+    add_connection_flags,
+    add_zookeeper_flags,
+    flags_of,
+    look,
+    on_cluster,
+    settings_from_flags,
+)
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag, console, print_document, tell
 
@@ -33,16 +40,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instead of a cluster: a node's log directory, its __cluster_metadata-0, a file of it, or a support "
         "bundle (tar, tar.gz, zip)",
     )  # fmt: skip
-    parser.add_argument(
-        "--zookeeper", metavar="HOST:PORT[,..][/CHROOT]",
-        help="what Kafka keeps in ZooKeeper, as zookeeper.connect names it; with --bootstrap-* also the phase of a "
+    add_zookeeper_flags(
+        parser,
+        "what Kafka keeps in ZooKeeper, as zookeeper.connect names it; with --bootstrap-* also the phase of a "
         "migration to KRaft, without them nothing else is asked",
-    )  # fmt: skip
+    )
     parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once and print."""
+    if arguments.zookeeper_config is not None and arguments.zookeeper is None:
+        raise CommandFailed("--zookeeper-config says how to speak to --zookeeper; give that as well", Exit.USAGE)
     if arguments.files is not None:
         return _of_files(arguments)
     # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kafkafeatures.cli.cluster.connect import failed, on_loop
+from kafkafeatures.cli.cluster.zookeeper_config import access_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
@@ -25,7 +26,8 @@ def read(arguments: argparse.Namespace) -> ZooKeeperReading:
         servers, chroot = parse_connect(arguments.zookeeper, "--zookeeper")
     except ValueError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
-    ensemble = Ensemble(servers, chroot, timeout=arguments.request_timeout)
+    tls, digest = access_of(arguments.zookeeper_config)
+    ensemble = Ensemble(servers, chroot, tls, digest, timeout=arguments.request_timeout)
     found = on_loop(read_zookeeper(ensemble, lambda: datetime.now(UTC)))
     if isinstance(found, Failure):
         raise failed(found)

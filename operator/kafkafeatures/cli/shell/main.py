@@ -24,6 +24,10 @@ COMMANDS = {
     "apply": ("kafkafeatures.cli.document.apply", "bring a cluster to the levels of a document, and verify them"),
     "init": ("kafkafeatures.cli.cluster.init", "print a document that matches a cluster, to adopt it"),
     "unregister": ("kafkafeatures.cli.cluster.unregister", "unregister a broker or a controller that no longer exists"),
+    "migration": (
+        "kafkafeatures.cli.migration.command",
+        "show what the next phase of a migration from ZooKeeper to KRaft needs; changes nothing",
+    ),
     "log": (
         "kafkafeatures.cli.log.command",
         "show what the files of a metadata log say, record by record or as a whole, or check them; no cluster, no JVM",

@@ -91,6 +91,9 @@ class Misplaced(Struct, frozen=True):
     message: str
     remedy: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
 
 S = ZkMigrationState
 PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT

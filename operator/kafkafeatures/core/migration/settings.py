@@ -18,6 +18,7 @@ FLAG = "zookeeper.metadata.migration.enable"
 CONNECT = "zookeeper.connect"
 IBP = "inter.broker.protocol.version"
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+LISTENER = "inter.broker.listener.name"
 AUTHORIZER = "authorizer.class.name"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 HIDDEN = "(secret)"
@@ -48,12 +49,13 @@ Rule = Wish | str
 class Known(Struct, frozen=True):
     """What the values are made of.
 
-    node_id: of the node in question. ibp: the release of the finalized metadata.version, as the setting has it.
+    node_id: of the node in question; None for a node that is still to come. ibp: the release of the finalized
+    metadata.version, as the setting has it; empty where it is not known, so that any value will do.
     dynamic: the quorum is named by controller.quorum.bootstrap.servers. listener: inter.broker.listener.name of the
     brokers, empty where it is not set. acls: whether brokers keep ACLs in ZooKeeper.
     """
 
-    node_id: int
+    node_id: int | None
     ibp: str
     dynamic: bool = False
     listener: str = ""
@@ -90,18 +92,22 @@ TABLE: Mapping[str, Mapping[Shape, Rule]] = {
     "controller.listener.names": {C: SET, F: SET, K: SET, N: SET, P: NOT_SET},
     "control.plane.listener.name": {K: NOT_SET},
 }
-"""What is not in a row does not matter. `docs/how-to/migrate-to-kraft.md` shows it."""
+"""What is not in a row does not matter. `kafkafeatures migration settings` shows it."""
 
 
 def required(shape: Shape, known: Known) -> Iterator[tuple[str, Rule]]:
     """Names and what is asked of each, in the order of the table."""
-    values = {"node_id": str(known.node_id), "ibp": known.ibp, "quorum": BOOTSTRAP if known.dynamic else VOTERS}
+    values = {
+        "node_id": "" if known.node_id is None else str(known.node_id),
+        "ibp": known.ibp,
+        "quorum": BOOTSTRAP if known.dynamic else VOTERS,
+    }
     for name, row in TABLE.items():
         rule = row.get(shape)
         if rule is not None:
-            yield name.format(**values), rule if isinstance(rule, Wish) else rule.format(**values)
+            yield name.format(**values), rule if isinstance(rule, Wish) else rule.format(**values) or Wish.SET
     if shape in (C, N) and known.listener:  # a broker without this listener is refused when it registers
-        yield "inter.broker.listener.name", known.listener
+        yield LISTENER, known.listener
     if known.acls and shape in (C, K, N):
         yield AUTHORIZER, STANDARD_AUTHORIZER
     if known.acls and shape in (F, P):

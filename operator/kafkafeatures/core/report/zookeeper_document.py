@@ -57,9 +57,7 @@ def _phase(seen: ZooKeeperReading, observation: Observation | None) -> Position 
 def zookeeper_lines(seen: ZooKeeperReading, observation: Observation | None = None) -> Iterator[tuple[str, str]]:
     """A title and what is to be said under it; what could not be read is left to `failures`."""
     phase = _phase(seen, observation)
-    if isinstance(phase, Misplaced):
-        yield "Phase", f"unknown: {phase.message}" + (f"; {phase.remedy}" if phase.remedy else "")
-    elif phase is not None:
+    if phase is not None:
         yield "Phase", phase.value if isinstance(phase, Position) else f"unknown: {phase}"
     yield "ZooKeeper", seen.ensemble
     if isinstance(seen.cluster_id, str):

@@ -1,17 +1,18 @@
 """Ask a node for settings of its own, broker or controller.
 
-Called by `identities.py` and `broker_defaults.py`. A node answers DescribeConfigs of BROKER <id> for its own id alone,
-whichever is asked for, controllers too (`ConfigHelper.scala`, `ControllerApis.scala`). So an answer also proves who is
-asked: with the IP address of the connection it says where this node runs. Names that the node does not know are left
-out of the answer; of a name that its file invents, and of every password, it gives no value and says that it is
-sensitive.
+Called by `identities.py`, `broker_defaults.py` and `cluster.py`. A node answers DescribeConfigs of BROKER <id> for its
+own id alone, whichever is asked for, controllers too (`ConfigHelper.scala`, `ControllerApis.scala`). So an answer also
+proves who is asked: with the IP address of the connection it says where this node runs. Names that the node does not
+know are left out of the answer; of a name that its file invents, and of every password, it gives no value and says that
+it is sensitive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Mapping
 
-from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.readings import Failure, FailureKind, ProbedNode, Role
 from kafkafeatures.core.facts.settings import NodeSettings, Setting, SettingSource
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
@@ -41,6 +42,21 @@ async def node_settings(
         text = printable(answer.error_message or "") or code_name(answer.error_code)
         return Failure(FailureKind.REJECTED, str(address), f"DescribeConfigs of {where}: {text}")
     return NodeSettings(peer, {name: _setting(entry) for name, entry in answer.entries.items() if name in keys})
+
+
+async def settings_of_all(
+    pool: Pool, nodes: Iterable[ProbedNode], names: frozenset[str]
+) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
+    """These settings of each node by its role and id. One that did not answer the probe is not asked: its Failure."""
+
+    async def of(node: ProbedNode, id_: int) -> NodeSettings | Failure:
+        if isinstance(node.answer, Failure):
+            return node.answer
+        return await node_settings(pool, node.role, id_, Address(node.host, node.port), names)
+
+    known = [(node, node.id) for node in nodes if node.id is not None]
+    found = await asyncio.gather(*(of(node, id_) for node, id_ in known))
+    return {(node.role, id_): one for (node, id_), one in zip(known, found, strict=True)}
 
 
 def _setting(entry: ConfigEntry) -> Setting:

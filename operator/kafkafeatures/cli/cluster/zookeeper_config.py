@@ -1,0 +1,61 @@
+"""How to speak to ZooKeeper (`--zookeeper-config FILE`), in the properties that a broker's own file has for it.
+
+Read: zookeeper.ssl.client.enable, zookeeper.ssl.* with PEM files, and a user of the digest scheme, for which Kafka has
+no properties but a JAAS file: zookeeper.digest.username and zookeeper.digest.password. Everything else of a broker's
+file is left alone; what would change this connection and is not understood is refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafkafeatures.cli.cluster.client_config import STDIN, ConfigInvalid, parse_properties, tls_of
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.kafka.base.errors import TlsFailed
+from kafkafeatures.kafka.wire import tls as contexts
+from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.zookeeper.ensemble import Digest
+
+SSL, DIGEST = "zookeeper.ssl.", "zookeeper.digest."
+ENABLE = f"{SSL}client.enable"
+USER, PASSWORD = f"{DIGEST}username", f"{DIGEST}password"
+
+_UNDERSTOOD = {
+    ENABLE, USER, PASSWORD,
+    *(f"{SSL}{store}.{of}" for store in ("keystore", "truststore") for of in ("location", "type", "password")),
+    f"{SSL}endpoint.identification.algorithm", f"{SSL}protocol", f"{SSL}enabled.protocols",
+}  # fmt: skip
+
+
+def access_of(path: Path | None) -> tuple[Tls | None, Digest | None]:
+    """Raises CommandFailed that names file and property, never a value that could be secret."""
+    if path is None:
+        return None, None
+    where = "stdin" if path == STDIN else str(path)
+    try:
+        with open(0, closefd=False, encoding="utf-8") if path == STDIN else path.open(encoding="utf-8") as file:
+            tls, digest = read_access(parse_properties(file.read()), where)
+        if tls is not None:
+            contexts.context(tls)
+    except ConfigInvalid as error:
+        raise CommandFailed(str(error), Exit.BLOCKED) from None
+    except TlsFailed as error:
+        raise CommandFailed(f"{where}: {error}; {error.remedy}", Exit.BLOCKED) from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise CommandFailed(f"{where}: {why}", Exit.BLOCKED) from None
+    return tls, digest
+
+
+def read_access(properties: dict[str, str], where: str) -> tuple[Tls | None, Digest | None]:
+    """What the properties of the file `where` say. Raises ConfigInvalid."""
+    for name, value in properties.items():
+        if name.startswith((SSL, DIGEST, "zookeeper.sasl.")) and name not in _UNDERSTOOD and value.lower() != "false":
+            raise ConfigInvalid(f"{where}: unsupported property {name}; it would change the connection")
+    secured = properties.get(ENABLE, "false").lower() == "true"
+    if not secured and any(name.startswith(SSL) and name != ENABLE for name in properties):
+        raise ConfigInvalid(f"{where}: {SSL}* is given, and {ENABLE} is not true; set it, or remove them")
+    if (USER in properties) is not (PASSWORD in properties):
+        raise ConfigInvalid(f"{where}: {USER} and {PASSWORD} belong together; one of them is missing")
+    digest = Digest(properties[USER], properties[PASSWORD]) if USER in properties else None
+    return tls_of(properties, where, "zookeeper.") if secured else None, digest

@@ -1,0 +1,44 @@
+"""`kafkafeatures migration`: what has to be so before the next phase of a migration to KRaft. Changes nothing.
+
+Needs DESCRIBE_CONFIGS on the cluster for what nodes say of themselves, and CLUSTER_ACTION for the metadata log once
+there are controllers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+from kafkafeatures.cli.cluster.connect import add_connection_flags, add_zookeeper_flags
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import add_output_flag
+from kafkafeatures.core.migration.edges import Desired
+
+ACTIONS = {
+    "settings": "kafkafeatures.cli.migration.settings",
+}
+"""What is asked, and which module answers."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is asked, and where the cluster and its ensemble are."""
+    parser.add_argument(
+        "action", choices=tuple(ACTIONS),
+        help="settings: show the lines that each kind of node needs for the next phase, and what each node has "
+        "otherwise",
+    )  # fmt: skip
+    add_connection_flags(parser)
+    add_zookeeper_flags(
+        parser, "the ensemble of the cluster, as the brokers' zookeeper.connect names it", required=True
+    )
+    parser.add_argument(
+        "--to", choices=tuple(one.value for one in Desired), help="of settings: where the migration is to go"
+    )
+    add_output_flag(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look once, and say it."""
+    if (arguments.to is not None) is not (arguments.action == "settings"):
+        raise CommandFailed("migration settings needs --to, and no other action takes it", Exit.USAGE)
+    return int(importlib.import_module(ACTIONS[arguments.action]).run(arguments))

@@ -1,0 +1,50 @@
+"""One look at a cluster and at its ensemble, with settings of each node: what `settings` and `preflight` judge."""
+
+from __future__ import annotations
+
+import argparse
+
+from msgspec import Struct
+
+from kafkafeatures.cli.cluster import ensemble
+from kafkafeatures.cli.cluster.connect import on_cluster, settings_from_flags
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.migration.demands import Said
+from kafkafeatures.core.migration.positions import Facts, Misplaced, Position, facts_of, position_of
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.cluster import Cluster
+
+
+class Seen(Struct, frozen=True):
+    """What was read, and where the cluster is."""
+
+    zookeeper: ZooKeeperReading
+    observation: Observation
+    said: Said
+
+    @property
+    def place(self) -> tuple[Position, Facts] | Misplaced | Failure:
+        """Where the cluster is, and by which facts."""
+        facts = facts_of(self.observation, self.zookeeper)
+        if isinstance(facts, Failure):
+            return facts
+        position = position_of(facts)
+        return position if isinstance(position, Misplaced) else (position, facts)
+
+
+def look(arguments: argparse.Namespace, names: frozenset[str]) -> Seen:
+    """The ensemble first: the metadata log has to be newer than the znodes. Raises CommandFailed."""
+    settings = settings_from_flags(arguments)
+    zookeeper = ensemble.read(arguments)
+    observation, said = on_cluster(_cluster(settings, names))
+    return Seen(zookeeper, observation, said)
+
+
+async def _cluster(settings: ClusterSettings, names: frozenset[str]) -> tuple[Observation, Said]:
+    async with Cluster(settings, environment=SYSTEM) as cluster:
+        observation = observe(*await cluster.read())
+        return observation, await cluster.settings_of(names)

@@ -1,0 +1,69 @@
+"""`kafkafeatures migration settings`: what each node must have, and must not have, for the phase that comes next."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+from rich.text import Text
+
+from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.cli.migration.reading import look
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import console, print_document
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.migration.demands import NAMES, Demands, demands, known_of
+from kafkafeatures.core.migration.edges import TARGETS, Desired, Refused, next_edge
+from kafkafeatures.core.migration.positions import Misplaced
+from kafkafeatures.core.report.migration_document import release_of, settings_document
+from kafkafeatures.core.words import printable
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 where nothing differs, 4 where something does or there is no way, 5 where something is not known."""
+    seen = look(arguments, NAMES)
+    place = seen.place
+    if isinstance(place, (Failure, Misplaced)):
+        raise CommandFailed(f"which phase the cluster is in is not known: {printable(str(place))}", Exit.UNREACHABLE)
+    position, facts = place
+    desired = Desired(arguments.to)
+    edge = next_edge(position, desired, facts)
+    if isinstance(edge, Refused):
+        raise CommandFailed(f"{edge.message}; {edge.remedy}", Exit.BLOCKED)
+    end = TARGETS[desired] if edge is None else edge.end
+    found = demands(position, end, edge, known_of(seen.said, release_of(seen.observation)), seen.said)
+    if arguments.output == "table":
+        draw(console(), found)
+    else:
+        document = settings_document(found)
+        print_document({"apiVersion": API_VERSION, "kind": "MigrationSettings", **document}, arguments.output)
+    if found.unknown:
+        return Exit.UNREACHABLE
+    return Exit.BLOCKED if found.differing else Exit.DONE
+
+
+def draw(out: Console, found: Demands) -> None:
+    """The lines of each kind of node, then each node with what it has otherwise."""
+    edge = found.edge
+    rest = ", where it is to be" if edge is None else f"; next is {found.end}"
+    out.print(Text(f"The cluster is at {found.position}{rest}.", "bold"))
+    for ask in edge.beside if edge is not None else ():
+        out.print(Text(f"Needed besides: {ask.value}."))
+    for role, shape, lines in found.lines:
+        out.print(Text(f"\nEach {role.value.lower()} is {shape.value}:", "bold"))
+        for line in lines.add:
+            out.print(Text(f"  {line}"), overflow="fold")
+        for name in lines.remove:
+            out.print(Text(f"  without {name}"), overflow="fold")
+    out.print()
+    for one in found.nodes:
+        title = f"{one.role.value.lower()} {one.id}"
+        if isinstance(one.differs, Failure):
+            out.print(Text(f"{title}: unknown: {printable(str(one.differs))}", "red"), overflow="fold")
+        elif not one.differs:
+            out.print(Text(f"{title}: has all of it"))
+        else:
+            for difference in one.differs:
+                out.print(Text(f"{title}: {printable(str(difference))}", "yellow"), overflow="fold")
+    for failure in found.missing:
+        out.print(Text(f"Not read: {printable(str(failure))}", "red"), overflow="fold")

@@ -1,0 +1,137 @@
+"""What each node has to be for the position that comes next, and what it says otherwise of itself.
+
+Pure. The edge says where the way leads (`edges.py`), the table what a node has to have there (`settings.py`); what a
+node has now it says itself. A node that could not be asked is a Failure, and never taken to be as it should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.settings import NodeSettings, Setting, SettingSource
+from kafkafeatures.core.migration.edges import Edge
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import (
+    AUTHORIZER,
+    BOOTSTRAP,
+    IBP,
+    LISTENER,
+    OF_ZOOKEEPER,
+    TABLE,
+    VOTERS,
+    Difference,
+    Known,
+    Lines,
+    Shape,
+    differences,
+    lines_of,
+)
+
+Said: TypeAlias = Mapping[tuple[Role, int], NodeSettings | Failure]
+"""What each node says of itself, by its role and id."""
+
+SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
+    Position.ZOOKEEPER: {Role.BROKER: Shape.PLAIN_BROKER},
+    Position.PRE_MIGRATION: {Role.BROKER: Shape.PLAIN_BROKER, Role.CONTROLLER: Shape.MIGRATING_CONTROLLER},
+    Position.COPIED: {Role.BROKER: Shape.FLAGGED_BROKER, Role.CONTROLLER: Shape.MIGRATING_CONTROLLER},
+    Position.DUAL_WRITE: {Role.BROKER: Shape.KRAFT_BROKER, Role.CONTROLLER: Shape.MIGRATING_CONTROLLER},
+    Position.FINALIZED: {Role.BROKER: Shape.KRAFT_BROKER, Role.CONTROLLER: Shape.CONTROLLER},
+    Position.NO_CONTROLLER: {Role.BROKER: Shape.FLAGGED_BROKER},
+    Position.RELEASED: {Role.BROKER: Shape.FLAGGED_BROKER},
+}
+"""Where a way can lead, and what the nodes are there. A role that is not named has no nodes there."""
+
+NAMES = frozenset({*TABLE, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER}) - {"{quorum}"}
+"""What a node is asked for."""
+
+
+class NodeDemand(Struct, frozen=True):
+    """What one node has otherwise than `shape` wants it; a Failure where it could not be asked."""
+
+    role: Role
+    id: int
+    shape: Shape
+    differs: tuple[Difference, ...] | Failure
+
+
+def value_of(said: NodeSettings | Failure, name: str) -> str | None:
+    """What the node itself was given; None where only the default says something, or the node did not answer."""
+    setting = None if isinstance(said, Failure) else said.of.get(name)
+    return None if setting is None or setting.source is SettingSource.DEFAULT else setting.value
+
+
+def known_of(said: Said, release: str) -> Known:
+    """What the values are made of. `release`: of the finalized metadata.version; where that is empty, the brokers' IBP
+    counts if they all have the same.
+    """
+    brokers = [one for (role, _), one in said.items() if role is Role.BROKER and isinstance(one, NodeSettings)]
+    quorum = [one for one in said.values() if value_of(one, VOTERS) or value_of(one, BOOTSTRAP)]
+    ibps = {_effective(one.of.get(IBP)) for one in brokers}
+    listeners = {value_of(one, LISTENER) or "" for one in brokers}
+    return Known(
+        node_id=None,
+        ibp=release or (ibps.pop() if len(ibps) == 1 else ""),
+        dynamic=bool(quorum) and not any(value_of(one, VOTERS) for one in quorum),
+        listener=listeners.pop() if len(listeners) == 1 else "",
+        acls=any(value_of(one, AUTHORIZER) == OF_ZOOKEEPER for one in said.values()),
+    )
+
+
+def _effective(setting: Setting | None) -> str:
+    return "" if setting is None else setting.value or ""
+
+
+class Demands(Struct, frozen=True):
+    """What the position `end` needs, which comes next. edge: the way there, None where the cluster is at its goal.
+
+    nodes: each node that was seen. missing: kinds of nodes that have to be there by now, and of which none is known.
+    """
+
+    position: Position
+    end: Position
+    edge: Edge | None
+    known: Known
+    nodes: tuple[NodeDemand, ...]
+    missing: tuple[Failure, ...]
+
+    @property
+    def lines(self) -> tuple[tuple[Role, Shape, Lines], ...]:
+        """What stands in the file of each kind of node."""
+        return tuple((role, shape, lines_of(shape, self.known)) for role, shape in SHAPES[self.end].items())
+
+    @property
+    def unknown(self) -> tuple[Failure, ...]:
+        """Why it is not known whether all nodes have what they need."""
+        return (*(one.differs for one in self.nodes if isinstance(one.differs, Failure)), *self.missing)
+
+    @property
+    def differing(self) -> tuple[NodeDemand, ...]:
+        """Nodes that certainly have something otherwise."""
+        return tuple(one for one in self.nodes if one.differs and not isinstance(one.differs, Failure))
+
+
+def demands(position: Position, end: Position, edge: Edge | None, known: Known, said: Said) -> Demands:
+    """Each node that was seen, held against what it has to be at `end`."""
+    nodes = tuple(
+        NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(known, node_id=id_), one))
+        for (role, id_), one in said.items()
+        if (shape := SHAPES[end].get(role)) is not None
+    )
+    there = {one.role for one in nodes}
+    expected = SHAPES[position] if position in SHAPES else SHAPES[end]
+    missing = tuple(_none_known(role) for role in SHAPES[end] if role in expected and role not in there)
+    return Demands(position, end, edge, known, nodes, missing)
+
+
+def _held(shape: Shape, known: Known, one: NodeSettings | Failure) -> tuple[Difference, ...] | Failure:
+    return one if isinstance(one, Failure) else differences(shape, known, one.of)
+
+
+def _none_known(role: Role) -> Failure:
+    flag = "--bootstrap-server" if role is Role.BROKER else "--bootstrap-controller"
+    return Failure(FailureKind.NOT_ASKED, f"{role.value.lower()}s", "none is known", f"give {flag}")

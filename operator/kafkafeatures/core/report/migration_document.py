@@ -1,0 +1,53 @@
+"""What `kafkafeatures migration` shows, as documents. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.migration.demands import Demands
+from kafkafeatures.core.migration.settings import Difference, Wish
+
+if TYPE_CHECKING:
+    from kafkafeatures.api.records import Json
+
+
+def release_of(observation: Observation) -> str:
+    """The name of the finalized metadata.version, as the brokers' IBP has it; empty where there is none."""
+    return level_name(METADATA_VERSION, observation.level_of(METADATA_VERSION) or 0)
+
+
+def settings_document(found: Demands) -> Json:
+    """`differences` null: the node could not be asked; `notRead` says why."""
+    return {
+        "position": found.position.value,
+        "next": found.end.value,
+        "reached": found.edge is None,
+        "besides": [one.value for one in found.edge.beside] if found.edge is not None else [],
+        "lines": [
+            {"role": role.value, "is": shape.value, "add": list(lines.add), "remove": list(lines.remove)}
+            for role, shape, lines in found.lines
+        ],
+        "nodes": [
+            {
+                "role": one.role.value,
+                "id": one.id,
+                "differences": None if isinstance(one.differs, Failure) else [_difference(it) for it in one.differs],
+            }
+            for one in found.nodes
+        ],
+        "notRead": [not_read(one) for one in found.unknown],
+    }
+
+
+def not_read(failure: Failure) -> Json:
+    """What could not be read, why, and what to do."""
+    return {"what": failure.where, "why": failure.message, "remedy": failure.remedy}
+
+
+def _difference(one: Difference) -> Json:
+    wanted = {Wish.SET: "...", Wish.NOT_SET: None}[one.wanted] if isinstance(one.wanted, Wish) else one.wanted
+    return {"name": one.name, "wanted": wanted, "found": one.found, "do": str(one)}

@@ -1,0 +1,74 @@
+"""How to speak to ZooKeeper, read from the properties that a broker's file has for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli.cluster.client_config import ConfigInvalid
+from kafkafeatures.cli.cluster.zookeeper_config import access_of, read_access
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.main import main
+
+USER = {"zookeeper.digest.username": "kafka", "zookeeper.digest.password": "its-secret"}
+SECURED = {"zookeeper.ssl.client.enable": "true"}
+
+
+def test_a_user_of_the_digest_scheme_and_nothing_else_of_a_brokers_file() -> None:
+    rest = {"broker.id": "1", "zookeeper.connect": "zk:2181", "ssl.keystore.type": "JKS", "zookeeper.set.acl": "true"}
+    tls, digest = read_access({**rest, **USER}, "f")
+    assert tls is None
+    assert digest is not None
+    assert (digest.username, digest.password) == ("kafka", "its-secret")
+    assert "its-secret" not in repr(digest)
+
+
+def test_pem_files_for_tls(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
+    trust = {"zookeeper.ssl.truststore.location": str(tmp_path / "ca.pem"), "zookeeper.ssl.truststore.type": "PEM"}
+    tls, _ = read_access({**SECURED, **trust}, "f")
+    assert tls is not None
+    assert tls.ca is not None
+    assert tls.certificate is None
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"zookeeper.ssl.truststore.location": "x"}, "zookeeper.ssl.client.enable is not true"),
+        ({**SECURED, "zookeeper.ssl.endpoint.identification.algorithm": ""}, "must be https"),
+        ({**SECURED, "zookeeper.ssl.ocsp.enable": "true"}, "unsupported property zookeeper.ssl.ocsp.enable"),
+        ({"zookeeper.sasl.client": "true"}, "unsupported property zookeeper.sasl.client"),
+        ({"zookeeper.digest.user": "kafka"}, "unsupported property zookeeper.digest.user;"),
+        ({"zookeeper.digest.username": "kafka"}, "belong together"),
+        ({"zookeeper.digest.password": "its-secret"}, "belong together"),
+    ],
+)
+def test_what_would_matter_and_is_not_understood_is_refused(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigInvalid) as refused:
+        read_access(properties, "f")
+    assert message in str(refused.value)
+    assert "its-secret" not in str(refused.value)
+
+
+def test_a_keystore_of_java_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "store.jks").write_bytes(b"\xfe\xed\xfe\xed")
+    path = tmp_path / "zk.properties"
+    path.write_text(f"zookeeper.ssl.client.enable=true\nzookeeper.ssl.keystore.location={tmp_path}/store.jks\n")
+    with pytest.raises(CommandFailed) as refused:
+        access_of(path)
+    assert refused.value.code is Exit.BLOCKED
+    assert f"{path}: zookeeper.ssl.keystore.location {tmp_path}/store.jks is not PEM" in str(refused.value)
+
+
+def test_a_file_that_is_not_there_and_flags_that_do_not_go_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = str(tmp_path / "gone")
+    assert main(["describe", "--zookeeper", "zk:2181", "--zookeeper-config", gone]) == Exit.BLOCKED
+    assert "No such file" in capsys.readouterr().err
+    assert main(["describe", "--zookeeper-config", gone]) == Exit.USAGE
+    assert "give that as well" in capsys.readouterr().err
+    assert main(["migration", "settings", "--zookeeper", "zk:2181"]) == Exit.USAGE
+    assert "migration settings needs --to" in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""What each node has to be for the next position, and that a node which cannot be asked is never taken to be fine."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.settings import NodeSettings, Setting, SettingSource
+from kafkafeatures.core.migration.demands import SHAPES, Said, demands, known_of
+from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import AUTHORIZER, BOOTSTRAP, FLAG, IBP, LISTENER, OF_ZOOKEEPER, VOTERS
+
+P, B, C = Position, Role.BROKER, Role.CONTROLLER
+SILENT = Failure(FailureKind.TIMED_OUT, "broker-2:9092", "no answer within 5 s", "check that it runs")
+ALONE, FLAG_THEM, MOVE_THEM, _ = FORWARD
+
+
+def node(**values: str) -> NodeSettings:
+    return NodeSettings(
+        "10.0.0.1", {name.replace("_", "."): Setting(SettingSource.FILE, value) for name, value in values.items()}
+    )
+
+
+PLAIN = node(broker_id="1", inter_broker_protocol_version="3.9", zookeeper_connect="zk:2181")
+
+
+def test_every_way_and_every_goal_says_what_the_nodes_are_there() -> None:
+    assert {*(edge.end for edge in (*FORWARD, *BACK)), *TARGETS.values()} <= SHAPES.keys()
+    for edge in (*FORWARD, *BACK):
+        if edge.asks is not None:
+            assert edge.asks in SHAPES[edge.end].values()
+
+
+def test_a_node_that_cannot_be_asked_is_unknown_with_its_remedy() -> None:
+    said: Said = {(B, 1): PLAIN, (B, 2): SILENT, (C, 3001): node(node_id="3001")}
+    found = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(said, "3.9-IV0"), said)
+    assert found.unknown == (SILENT,)
+    assert [one.id for one in found.differing] == [1, 3001]
+    assert [one.differs for one in found.nodes if one.id == 2] == [SILENT]
+
+
+def test_a_kind_of_nodes_that_has_to_be_there_and_is_not_known_is_unknown() -> None:
+    said: Said = {(B, 1): PLAIN}
+    (missing,) = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(said, ""), said).missing
+    assert (missing.where, missing.remedy) == ("controllers", "give --bootstrap-controller")
+    assert not demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, ""), said).missing  # they are still to come
+    (missing,) = demands(P.COPIED, P.DUAL_WRITE, MOVE_THEM, known_of({}, ""), {(C, 3001): PLAIN}).missing
+    assert missing.remedy == "give --bootstrap-server"
+
+
+def test_values_are_taken_from_what_the_nodes_say() -> None:
+    brokers: Said = {(B, 1): node(**{LISTENER: "INTERNAL", AUTHORIZER: OF_ZOOKEEPER, IBP: "3.8"})}
+    known = known_of(brokers, "")
+    assert (known.ibp, known.listener, known.acls, known.dynamic) == ("3.8", "INTERNAL", True, False)
+    assert known_of(brokers, "3.9-IV0").ibp == "3.9-IV0"
+    apart = {**brokers, (B, 2): node(**{IBP: "3.9"})}
+    assert (known_of(apart, "").ibp, known_of(apart, "").listener) == ("", "")
+    assert known_of({(C, 3001): node(**{BOOTSTRAP: "c:9093"})}, "").dynamic
+    assert not known_of({(C, 3001): node(**{BOOTSTRAP: "c:9093", VOTERS: "1@c:9093"})}, "").dynamic
+
+
+@pytest.mark.parametrize("release", ["", "3.9-IV0"])
+def test_nodes_that_are_still_to_come_have_lines_without_a_number(release: str) -> None:
+    said: Said = {(B, 1): PLAIN}
+    found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, release), said)
+    add = {role: lines.add for role, _, lines in found.lines}
+    assert {"process.roles=controller", "node.id=...", f"{FLAG}=true"} <= set(add[C])
+    assert f"{IBP}={release or '3.9'}" in add[B]
+    assert found.differing == ()

@@ -53,6 +53,7 @@ WORDS = {
     "plan": ("-f", "levels.yaml"),
     "apply": ("-f", "levels.yaml"),
     "init": NOWHERE,
+    "migration": ("settings", "--to", "DualWrite", "--zookeeper", "127.0.0.1:1", *NOWHERE),
     "unregister": ("--broker", "1", *NOWHERE),
     "completion": ("bash",),
     "demo": ("--story", "drift"),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from kafkafeatures.api.reasons import Reason
 from tests.contract.runbook_connections import OF_CONNECTIONS
 from tests.contract.runbook_marks import Page, filled, page
+from tests.contract.runbook_migrations import OF_MIGRATIONS
 from tests.contract.runbook_rolls import OF_ROLLS
 
 _APPROVAL = page(
@@ -56,6 +57,7 @@ _DRIFT = page(
 PAGES: Mapping[Reason, Page] = {
     **OF_ROLLS,
     **OF_CONNECTIONS,
+    **OF_MIGRATIONS,
     Reason.SUSPENDED: page(
         r"""
         Safe: An update that had been sent was completed and verified; no other one is started until the

@@ -36,6 +36,48 @@ def _each(*conditions: Condition, outcome: str = "", meanings: Mapping[Reason, s
 EXPLAINED: Mapping[Reason, ReasonInfo] = {
     **_each(
         Condition.READY,
+        Condition.RECONCILING,
+        outcome=ACTION,
+        meanings={
+            Reason.WAITING_FOR_GIT: "the next phase of a migration needs other settings, or replicas, which Git has",
+        },
+    ),
+    **_each(
+        Condition.MIGRATION_SETTLED,
+        meanings={
+            Reason.NOT_STARTED: "no migration has begun",
+            Reason.FINALIZED: "the cluster runs in KRaft mode alone, which is irreversible",
+            Reason.ROLLED_BACK: "the cluster is in ZooKeeper mode again",
+        },
+    ),
+    **_each(
+        Condition.MIGRATION_SETTLED,
+        outcome=AUTOMATIC,
+        meanings={
+            Reason.PRE_MIGRATION: "the controllers are there and wait; no broker knows of them",
+            Reason.DUAL_WRITE: "all brokers run in KRaft mode, and changes are still written to ZooKeeper",
+            Reason.FINALIZING: "the controllers lose their connection to ZooKeeper, one by one",
+            Reason.ROLLING_BACK: "the cluster is on its way back to ZooKeeper mode",
+        },
+    ),
+    **_each(
+        Condition.READY,
+        Condition.STALLED,
+        outcome=ACTION,
+        meanings={
+            Reason.MIGRATION_FAILED: "metadata log, znodes and nodes contradict each other; the message says how",
+            Reason.MIGRATION_BLOCKED: "something must be repaired before the next phase; the blockers name all of it",
+            Reason.METADATA_DIFFERS: "ZooKeeper and the metadata log do not hold the same; the blockers say where",
+            Reason.TEMPLATE_AHEAD: "the template of a StatefulSet was changed before the migration asked for it",
+        },
+    ),
+    **_each(
+        Condition.APPROVAL_REQUIRED,
+        outcome=ACTION,
+        meanings={Reason.MIGRATION_FINALIZE: "to finalize the migration is irreversible, and has to be approved"},
+    ),
+    **_each(
+        Condition.READY,
         meanings={
             Reason.IN_SYNC: "every desired level is finalized and verified on every live node",
             Reason.OBSERVED: "mode Observe: the message says what would be changed; nothing is sent",
@@ -86,7 +128,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.WAITING_FOR_QUORUM: "no active controller with a majority, or a roll waits for a missing voter",
             Reason.WAITING_FOR_WINDOW: "no window of spec.rollout is open; the message says when the next one opens",
             Reason.SOAKING: "an irreversible change waits until every node has been healthy for finalizeAfter",
-            Reason.MIGRATING: "a migration from ZooKeeper is in progress",
+            Reason.MIGRATING: "a migration from ZooKeeper is in progress, or its phase is not known",
             Reason.ROLLING_NODES: "nodes are being restarted; the message says what is waited for",
             Reason.WAITING_FOR_BUDGET: (
                 "a PodDisruptionBudget allows no eviction now, or nodes of as many other clusters are restarted as the "

@@ -17,6 +17,7 @@ class Condition(StrEnum):
     REACHABLE = "Reachable"
     FEATURES_FINALIZED = "FeaturesFinalized"
     NODES_ROLLED = "NodesRolled"  # only where a driver restarts nodes
+    MIGRATION_SETTLED = "MigrationSettled"  # only where a migration is wanted
     APPROVAL_REQUIRED = "ApprovalRequired"  # only while True
     DRIFT_DETECTED = "DriftDetected"  # only while True
 
@@ -42,6 +43,19 @@ class Reason(StrEnum):
     SOAKING = "Soaking"
     WAITING_FOR_BUDGET = "WaitingForBudget"
     MIGRATING = "Migrating"
+    WAITING_FOR_GIT = "WaitingForGit"
+    PRE_MIGRATION = "PreMigration"
+    DUAL_WRITE = "DualWrite"
+    FINALIZING = "Finalizing"
+    FINALIZED = "Finalized"
+    ROLLING_BACK = "RollingBack"
+    ROLLED_BACK = "RolledBack"
+    NOT_STARTED = "None"
+    MIGRATION_FAILED = "MigrationFailed"
+    MIGRATION_BLOCKED = "MigrationBlocked"
+    METADATA_DIFFERS = "MetadataDiffers"
+    TEMPLATE_AHEAD = "TemplateAhead"
+    MIGRATION_FINALIZE = "MigrationFinalize"
     ROLLING_NODES = "RollingNodes"
     WAITING_FOR_WINDOW = "WaitingForWindow"
     ALL_CURRENT = "AllCurrent"
@@ -113,3 +127,6 @@ class BlockerKind(StrEnum):
     QUORUM = "Quorum"
     PARTITION = "Partition"
     WORKLOAD = "Workload"
+    SETTING = "Setting"
+    ZOOKEEPER = "ZooKeeper"
+    METADATA = "Metadata"

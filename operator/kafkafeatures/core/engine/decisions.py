@@ -87,6 +87,9 @@ ACTION_REQUIRED: Mapping[BlockerKind, Reason] = {
     BlockerKind.REFUSED_NODE: Reason.NODE_REFUSED,
     BlockerKind.DEPENDENCY: Reason.DEPENDENCY_MISSING,
     BlockerKind.WORKLOAD: Reason.ROLLOUT_HALTED,
+    BlockerKind.SETTING: Reason.MIGRATION_BLOCKED,
+    BlockerKind.ZOOKEEPER: Reason.MIGRATION_BLOCKED,
+    BlockerKind.METADATA: Reason.METADATA_DIFFERS,
 }
 RESOLVES_AUTOMATICALLY: Mapping[BlockerKind, Reason] = {
     BlockerKind.MIGRATION: Reason.MIGRATING,

@@ -143,6 +143,10 @@ class Replication:
         """Partitions without a leader. excused: those with a single replica are not meant."""
         return self._named(self._rows(lambda block: (block.leader == NO_LEADER) & (block.staying > int(excused))), most)
 
+    def under_replicated(self, most: int = NAMED) -> Named:
+        """Partitions in which a replica should be in sync and is not; one being added is not meant."""
+        return self._named(self._rows(lambda block: np.asarray(block.lacking.any(axis=0))), most)
+
     def reassigning(self, most: int = NAMED) -> Named:
         """Partitions that are being moved."""
         return self._named(self._rows(lambda block: block.moving), most)

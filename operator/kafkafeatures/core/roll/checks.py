@@ -58,6 +58,8 @@ def pods_are_known(question: RestartQuestion) -> Refusal | None:
 
 def quorum_is_known(question: RestartQuestion) -> Refusal | None:
     """Without an active controller nothing that was read of the cluster is current."""
+    if question.permit is not None and not question.permit.has_quorum:
+        return None
     why = question.seen.no_quorum
     if why is not None:
         return Wait(Reason.WAITING_FOR_QUORUM, f"no active controller is known: {why}", after=2.0)

@@ -18,7 +18,11 @@ from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 
 
 def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
-    """Never a node into a binary that cannot hold a finalized level: it could not register again."""
+    """Never a node into a binary that cannot hold a finalized level: it could not register again. A broker in ZooKeeper
+    mode names no levels: for restarts of a migration its preflight has asked which release each node runs.
+    """
+    if question.permit is not None:
+        return None
     blockers = tuple(_levels_in_danger(question))
     if not blockers:
         return None

@@ -27,7 +27,11 @@ _BY_HAND = "finalize the migration or roll it back; until then restart nodes by 
 
 
 def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
-    """The mode is known, and is KRaft; no broker is registered that still has its metadata in ZooKeeper."""
+    """The mode is known, and is KRaft; no broker is registered that still has its metadata in ZooKeeper. Else only the
+    next step of the migration restarts anything.
+    """
+    if question.permit is not None:
+        return None  # the migration itself asks for it, and has checked what must hold
     seen = question.seen
     if isinstance(seen.mode, Unknown):
         return _wait(f"the metadata mode is not known: {seen.mode.why}", "make the controllers reachable")

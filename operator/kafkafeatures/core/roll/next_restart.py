@@ -79,7 +79,7 @@ def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
     controllers = frozenset(id_ for id_ in needing if question.is_controller(id_))
     if controllers:
         return waiting(question) if question.in_flight else _next_controller(question, controllers)
-    return _next_broker(question, needing)
+    return _next_broker(question, question.permit.in_turn(needing) if question.permit is not None else needing)
 
 
 def to_free(question: RestartQuestion, needing: frozenset[int]) -> tuple[int, ...]:

@@ -73,11 +73,15 @@ def _pods_of(one: StatefulSet) -> PodsOfSet:
     return PodsOfSet(one.name, ", ".join(sorted(set(older))), one.update_revision, len(older))
 
 
-def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...]) -> str:
-    """A hash of what is rolled to, which identifies the roll: a new image makes a new one. By hand: of the levels."""
+def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
+    """A hash of what is rolled to, which identifies the roll: a new image makes a new one. By hand: of the levels.
+
+    `way`: of a migration, which restarts the same nodes several times.
+    """
     sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
     revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
-    return hashlib.sha256("\n".join(revisions or map(str, changes)).encode()).hexdigest()[:12]
+    rolled = [*(revisions or map(str, changes)), *([way] if way else [])]
+    return hashlib.sha256("\n".join(rolled).encode()).hexdigest()[:12]
 
 
 class RollWork(Struct, frozen=True):

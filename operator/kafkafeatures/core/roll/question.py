@@ -33,6 +33,7 @@ from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
 from kafkafeatures.core.roll.part import roll_id
+from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet, cannot_run
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 
@@ -85,6 +86,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     remembered: Remembered
     replication: Replication | None  # all partitions; None where they could not be read
     excused: ExcusedTopics | None = None  # what this roll may make unavailable, by a consent
+    permit: Permit | None = None  # of a migration, whose next position needs these restarts
 
     @property
     def driver(self) -> Driver:
@@ -200,7 +202,8 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         """How many brokers may be away at once."""
         brokers = sum(Role.BROKER in node.roles for node in self.seen.nodes)
         asked = planner.cap(self.wanted.rollout.max_parallel, brokers)
-        return min(asked, self.driver.most or asked)
+        alone = 1 if self.permit is not None and self.permit.is_first else asked
+        return min(asked, self.driver.most or asked, alone)
 
     @cached_property
     def gone(self) -> tuple[int, ...]:
@@ -218,7 +221,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def roll_id(self) -> str:
         """The hash of what is rolled to."""
-        return roll_id(self.seen, self.changes)
+        return roll_id(self.seen, self.changes, self.permit.way if self.permit is not None else "")
 
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:

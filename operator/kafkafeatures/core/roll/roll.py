@@ -29,6 +29,7 @@ from kafkafeatures.core.roll.held_levels import levels_go_first
 from kafkafeatures.core.roll.limits import Limits, limits_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.next_restart import Next, next_restart, to_free
+from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -83,9 +84,10 @@ def roll_of(
     replication: Replication | None,
     *,
     excused: ExcusedTopics | None = None,
+    permit: Permit | None = None,
 ) -> Roll:
     """What there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of `seen`.
-    `excused`: what it may make unavailable, by a consent.
+    `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is restarted.
 
     With a million partitions it takes a second at most.
     """
@@ -97,7 +99,9 @@ def roll_of(
     driver = driver_of(wanted.rollout)
     flying = {one.step.node_id: one.step.pod for one in in_flight}
     fleet = driver.fleet(seen, wanted.rollout, changes, flying)
-    question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused)
+    if permit is not None:
+        fleet = permit.applied(fleet, driver)
+    question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused, permit)
     withdrawn = tuple((one.sent, why) for one in in_flight if (why := _why_withdrawn(question, one)))
     gone = [one for one, _ in withdrawn]
     in_flight = tuple(one for one in in_flight if one.sent not in gone)
@@ -132,12 +136,20 @@ def _keeps_levels(question: RestartQuestion) -> bool:
     return bool(question.crashes) and any(not one.is_downgrade for one in question.changes)
 
 
-def is_withdrawn(step: RestartNode, wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
+def is_withdrawn(
+    step: RestartNode,
+    wanted: Wanted,
+    seen: Observation,
+    changes: tuple[UpdateFeature, ...],
+    permit: Permit | None = None,
+) -> bool:
     """Whether a person was asked to restart a node, has not done so, and no longer has to."""
     if step.pod or step.state_in(seen, None).phase is not Phase.REQUESTED:
         return False
     if not driver_of(wanted.rollout).asks_people:
         return True
+    if permit is not None:
+        return step.node_id not in permit.needing
     node = seen.node(step.node_id)
     holds = node is not None and all(node.surely_holds(one.feature, one.after) for one in changes)
     return holds and isinstance(seen.finalized, Known)
@@ -154,7 +166,7 @@ def _why_withdrawn(question: RestartQuestion, one: Restarting) -> str:
     id_, node = one.step.node_id, question.node(one.step.node_id)
     if not one.is_asked_of_a_person:
         return ""
-    if is_withdrawn(one.step, question.wanted, question.seen, question.changes):
+    if is_withdrawn(one.step, question.wanted, question.seen, question.changes, question.permit):
         return "it is no longer required"
     partitions = question.seen.partitions
     unread = isinstance(partitions, Unknown) and partitions.why.kind in _NOT_JUDGED

@@ -1,0 +1,41 @@
+"""What a migration lets be restarted on its way to the next position: nodes of one role, and no others.
+
+Pure. Made by `core/migration/stage.py` in each look; without one, nothing is restarted while a migration is open
+(`core/roll/migrations.py`). It widens nothing but that: every other check of a roll holds as for any restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.roll.drivers import Driver
+from kafkafeatures.core.roll.pods import Fleet
+
+
+class Permit(Struct, frozen=True):
+    """way: where the restarts lead, which identifies their roll. needing: nodes that have to be restarted, and why.
+
+    last: the node that goes after all others; None where any may. is_first: none of them is as it has to be yet, so one
+    goes alone. has_quorum: whether an active controller of a quorum is needed, which in ZooKeeper mode there is not.
+    """
+
+    way: str
+    needing: Mapping[int, str]
+    last: int | None = None
+    is_first: bool = False
+    has_quorum: bool = True
+
+    def applied(self, fleet: Fleet, driver: Driver) -> Fleet:
+        """The fleet with nothing to restart but what is permitted. A pod goes only once its template was changed."""
+        if not driver.reads_pods:
+            return replace(fleet, needing=self.needing)
+        due = {id_: self.needing[id_] for id_ in fleet.needing if id_ in self.needing}
+        return replace(fleet, needing=due)
+
+    def in_turn(self, needing: frozenset[int]) -> frozenset[int]:
+        """Those of them whose turn it is: the last one only once no other is left."""
+        others = needing - {self.last}
+        return others if self.last in needing and others else needing

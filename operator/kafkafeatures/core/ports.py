@@ -1,7 +1,7 @@
-"""What a reconciliation needs of a Kafka cluster, as a protocol: raw readings, and two requests.
+"""What a reconciliation needs of a Kafka cluster, as protocols: raw readings, and the few requests that change it.
 
-The real side is `kafka/cluster.py`, the simulated one `kafkasim/ports.py`. A port judges nothing:
-`core/facts/observe.py` makes the observation of what it read.
+The real sides are `kafka/cluster.py`, `kube/workloads/` and `zookeeper/client.py`, the simulated ones are in
+`kafkasim/ports.py`. A port judges nothing: `core/facts/observe.py` makes the observation of what it read.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome
     from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Readings
     from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.facts.znodes import ZooKeeperReading
     from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.roll.restart_node import RestartNode
 
@@ -84,3 +85,10 @@ class WorkloadPort(Protocol):
         Applied also where that pod is gone. Rejected with code 429: it is not allowed now, such as by a
         PodDisruptionBudget.
         """
+
+
+class ZooKeeperPort(Protocol):
+    """The ensemble that a cluster keeps its metadata in, or kept it in."""
+
+    async def read(self) -> ZooKeeperReading | Failure:
+        """What a migration depends on, read in one session. What alone could not be read is a `Failure` in it."""

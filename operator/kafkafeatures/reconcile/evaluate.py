@@ -36,7 +36,7 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure
 from kafkafeatures.core.kinds import assess, demands_of, in_flight, is_changing
 from kafkafeatures.core.levels.accounted import missing_in, position_of, sent_by
 from kafkafeatures.core.levels.update_feature import what_is_there
-from kafkafeatures.core.ports import KafkaPort, WorkloadPort
+from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.roll.drivers import driver_of
@@ -48,6 +48,7 @@ from kafkafeatures.reconcile.ports import Resource, ResourceStore
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.replication import Replication
     from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.facts.znodes import ZooKeeperReading
 
 SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
@@ -83,8 +84,8 @@ class ReconcileContext(Struct, frozen=True):
 
     `effects` is called right before a step is sent, `on_settled` once no step of this resource can still be on its way.
     `ages` is the same for all reconciliations of a resource in a process. `hand_over`: seconds for which another
-    process may still send what its intent says. `workloads`: None where no pods are restarted. `is_stopping`: this
-    process was asked to end, and begins nothing new.
+    process may still send what its intent says. `workloads`: None where no pods are restarted. `zookeeper`: None where
+    nothing of ZooKeeper is wanted. `is_stopping`: this process was asked to end, and begins nothing new.
     """
 
     store: ResourceStore
@@ -98,6 +99,7 @@ class ReconcileContext(Struct, frozen=True):
     effects: Effects = ignore
     on_settled: Callable[[], None] = lambda: None
     workloads: WorkloadPort | None = None
+    zookeeper: ZooKeeperPort | None = None
     hand_over: float = 0.0
     is_stopping: Callable[[], bool] = lambda: False
 
@@ -288,18 +290,24 @@ async def _workloads(context: ReconcileContext) -> WorkloadsReading | Failure:
     return NOT_ASKED if context.workloads is None else await context.workloads.read()
 
 
+async def _zookeeper(context: ReconcileContext) -> ZooKeeperReading | Failure:
+    """Always before the cluster is asked: what the metadata log says is newer then, and not overtaken by it."""
+    return NOT_ASKED if context.zookeeper is None else await context.zookeeper.read()
+
+
 async def _look(context: ReconcileContext, resource: Resource, workloads: WorkloadsReading | Failure) -> Observation:
     """The cluster as it is now, with all that its stages demand. Some know what they need only once nodes were read."""
     asked = Asked(resource.wanted, resource.status, workloads, context.now())
-    partitions = demands_of(asked).partitions
-    seen = observe(*await context.kafka.read(partitions=partitions), workloads)
+    partitions, zookeeper = demands_of(asked).partitions, await _zookeeper(context)
+    seen = observe(*await context.kafka.read(partitions=partitions), workloads, zookeeper)
     if not partitions and is_ours(resource, seen) and demands_of(replace(asked, seen=seen)).partitions:
-        return observe(*await context.kafka.read(partitions=True), workloads)
+        return observe(*await context.kafka.read(partitions=True), workloads, zookeeper)
     return seen
 
 
 async def _look_again(context: ReconcileContext, workloads: WorkloadsReading | Failure) -> Observation:
-    return observe(*await context.kafka.look_again(), workloads)
+    zookeeper = await _zookeeper(context)
+    return observe(*await context.kafka.look_again(), workloads, zookeeper)
 
 
 async def _with_verdict(

@@ -8,6 +8,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import (
+    NOT_ASKED,
     BrokerList,
     ClusterProbe,
     Failure,
@@ -18,6 +19,7 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kraftlog import FormerLevels, Image
+from tests.kafkafeatures.ensembles import ENSEMBLE, reading
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, probe, quorum
 
 NO_LOG = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
@@ -202,3 +204,16 @@ def test_controllers_that_may_be_of_another_cluster_leave_its_id_unknown(
     here = probe(asked(1), C1, **{"controllers": silent, "named_apart": True, **parts})
     found = seen(here, read).cluster_id
     assert (found.why.kind if isinstance(found, Unknown) else None) == expected
+
+
+# --- ZooKeeper ---
+
+
+def test_znodes_are_known_with_the_ensemble_they_were_read_of_and_unknown_where_none_was_asked() -> None:
+    it, at, znodes = probe(C1), log(image()), reading()
+    found = observe(it, at, zookeeper=znodes).zookeeper
+    assert isinstance(found, Known)
+    assert (found.value, found.source, found.where, found.at) == (znodes, SourceKind.ZOOKEEPER, ENSEMBLE, NOW)
+    away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
+    assert observe(it, at, zookeeper=away).zookeeper == Unknown(away)
+    assert observe(it, at).zookeeper == Unknown(NOT_ASKED)

@@ -28,6 +28,7 @@ from kafkafeatures.core.facts.settings import Setting
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.facts.znodes import ZooKeeperReading
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ class SourceKind(StrEnum):
     METADATA_LOG = "MetadataLog"
     API_REQUESTS = "ApiRequests"
     KUBERNETES = "Kubernetes"
+    ZOOKEEPER = "ZooKeeper"
 
 
 class Known(Struct, Generic[T], frozen=True):
@@ -220,6 +222,7 @@ class Observation(Struct, frozen=True):
     gaps: tuple[Failure, ...] = ()
     partitions: Known[PartitionsReading] | Unknown = Unknown(NOT_ASKED)
     workloads: Known[WorkloadsReading] | Unknown = Unknown(NOT_ASKED)
+    zookeeper: Known[ZooKeeperReading] | Unknown = Unknown(NOT_ASKED)
     past_levels: PastLevels | None = None  # where the metadata log was read
 
     def level_of(self, feature: str) -> int | None:

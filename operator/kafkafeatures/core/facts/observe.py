@@ -44,6 +44,7 @@ from kafkafeatures.core.facts.readings import (
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.facts.znodes import ZooKeeperReading
 
 T = TypeVar("T")
 
@@ -64,8 +65,12 @@ def observe(
     log: LogReading | Failure,
     partitions: PartitionsReading | Failure = NOT_ASKED,
     workloads: WorkloadsReading | Failure = NOT_ASKED,
+    zookeeper: ZooKeeperReading | Failure = NOT_ASKED,
 ) -> Observation:
-    """Make the picture of what a port read. Raises `ClusterUnreachable` where there is nothing to make one of."""
+    """Make the picture of what ports read. Raises `ClusterUnreachable` where there is nothing to make one of.
+
+    `zookeeper`: read before the nodes and the metadata log were.
+    """
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))
     reading = log if isinstance(log, LogReading) else None
@@ -98,6 +103,9 @@ def observe(
         workloads=Unknown(workloads)
         if isinstance(workloads, Failure)
         else Known(workloads, SourceKind.KUBERNETES, "", workloads.at),
+        zookeeper=Unknown(zookeeper)
+        if isinstance(zookeeper, Failure)
+        else Known(zookeeper, SourceKind.ZOOKEEPER, zookeeper.ensemble, zookeeper.at),
         past_levels=None if reading is None else _past_levels(reading),
     )
 

@@ -23,7 +23,7 @@ ROOMS = {
     "core.engine": "api core.words core.facts",
     "core.levels": "api core.words core.facts core.engine",
     "core.roll": "api core.words core.facts core.engine core.levels",  # a restart must not take away what is to come
-    "core.migration": "core.words core.facts kraftlog.image",
+    "core.migration": "api core.words core.facts kraftlog.image",
     "core.kinds": "api core.facts core.engine core.levels core.roll",
     "core.resolve": "api core.facts core.engine core.roll.drivers",
     "core.ports": "api core.facts core.engine core.levels core.roll",

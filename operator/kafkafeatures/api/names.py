@@ -29,6 +29,10 @@ SINGLE_REPLICA_TOPICS = "single-replica-topics"
 """The consent to a roll in which topics become unavailable while a broker restarts, such as those with one replica."""
 QUORUM_OF_ONE = "quorum-of-one"
 """The consent to a restart of the only controller: without it the cluster has no quorum."""
+ZK_FINALIZE = "zk-finalize"
+"""The consent to end a migration from ZooKeeper: there is no way back from KRaft mode alone."""
+ZK_ROLLBACK_LOSSY = "zk-rollback-lossy"
+"""The consent to go back to ZooKeeper mode although ZooKeeper lacks something that the metadata log has."""
 
 NAME, MAX_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 253
 """The pattern and the length of a resource's name, as Kubernetes allows them (RFC 1123 subdomain)."""

@@ -230,6 +230,16 @@ class Availability(StrEnum):
     RESPECT_MIN_ISR = "RespectMinISR"
 
 
+class Desired(StrEnum):
+    """`spec.migration.desired`: where a migration from ZooKeeper to KRaft is to be (KIP-866)."""
+
+    NONE = "None"
+    PRE_MIGRATION = "PreMigration"
+    DUAL_WRITE = "DualWrite"
+    FINALIZED = "Finalized"
+    ROLLED_BACK = "RolledBack"
+
+
 class RolloutSpec(Struct, frozen=True, kw_only=True):
     """How nodes are restarted, where there is a driver."""
 

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS, Beside, Desired, Edge, Refused, next_edge
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS, Beside, Edge, Refused, next_edge
 from kafkafeatures.core.migration.positions import BrokerMode, Claim, Facts, Position
 from kraftlog.image import ZkMigrationState as S
 
@@ -75,7 +76,7 @@ def test_less_than_what_is_reached_is_no_way_back() -> None:
 
 
 @pytest.mark.parametrize("position", Position)
-@pytest.mark.parametrize("desired", Desired)
+@pytest.mark.parametrize("desired", TARGETS)
 def test_every_position_has_an_answer_for_every_wish(position: Position, desired: Desired) -> None:
     found = next_edge(position, desired, ALL_FLAGGED)
     if found is None:

@@ -12,7 +12,7 @@ import importlib
 from kafkafeatures.cli.cluster.connect import add_connection_flags, add_zookeeper_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag
-from kafkafeatures.core.migration.edges import Desired
+from kafkafeatures.core.migration.edges import TARGETS
 
 ACTIONS = {
     "settings": "kafkafeatures.cli.migration.settings",
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "the ensemble of the cluster, as the brokers' zookeeper.connect names it", required=True
     )
     parser.add_argument(
-        "--to", choices=tuple(one.value for one in Desired), help="of settings: where the migration is to go"
+        "--to", choices=tuple(one.value for one in TARGETS), help="of settings: where the migration is to go"
     )
     add_output_flag(parser)
 

@@ -8,12 +8,13 @@ from rich.console import Console
 from rich.text import Text
 
 from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.api.spec import Desired
 from kafkafeatures.cli.migration.reading import look
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.demands import NAMES, Demands, demands, known_of
-from kafkafeatures.core.migration.edges import TARGETS, Desired, Refused, next_edge
+from kafkafeatures.core.migration.edges import TARGETS, Refused, next_edge
 from kafkafeatures.core.migration.positions import Misplaced
 from kafkafeatures.core.report.migration_document import release_of, settings_document
 from kafkafeatures.core.words import printable

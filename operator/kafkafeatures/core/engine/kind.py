@@ -64,9 +64,15 @@ class Demands(Struct, frozen=True):
     """What has to be read for a stage, beside what every reconciliation reads."""
 
     partitions: bool = False
+    znodes: bool = False  # what Kafka keeps in ZooKeeper
+    settings: frozenset[str] = frozenset()  # of every node, by name
 
     def __or__(self, other: Demands) -> Demands:
-        return Demands(partitions=self.partitions or other.partitions)
+        return Demands(
+            partitions=self.partitions or other.partitions,
+            znodes=self.znodes or other.znodes,
+            settings=self.settings | other.settings,
+        )
 
 
 class Asked(Struct, frozen=True):

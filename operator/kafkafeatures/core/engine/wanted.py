@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from kafkafeatures.api.spec import Availability
+from kafkafeatures.api.spec import Availability, Desired
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 
 
@@ -72,6 +72,15 @@ class Rollout(Struct, frozen=True):
     windows: tuple[Window, ...] = ()
 
 
+class Migration(Struct, frozen=True):
+    """Where a migration from ZooKeeper is to be, which is never `Desired.NONE`, and for how long dual write is kept
+    before it is finalized.
+    """
+
+    desired: Desired
+    hold_dual_write_for: timedelta = timedelta(hours=24)
+
+
 class Wanted(Struct, frozen=True):
     """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
 
@@ -102,6 +111,7 @@ class Wanted(Struct, frozen=True):
     cluster_flags: str = ANY_CLUSTER
     rollout: Rollout = Rollout()
     finalize_after: timedelta = timedelta(0)
+    migration: Migration | None = None  # None where none is wanted
 
     def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
         """Feature to the level it should have, given what is finalized now."""

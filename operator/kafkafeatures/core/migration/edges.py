@@ -10,18 +10,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Position
 from kafkafeatures.core.migration.settings import Shape
-
-
-class Desired(StrEnum):
-    """`spec.migration.desired`."""
-
-    PRE_MIGRATION = "PreMigration"
-    DUAL_WRITE = "DualWrite"
-    FINALIZED = "Finalized"
-    ROLLED_BACK = "RolledBack"
 
 
 class Beside(StrEnum):

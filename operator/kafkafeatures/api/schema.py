@@ -179,7 +179,11 @@ def _words_of(name: object) -> str:
 
 
 def _may_be_secret(path: Path) -> bool:
-    return "sasl" in path or "tls" in path
+    return not _HOLD_SECRETS.isdisjoint(path)
+
+
+_HOLD_SECRETS = frozenset({"sasl", "tls", "digestSecretRef"})
+"""Fields in which people put a secret by mistake, where only its name belongs."""
 
 
 def _shown(value: object) -> str:

@@ -11,46 +11,29 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import Struct, field
 
-from kafkafeatures.api.names import KRAFT_VERSION, MAX_NAME, METADATA_VERSION, NAME
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.schema import AtMost, Text
+from kafkafeatures.api.texts import (
+    LEVEL_NAME,
+    LONGEST,
+    Bootstrap,
+    Consent,
+    ContainerName,
+    Feature,
+    MillisecondsToMinutes,
+    MinutesToHours,
+    Name,
+    PlanHash,
+    Release,
+    SecondsToHours,
+    SecondsToMinutes,
+    SecretKey,
+    StatefulSetName,
+    seconds,
+)
 
-_LEVEL_NAME = r"^[0-9]+\.[0-9]+(-IV[0-9]+)?$"
-
-Name = Annotated[str, Text(MAX_NAME, 1, NAME, "a name of a-z, 0-9, '-' and '.', with a letter or digit at both ends")]
-SecretKey = Annotated[str, Text(253, 1, r"^[-._a-zA-Z0-9]+$", "a key of a-z, A-Z, 0-9, '-', '_' and '.'")]
-Bootstrap = Annotated[str, Text(2048, 3)]
-Feature = Annotated[str, Text(64, 0, r"^[a-z][a-z0-9._]*$", "the name of a feature, such as metadata.version")]
-Release = Annotated[str, Text(32, 0, _LEVEL_NAME, 'a release such as "4.1", or a level of it such as "4.1-IV1"')]
-Consent = Annotated[
-    str,
-    Text(
-        128,
-        0,
-        r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum|single-replica-topics|quorum-of-one)$",
-        "a consent such as 'group.version:1->0', dynamic-quorum, single-replica-topics or quorum-of-one",
-    ),
-]
-PlanHash = Annotated[str, Text(71, 0, r"^sha256:[0-9a-f]{8,64}$", "the hash of a plan, such as sha256:9f3c1b7a51c2")]
-ContainerName = Annotated[str, Text(63, 1, NAME, "the name of a container, such as kafka")]
-StatefulSetName = Annotated[str, Text(MAX_NAME, 1, NAME, "the name of a StatefulSet in the same namespace")]
-SecondsToHours = Annotated[str, Text(16, 0, r"^[0-9]+(s|m|h)$", "a duration such as 90s, 15m or 24h")]
-SecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(s|m)$", "a duration such as 30s or 2m")]
-MillisecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(ms|s|m)$", "a duration such as 500ms, 30s or 2m")]
-MinutesToHours = Annotated[str, Text(16, 0, r"^[0-9]+(m|h)$", "a duration such as 90m or 4h")]
-
-_DURATION = re.compile(r"^([0-9]{1,15})(ms|s|m|h)$")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_NAMED_LEVEL = re.compile(_LEVEL_NAME)
+_NAMED_LEVEL = re.compile(LEVEL_NAME)
 _PERCENT = re.compile(r"^([1-9]|[1-3][0-9])%$")
-LONGEST = 8760 * 3600
-"""Seconds, a year: how long a soak, a window or a time-out may be."""
-
-
-def _seconds(duration: str) -> float:
-    match = _DURATION.match(duration)
-    if match is None:
-        raise ValueError(f"{duration!r:.60} is not a duration")
-    return int(match[1]) * _UNITS[match[2]]
 
 
 class SecretKeyRef(Struct, frozen=True, kw_only=True):
@@ -76,7 +59,7 @@ class TlsSpec(Struct, frozen=True, kw_only=True):
     client_secret_ref: ClientSecretRef | None = None
 
 
-class SaslSecretRef(Struct, frozen=True, kw_only=True):
+class LoginSecretRef(Struct, frozen=True, kw_only=True):
     """Where user name and password (or token) are."""
 
     name: Name
@@ -89,7 +72,7 @@ class SaslSpec(Struct, frozen=True, kw_only=True):
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
     username: Annotated[str, Text(256)] | None = None
-    secret_ref: SaslSecretRef
+    secret_ref: LoginSecretRef
 
 
 class ListenerSpec(Struct, frozen=True, kw_only=True):
@@ -109,11 +92,24 @@ def _refuse_unencrypted_secrets(tls: TlsSpec | None, sasl: SaslSpec | None) -> N
         )
 
 
+class ZooKeeperSpec(Struct, frozen=True, kw_only=True):
+    """The ensemble of a cluster in ZooKeeper mode. `connect`: servers and chroot, as the brokers' `zookeeper.connect`.
+
+    A digest may go without TLS, as with `--zookeeper-config`: few ensembles have a port for TLS, and refused it would
+    leave only znodes that everybody may change.
+    """
+
+    connect: Bootstrap
+    tls: TlsSpec | None = None
+    digest_secret_ref: LoginSecretRef | None = None
+
+
 class ClusterSpec(Struct, frozen=True, kw_only=True):
     """Where the cluster is and how to speak to it."""
 
     bootstrap_servers: Bootstrap | None = None
     bootstrap_controllers: Bootstrap | None = None
+    zookeeper: ZooKeeperSpec | None = None
     cluster_id: Annotated[str, Text(64)] | None = None
     request_timeout: MillisecondsToMinutes = "30s"
     tls: TlsSpec | None = None
@@ -129,7 +125,7 @@ class ClusterSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def request_timeout_seconds(self) -> float:
-        return _seconds(self.request_timeout)
+        return seconds(self.request_timeout)
 
 
 def _level(value: object) -> int | str:
@@ -173,7 +169,7 @@ class FeaturesSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def finalize_after_seconds(self) -> float:
-        return _seconds(self.finalize_after)
+        return seconds(self.finalize_after)
 
 
 class StatefulSetSpec(Struct, frozen=True, kw_only=True):
@@ -213,7 +209,7 @@ class WindowSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def duration_seconds(self) -> float:
-        return _seconds(self.duration)
+        return seconds(self.duration)
 
 
 def _max_parallel(value: object) -> int | str:
@@ -228,16 +224,6 @@ class Availability(StrEnum):
 
     NO_UNDER_REPLICATED = "NoUnderReplicated"
     RESPECT_MIN_ISR = "RespectMinISR"
-
-
-class Desired(StrEnum):
-    """`spec.migration.desired`: where a migration from ZooKeeper to KRaft is to be (KIP-866)."""
-
-    NONE = "None"
-    PRE_MIGRATION = "PreMigration"
-    DUAL_WRITE = "DualWrite"
-    FINALIZED = "Finalized"
-    ROLLED_BACK = "RolledBack"
 
 
 class RolloutSpec(Struct, frozen=True, kw_only=True):
@@ -257,11 +243,38 @@ class RolloutSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def stable_for_seconds(self) -> float:
-        return _seconds(self.stable_for)
+        return seconds(self.stable_for)
 
     @property
     def node_timeout_seconds(self) -> float:
-        return _seconds(self.node_timeout)
+        return seconds(self.node_timeout)
+
+
+class Desired(StrEnum):
+    """`spec.migration.desired`: where a migration from ZooKeeper to KRaft is to be (KIP-866)."""
+
+    NONE = "None"
+    PRE_MIGRATION = "PreMigration"
+    DUAL_WRITE = "DualWrite"
+    FINALIZED = "Finalized"
+    ROLLED_BACK = "RolledBack"
+
+
+class MigrationSpec(Struct, frozen=True, kw_only=True):
+    """The migration from ZooKeeper to KRaft, one phase at a time. `hold_dual_write_for`: how long it stays where it can
+    still go back, before it may be finalized.
+    """
+
+    desired: Literal["None", "PreMigration", "DualWrite", "Finalized", "RolledBack"]
+    hold_dual_write_for: MinutesToHours = "24h"
+
+    def __post_init__(self) -> None:
+        if self.hold_dual_write_for_seconds > LONGEST:
+            raise ValueError("holdDualWriteFor must be at most 8760h")
+
+    @property
+    def hold_dual_write_for_seconds(self) -> float:
+        return seconds(self.hold_dual_write_for)
 
 
 class ApprovalSpec(Struct, frozen=True, kw_only=True):
@@ -283,7 +296,7 @@ class DriftSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def check_every_seconds(self) -> float:
-        return _seconds(self.check_every)
+        return seconds(self.check_every)
 
 
 LEAST_CHECK_EVERY = 10
@@ -298,6 +311,7 @@ class Spec(Struct, frozen=True, kw_only=True):
     cluster: ClusterSpec
     workload: WorkloadSpec = WorkloadSpec()
     features: FeaturesSpec = FeaturesSpec()
+    migration: MigrationSpec | None = None
     approval: ApprovalSpec = ApprovalSpec()
     rollout: RolloutSpec = RolloutSpec()
     drift: DriftSpec = DriftSpec()
@@ -305,12 +319,23 @@ class Spec(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if len(set(self.consents)) < len(self.consents):
             raise ValueError("consents: duplicate consent")
+        if (
+            self.migration is not None
+            and Desired(self.migration.desired) is not Desired.NONE
+            and self.cluster.zookeeper is None
+        ):
+            raise ValueError("migration needs cluster.zookeeper; set its connect as the brokers' zookeeper.connect")
         for one in self.features.levels:
             if one.name == KRAFT_VERSION and one.level != 0 and "dynamic-quorum" not in self.consents:
                 raise ValueError(
                     "raising kraft.version makes the quorum dynamic, which is irreversible; "
                     "add 'dynamic-quorum' to consents"
                 )
+
+    @property
+    def wants_migration(self) -> bool:
+        """Whether a migration is to go anywhere: only then ZooKeeper is connected to."""
+        return self.migration is not None and self.migration.desired != "None"
 
 
 class Metadata(Struct, frozen=True, kw_only=True):

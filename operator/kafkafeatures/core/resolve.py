@@ -8,11 +8,20 @@ from __future__ import annotations
 from datetime import timedelta
 
 from kafkafeatures.api.document import InvalidDocument, UnknownRelease
-from kafkafeatures.api.spec import Availability, ClusterSpec, KafkaFeatures, RolloutSpec, WorkloadSpec
+from kafkafeatures.api.spec import (
+    Availability,
+    ClusterSpec,
+    Desired,
+    KafkaFeatures,
+    MigrationSpec,
+    RolloutSpec,
+    WorkloadSpec,
+)
 from kafkafeatures.core.engine.remedies import cluster_flags
 from kafkafeatures.core.engine.wanted import (
     ApprovalPolicy,
     MaxParallel,
+    Migration,
     Mode,
     OnDrift,
     Rollout,
@@ -54,6 +63,7 @@ def wanted_of(
         uid=uid or f"{resource.metadata.namespace}/{resource.metadata.name}",
         rollout=_rollout(spec.workload, spec.rollout),
         finalize_after=timedelta(seconds=spec.features.finalize_after_seconds),
+        migration=_migration(spec.migration),
     )
 
 
@@ -73,6 +83,12 @@ def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
         node_timeout=timedelta(seconds=rollout.node_timeout_seconds),
         windows=_windows(rollout),
     )
+
+
+def _migration(migration: MigrationSpec | None) -> Migration | None:
+    if migration is None or migration.desired == "None":
+        return None
+    return Migration(Desired(migration.desired), timedelta(seconds=migration.hold_dual_write_for_seconds))
 
 
 def driver_in(workload: WorkloadSpec) -> Driver:

@@ -73,3 +73,32 @@ def create_and_keep(ask: Ask) -> dict[str, Any]:
     assert reply.status == 201, reply.body
     made: dict[str, Any] = reply.body
     return made
+
+
+NEXT = {
+    "None": {"PreMigration"},
+    "PreMigration": {"DualWrite", "RolledBack"},
+    "DualWrite": {"Finalized", "RolledBack"},
+    "Finalized": set(),
+    "RolledBack": {"None", "PreMigration", "DualWrite"},
+}
+"""Phase of a migration to those that a document may ask for next."""
+
+
+def test_a_migration_is_asked_for_one_phase_at_a_time(ask: Ask) -> None:
+    made = create_and_keep(ask)
+    without = {name: value for name, value in made["spec"].items() if name != "migration"}
+
+    def put(desired: str | None) -> Reply:
+        metadata = ask(Request("GET", f"{ALL}/orders", {})).body["metadata"]
+        migration = {} if desired is None else {"migration": {"desired": desired}}
+        document = {**made, "metadata": metadata, "spec": {**without, **migration}}
+        return ask(Request("PUT", f"{ALL}/orders", {}, document))
+
+    for phase, allowed in NEXT.items():
+        for other in NEXT:
+            assert put(None).status == 200
+            assert put(phase).status == 200  # where there was no migration, a document may begin with any phase
+            reply = put(other)
+            assert reply.status == (200 if other in allowed | {phase} else 422), (phase, other)
+            assert reply.status == 200 or "one phase at a time" in reply.body["message"]

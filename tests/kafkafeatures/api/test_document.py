@@ -35,6 +35,11 @@ FULL: dict[str, Any] = {
         "cluster": {
             "bootstrapServers": "a:1",
             "bootstrapControllers": "b:1",
+            "zookeeper": {
+                "connect": "zk-1:2181,zk-2:2181/kafka",
+                "tls": TLS,
+                "digestSecretRef": {"name": "z", "usernameKey": "u", "passwordKey": "p"},
+            },
             "clusterId": "x",
             "requestTimeout": "30s",
             "tls": TLS,
@@ -50,6 +55,7 @@ FULL: dict[str, Any] = {
             "finalizeAfter": "24h",
             "levels": [{"name": "group.version", "level": 1}],
         },
+        "migration": {"desired": "PreMigration", "holdDualWriteFor": "24h"},
         "approval": {"policy": "Always", "planHash": "sha256:01234567"},
         "rollout": {
             "maxParallel": "10%",
@@ -123,6 +129,15 @@ WRONG: list[tuple[str, Any, str]] = [
     ("spec.cluster.sasl.secretRef", {}, "spec.cluster.sasl.secretRef.name: required field is missing"),
     ("spec.cluster.requestTimeout", "1h", "invalid value '1h'; expected a duration such as 500ms, 30s or 2m"),
     ("spec.drift.checkEvery", "20000ms", "invalid value '20000ms'; expected a duration such as 90s, 15m or 24h"),
+    ("spec.cluster.zookeeper.connect", "zk", "invalid value 'zk'; expected at least 3 characters"),
+    ("spec.cluster.zookeeper", {}, "spec.cluster.zookeeper.connect: required field is missing"),
+    ("spec.cluster.zookeeper", None, "spec: migration needs cluster.zookeeper; set its connect as the brokers'"),
+    ("spec.cluster.zookeeper.digestSecretRef", {}, "zookeeper.digestSecretRef.name: required field is missing"),
+    ("spec.cluster.zookeeper.digest", {}, "unknown field; valid fields: connect, digestSecretRef, tls"),
+    ("spec.migration", {}, "spec.migration.desired: required field is missing"),
+    ("spec.migration.desired", "KRaft", "invalid value 'KRaft'; expected 'None', 'PreMigration', 'DualWrite', "),
+    ("spec.migration.holdDualWriteFor", "30s", "invalid value '30s'; expected a duration such as 90m or 4h"),
+    ("spec.migration.holdDualWriteFor", "8761h", "spec.migration: holdDualWriteFor must be at most 8760h"),
     ("spec.workload.driver", None, "spec.workload.driver: invalid value null; expected text"),
     ("spec.workload.statefulSet.brokers", [], "brokers: invalid value (a list); expected at least 1 item"),
     ("spec.workload.statefulSet.brokers", ["a", "a"], "spec.workload.statefulSet: brokers: duplicate StatefulSet"),
@@ -168,6 +183,11 @@ RIGHT: list[tuple[str, Any]] = [
     ("spec.workload.statefulSet", {"brokers": [f"broker-{number}" for number in range(32)]}),
     ("spec.workload.statefulSet.controllers", ["orders-broker"]),
     ("spec.consents", ["single-replica-topics", "group.version:1->0"]),
+    ("spec.consents", ["zk-finalize", "zk-rollback-lossy"]),
+    ("spec.migration", {"desired": "RolledBack"}),
+    ("spec.migration", {"desired": "Finalized", "holdDualWriteFor": "0m"}),
+    ("spec.cluster.zookeeper", {"connect": "a:1"}),
+    ("spec.cluster.zookeeper.tls", {}),
     ("spec.features.finalizeAfter", "0s"),
     ("spec.features.finalizeAfter", "8760h"),
     ("spec.rollout.maxParallel", 1),
@@ -190,7 +210,7 @@ def test_what_is_just_allowed_is_read(path: str, value: Any) -> None:
 TOLD = re.compile(
     r".*?: (invalid value.*; expected .|required field is missing$|unknown field; .*valid fields: "
     r"|set bootstrapServers|set metadata.version|[a-zA-Z]+ must be |[a-z]+: duplicate "
-    r"|raising kraft.version|[A-Z]+ without TLS|level: invalid value)",
+    r"|raising kraft.version|migration needs |[A-Z]+ without TLS|level: invalid value)",
     re.DOTALL,
 )
 
@@ -226,6 +246,14 @@ def test_every_pattern_of_a_field_says_what_it_means() -> None:
     assert all(one.meaning for one in with_pattern)
 
 
+def test_an_ensemble_is_needed_only_where_a_migration_is_wanted() -> None:
+    document = changed(("spec", "migration"), {"desired": "None"})
+    del document["spec"]["cluster"]["zookeeper"]
+    read_document(document)
+    del document["spec"]["migration"]
+    read_document(document)
+
+
 @pytest.mark.parametrize("value", ["orders\n", "\norders", "orders x", "Orders", "-orders", ""])
 def test_a_pattern_is_of_the_whole_text(value: str) -> None:
     assert problems(changed(("metadata", "name"), value))[0].startswith("metadata.name: invalid value")
@@ -253,6 +281,7 @@ def test_what_was_read_is_written_with_all_its_defaults_and_in_its_own_spelling(
         "cluster": {
             "bootstrapServers": "a:1",
             "bootstrapControllers": None,
+            "zookeeper": None,
             "clusterId": None,
             "requestTimeout": "30s",
             "tls": None,
@@ -261,6 +290,7 @@ def test_what_was_read_is_written_with_all_its_defaults_and_in_its_own_spelling(
         },
         "workload": {"driver": "None", "statefulSet": None},
         "features": {"releaseVersion": None, "finalizeAfter": "0s", "levels": []},
+        "migration": None,
         "approval": {"policy": "IrreversibleOnly", "planHash": None},
         "rollout": {
             "maxParallel": 1,
@@ -291,7 +321,7 @@ def test_a_number_of_thousands_of_digits_is_reported_in_words(path: tuple[str, .
     assert len(said) < 200
 
 
-@pytest.mark.parametrize("field", ["username", "passwordKey"])
-def test_what_may_be_a_password_is_not_repeated(field: str) -> None:
-    document = changed(("spec", "cluster", "sasl", field), {"hunter2": 1})
+@pytest.mark.parametrize("path", [("sasl", "username"), ("sasl", "passwordKey"), ("zookeeper", "digestSecretRef")])
+def test_what_may_be_a_password_is_not_repeated(path: tuple[str, ...]) -> None:
+    document = changed(("spec", "cluster", *path), {"hunter2": 1})
     assert "hunter2" not in "".join(problems(document))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.document import InvalidDocument, read_document
-from kafkafeatures.api.spec import Availability
-from kafkafeatures.core.engine.wanted import MaxParallel, Rollout, Wanted
+from kafkafeatures.api.spec import Availability, Desired
+from kafkafeatures.core.engine.wanted import MaxParallel, Migration, Rollout, Wanted
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, STATEFUL_SET
 
@@ -79,3 +79,18 @@ def test_the_bounds_of_a_rollout_become_numbers_and_durations() -> None:
 
 def test_a_soak_is_a_duration() -> None:
     assert wanted(features={"finalizeAfter": "36h"}).finalize_after == timedelta(hours=36)
+
+
+ENSEMBLE = {"bootstrapServers": "a:1", "zookeeper": {"connect": "zk:2181/kafka"}}
+
+
+@pytest.mark.parametrize("desired", Desired)
+def test_a_migration_is_wanted_where_a_document_names_a_phase_to_go_to(desired: Desired) -> None:
+    found = wanted(cluster=ENSEMBLE, migration={"desired": desired.value}).migration
+    assert found == (None if desired is Desired.NONE else Migration(desired, timedelta(hours=24)))
+    assert wanted(cluster=ENSEMBLE).migration is None
+
+
+def test_how_long_dual_write_is_held_is_a_duration() -> None:
+    found = wanted(cluster=ENSEMBLE, migration={"desired": "Finalized", "holdDualWriteFor": "90m"}).migration
+    assert found == Migration(Desired.FINALIZED, timedelta(minutes=90))

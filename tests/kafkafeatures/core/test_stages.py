@@ -13,6 +13,7 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import PlanStatus, Via, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Held, Wait
+from kafkafeatures.core.engine.kind import Demands
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import Plan, Proposal
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
@@ -291,3 +292,10 @@ def test_an_approval_of_another_plan_holds_restarts_too_and_those_in_flight_are_
     assert waits.condition == held.condition
     assert waits.message.endswith("; still in flight: broker 1")
     assert deciding(wanted, RESTART, step=RESTART) == waits  # nor is it asked for again
+
+
+def test_what_one_kind_of_stage_has_to_read_is_read_beside_what_another_has_to() -> None:
+    one, other = Demands(partitions=True, settings=frozenset({"a", "b"})), Demands(settings=frozenset({"c"}))
+    assert one | other == Demands(partitions=True, settings=frozenset({"a", "b", "c"}))
+    assert Demands() | Demands(znodes=True) == Demands(znodes=True)
+    assert Demands() | Demands() == Demands()

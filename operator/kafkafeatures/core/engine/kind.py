@@ -64,7 +64,7 @@ class Demands(Struct, frozen=True):
     """What has to be read for a stage, beside what every reconciliation reads."""
 
     partitions: bool = False
-    znodes: bool = False  # what Kafka keeps in ZooKeeper
+    znodes: bool = False  # what Kafka keeps in ZooKeeper, read before everything else
     settings: frozenset[str] = frozenset()  # of every node, by name
 
     def __or__(self, other: Demands) -> Demands:

@@ -1,0 +1,49 @@
+"""What the texts of a document may be: names, releases, consents, durations. Their patterns are those of `crds/`.
+
+Used by `api/spec.py` in the types of its fields, which `api/schema.py` reads.
+"""
+
+import re
+from typing import Annotated
+
+from kafkafeatures.api.names import MAX_NAME, NAME
+from kafkafeatures.api.schema import Text
+
+LEVEL_NAME = r"^[0-9]+\.[0-9]+(-IV[0-9]+)?$"
+
+Name = Annotated[str, Text(MAX_NAME, 1, NAME, "a name of a-z, 0-9, '-' and '.', with a letter or digit at both ends")]
+SecretKey = Annotated[str, Text(253, 1, r"^[-._a-zA-Z0-9]+$", "a key of a-z, A-Z, 0-9, '-', '_' and '.'")]
+Bootstrap = Annotated[str, Text(2048, 3)]
+Feature = Annotated[str, Text(64, 0, r"^[a-z][a-z0-9._]*$", "the name of a feature, such as metadata.version")]
+Release = Annotated[str, Text(32, 0, LEVEL_NAME, 'a release such as "4.1", or a level of it such as "4.1-IV1"')]
+Consent = Annotated[
+    str,
+    Text(
+        128,
+        0,
+        r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum|zk-finalize|zk-rollback-lossy|single-replica-topics"
+        r"|quorum-of-one)$",
+        "a consent such as 'group.version:1->0', dynamic-quorum, zk-finalize, zk-rollback-lossy, "
+        "single-replica-topics or quorum-of-one",
+    ),
+]
+PlanHash = Annotated[str, Text(71, 0, r"^sha256:[0-9a-f]{8,64}$", "the hash of a plan, such as sha256:9f3c1b7a51c2")]
+ContainerName = Annotated[str, Text(63, 1, NAME, "the name of a container, such as kafka")]
+StatefulSetName = Annotated[str, Text(MAX_NAME, 1, NAME, "the name of a StatefulSet in the same namespace")]
+SecondsToHours = Annotated[str, Text(16, 0, r"^[0-9]+(s|m|h)$", "a duration such as 90s, 15m or 24h")]
+SecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(s|m)$", "a duration such as 30s or 2m")]
+MillisecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(ms|s|m)$", "a duration such as 500ms, 30s or 2m")]
+MinutesToHours = Annotated[str, Text(16, 0, r"^[0-9]+(m|h)$", "a duration such as 90m or 4h")]
+
+_DURATION = re.compile(r"^([0-9]{1,15})(ms|s|m|h)$")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+LONGEST = 8760 * 3600
+"""Seconds, a year: how long a soak, a window or a time-out may be."""
+
+
+def seconds(duration: str) -> float:
+    """What such a text stands for."""
+    match = _DURATION.match(duration)
+    if match is None:
+        raise ValueError(f"{duration!r:.60} is not a duration")
+    return int(match[1]) * _UNITS[match[2]]

@@ -43,8 +43,10 @@ class Sink:
     unreadable: Callable[[int], None]
 
 
-def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink: Sink) -> None:
-    """All records of a block."""
+def take_block(
+    data: memoryview, found: Frames, partitions: PartitionState, sink: Sink, *, all_configs: bool = False
+) -> None:
+    """All records of a block. `all_configs`: not only min.insync.replicas."""
     topics = _topics(data, found)
     waiting = named = 0
 
@@ -80,7 +82,7 @@ def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink
 
     for at, key, start, end in found.others(np.array(topics.places, dtype=np.int64)):
         value = bytes(data[start:end])
-        if key == _CONFIG and _MINIMUM not in value:
+        if key == _CONFIG and not all_configs and _MINIMUM not in value:
             sink.count(key, 1)
             continue
         if key in _IN_ORDER:

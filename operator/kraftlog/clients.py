@@ -1,6 +1,6 @@
 """What a metadata log says of clients: rights, credentials, tokens, quotas, the next producer id (`Section.CLIENTS`).
 
-The values, and the state behind them, which `state` writes to. No secret is kept: of a SCRAM credential there are user,
+The values, and the state behind them, which `rules` write to. No secret is kept: of a SCRAM credential there are user,
 mechanism and iterations; a delegation token has none in a log. It says what it weighs, as `state` does.
 """
 

@@ -21,8 +21,9 @@ from kraftlog.errors import ContradictionError, MalformedError
 from kraftlog.image import MIGRATION_UNDER_WAY, Image
 from kraftlog.records import Decoded, Raw, decode, decode_control, key_of
 from kraftlog.replay import ONLY_NO_OP
+from kraftlog.rules import ranges_of
 from kraftlog.schema import NAMES, table
-from kraftlog.state import KRAFT_VERSION_FEATURE, ranges_of
+from kraftlog.state import KRAFT_VERSION_FEATURE
 from kraftlog.transactions import ABORT, BEGIN, TRANSACTION_KEYS, Transactions
 
 Data = Mapping[str, Any]

@@ -20,6 +20,7 @@ from kraftlog.errors import SectionNotRead
 
 if TYPE_CHECKING:
     from kraftlog.clients import Clients
+    from kraftlog.configs import Configs
     from kraftlog.partitions import Partitions
 
 S = TypeVar("S")
@@ -34,9 +35,10 @@ class Section(enum.Enum):
     MIGRATION = "migration"
     PARTITIONS = "partitioned"  # with topics, and what was set of min.insync.replicas; needs numpy
     CLIENTS = "client_data"  # rights, credentials, tokens, quotas, producer ids; no secret of them
+    CONFIGS = "configured"  # all configs, and digests of credentials: what may be secret only as a digest
 
 
-SMALL = frozenset(Section) - {Section.PARTITIONS, Section.CLIENTS}
+SMALL = frozenset(Section) - {Section.PARTITIONS, Section.CLIENTS, Section.CONFIGS}
 """What grows with the nodes of a cluster, not with its partitions."""
 
 
@@ -230,6 +232,7 @@ class Image:
     migration: Migration | None = None
     partitioned: Partitions | None = None
     client_data: Clients | None = None
+    configured: Configs | None = None
 
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]:
@@ -300,6 +303,11 @@ class Image:
     def clients(self) -> Clients:
         """Rights, credentials, tokens, quotas and the next producer id."""
         return _read(self.client_data, Section.CLIENTS)
+
+    @property
+    def configs(self) -> Configs:
+        """All configs, and digests of SCRAM credentials."""
+        return _read(self.configured, Section.CONFIGS)
 
 
 def _read(section: S | None, name: Section) -> S:

@@ -22,15 +22,18 @@ from kraftlog.image import SMALL, Image, Section
 from kraftlog.maps import FrozenMap
 from kraftlog.partition_records import MIN_INSYNC_REPLICAS
 from kraftlog.records import FRAME_VERSION, MAX_RECORD, Decoded, decode, decode_control, key_of
+from kraftlog.rules import CONTROL_RULES, METADATA_RULES, Rules
 from kraftlog.schema import table
-from kraftlog.state import CONTROL_RULES, METADATA_RULES, Rules, State
+from kraftlog.state import State
 from kraftlog.transactions import TRANSACTION_KEYS, Transactions
 
 MAX_DECODED = 20_000
 """Records of a batch that are looked into: one for each node of the largest cluster, many times over. 10,000 are what a
 controller writes at once (`QuorumController.MAX_RECORDS_PER_BATCH`), of all types."""
 MAX_OF_CLIENTS = 400_000
-"""That many where rights and quotas are read: so many of the smallest fit in the largest batch of a snapshot."""
+"""That many where rights, quotas and configs are read: so many of the smallest fit in the largest batch of a
+snapshot."""
+_MANY_RECORDS = frozenset({Section.CLIENTS, Section.CONFIGS})
 
 _DECODED = 64  # times the bytes of a record, which its values may take
 _COUNT = 200  # bytes of a number that counts records
@@ -102,8 +105,7 @@ class ImageBuilder:
         self._rules, self._wanted = rules_of(self._sections)
         if (open_ := self._transactions.open) is not None:
             open_[:] = [each for each in open_ if each.type.key in self._rules]
-        if section is Section.PARTITIONS:
-            self._state.partitions = None
+        self._state.leave_out(section)
 
     def image(self) -> Image:
         """The state now. Cheap; later calls do not change it."""
@@ -189,7 +191,7 @@ class ImageBuilder:
             if found is None or found.has_any(TRANSACTION_KEYS):
                 self._scan(section, int(block[0]), int(block[-1]), end - first)
             else:
-                take_block(section, found, self._state.partitions, sink)
+                take_block(section, found, self._state.partitions, sink, all_configs=self._state.configs is not None)
         return True
 
     def _is_unreadable(self, times: int) -> None:
@@ -239,7 +241,7 @@ class ImageBuilder:
 
     def _about_to_decode(self, value: bytes | None) -> None:
         self._decoded_of_batch += 1
-        most = MAX_OF_CLIENTS if Section.CLIENTS in self._sections else MAX_DECODED
+        most = MAX_DECODED if self._sections.isdisjoint(_MANY_RECORDS) else MAX_OF_CLIENTS
         if self._decoded_of_batch > most:
             raise TooLargeError(f"more than {most} registrations and levels in one batch")
         if value is not None and len(value) > MAX_RECORD:
@@ -253,7 +255,7 @@ class ImageBuilder:
         """A record that the loop above did not skip. It may yet be of no interest: its key may be written longer."""
         key = key_of(value)
         skipped = key >= 0 and not (key < _KEYS and self._wanted[key])
-        skipped = skipped or (key == _CONFIG and _MINIMUM not in (value or b""))
+        skipped = skipped or (key == _CONFIG and self._state.configs is None and _MINIMUM not in (value or b""))
         self._about_to_decode(None if skipped else value)
         if not skipped:
             found = decode(value)

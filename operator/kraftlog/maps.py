@@ -2,7 +2,7 @@
 
 Both keep their keys in buckets of about a thousand keys at most. What was shown is never written to again: a change
 copies one bucket, and the list of buckets, never the mapping. So a change in a million keys costs what one in a
-thousand does, and an image that was given out stays as it was. Called by `state`, which writes; read by all.
+thousand does, and an image that was given out stays as it was. Written by the states behind an image; read by all.
 
 Up to a thousand keys come in the order in which they were put, as in a dict; more come in none.
 """

@@ -1,4 +1,4 @@
-"""The partitions behind an image, and what each record does to them. Called by the rules of `state` and by `columns`,
+"""The partitions behind an image, and what each record does to them. Called by `rules` and by `columns`,
 which brings a whole batch at once.
 
 Rules follow Kafka's `TopicsDelta` and `PartitionRegistration.merge`. What contradicts the state (a partition of a topic
@@ -70,14 +70,16 @@ class PartitionState:
     def topic(self, data: Data) -> None:
         self.topics.put(data["topicId"].bytes, data["name"])
 
-    def remove_topic(self, data: Data) -> None:
-        """The topic with its partitions and what was set for it."""
+    def remove_topic(self, data: Data) -> str:
+        """The topic with its partitions and what was set for it; its name."""
         number = self._topic(data)
         self._sort()
         for key in self._index.keys_of(number):
             self._remove(key)
             self._eligible.discard(key)
-        self._of_topics.drop(self.topics.drop(number).name)
+        name = self.topics.drop(number).name
+        self._of_topics.drop(name)
+        return name
 
     def config(self, data: Data) -> None:
         if data["name"] != MIN_INSYNC_REPLICAS:

@@ -1,23 +1,16 @@
-"""The state behind an image, and what each record type does to it: a table from type to rule.
-
-Called by `replay` with decoded records in offset order, transactions already sorted out. A rule that finds the state in
-contradiction to its record (a change for another broker epoch: Kafka's ClusterDelta refuses it) raises
-ContradictionError and changes nothing. Never decodes.
+"""The state behind an image: what `rules` write to.
 
 It knows what it weighs: the bytes of memory that its content takes, rather too many than too few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from sys import getsizeof
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.errors import ContradictionError
 from kraftlog.image import (
-    MOST_MOVES,
     BrokerRegistration,
     ControllerRegistration,
     Endpoint,
@@ -30,11 +23,11 @@ from kraftlog.image import (
     Section,
     Voter,
 )
-from kraftlog.maps import FrozenMap, VersionedMap
-from kraftlog.schema import table
+from kraftlog.maps import VersionedMap
 
 if TYPE_CHECKING:
     from kraftlog.clients import Clients, ClientState
+    from kraftlog.configs import Configs, ConfigState
     from kraftlog.partition_state import PartitionState
     from kraftlog.partitions import Partitions
 
@@ -55,6 +48,7 @@ class State:
         "began_offset",
         "brokers",
         "clients",
+        "configs",
         "controllers",
         "feature_record_kraft_version",
         "features",
@@ -94,14 +88,15 @@ class State:
         self.snapshot_timestamp_ms = -1
         self.partitions = _partitions() if Section.PARTITIONS in sections else None
         self.clients = _clients() if Section.CLIENTS in sections else None
+        self.configs = _configs() if Section.CONFIGS in sections else None
 
     @property
     def weight(self) -> int:
         """Bytes of memory, roughly."""
         kept = self.brokers, self.controllers, self.unregistered, self.features, self.left, self.moves
-        partitions = self.partitions.weight if self.partitions is not None else 0
-        clients = self.clients.weight if self.clients is not None else 0
-        return self.voters_weight + partitions + clients + sum(each.weight for each in kept)
+        large = self.partitions, self.clients, self.configs
+        held = sum(each.weight for each in large if each is not None)
+        return self.voters_weight + held + sum(each.weight for each in kept)
 
     def begin_with_snapshot(self, end_offset: int) -> None:
         """All of it was read: it says what is so, and not since when, nor who leads."""
@@ -112,7 +107,7 @@ class State:
 
     def section(
         self, section: Section
-    ) -> Registrations | FinalizedFeatures | Quorum | Migration | Partitions | Clients:
+    ) -> Registrations | FinalizedFeatures | Quorum | Migration | Partitions | Clients | Configs:
         """What is in a section now; later writes do not show. Of the partitions only where they were asked for."""
         match section:
             case Section.REGISTRATIONS:
@@ -129,6 +124,8 @@ class State:
                 return self.all_partitions.view()
             case Section.CLIENTS:
                 return self.all_clients.view()
+            case Section.CONFIGS:
+                return self.all_configs.view()
 
     @property
     def all_partitions(self) -> PartitionState:
@@ -141,6 +138,27 @@ class State:
         """Where they were asked for."""
         assert self.clients is not None  # noqa: S101 - the rules, and the section, are used only with them
         return self.clients
+
+    @property
+    def all_configs(self) -> ConfigState:
+        """Where they were asked for."""
+        assert self.configs is not None  # noqa: S101 - the rules, and the section, are used only with them
+        return self.configs
+
+    def leave_out(self, section: Section) -> None:
+        """Give up what a large section holds."""
+        match section:
+            case Section.PARTITIONS:
+                if self.configs is not None and self.partitions is not None:
+                    for topic in self.partitions.topics.view().values():
+                        self.configs.topics.put(topic.id_bytes, topic.name)
+                self.partitions = None
+            case Section.CLIENTS:
+                self.clients = None
+            case Section.CONFIGS:
+                self.configs = None
+            case _:
+                pass
 
     def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
         """The registration a record is about. Raises ContradictionError for an id or epoch that is not registered."""
@@ -162,6 +180,12 @@ def _clients() -> ClientState:
     return ClientState()
 
 
+def _configs() -> ConfigState:
+    from kraftlog.configs import ConfigState
+
+    return ConfigState()
+
+
 def _weight_of_endpoints(endpoints: tuple[Endpoint, ...]) -> int:
     return sum(_ENDPOINT + getsizeof(one.name) + getsizeof(one.host) for one in endpoints)
 
@@ -175,206 +199,10 @@ def _weight_of_level(name: str, _: int) -> int:
     return _LEVEL + getsizeof(name)
 
 
+def weight_of_voters(voters: tuple[Voter, ...]) -> int:
+    """Bytes of the voters of a quorum."""
+    return sum(_NODE + _weight_of_endpoints(voter.endpoints) for voter in voters)
+
+
 def _no_moves() -> VersionedMap[str, Moves]:
     return VersionedMap(lambda name, moves: _LEVEL * (1 + len(moves)) + getsizeof(name))
-
-
-def _endpoints(items: tuple[Data, ...]) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(e["name"], e["host"], e["port"], e.get("securityProtocol", -1)) for e in items)
-
-
-def ranges_of(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
-    """The supported (min, max) of each feature that a registration names."""
-    return FrozenMap({f["name"]: (f["minSupportedVersion"], f["maxSupportedVersion"]) for f in items})
-
-
-def _register_broker(state: State, data: Data) -> None:
-    broker_id = data["brokerId"]
-    state.unregistered.drop(broker_id)
-    state.brokers.put(
-        broker_id,
-        BrokerRegistration(
-            id=broker_id,
-            epoch=data["brokerEpoch"],
-            incarnation=data["incarnationId"],
-            endpoints=_endpoints(data["endPoints"]),
-            features=ranges_of(data["features"]),
-            rack=data["rack"],
-            fenced=data["fenced"],
-            in_controlled_shutdown=data.get("inControlledShutdown", False),
-            is_migrating_zk_broker=data.get("isMigratingZkBroker", False),
-        ),
-    )
-
-
-def _unregister_broker(state: State, data: Data) -> None:
-    broker_id = state.broker(data["brokerId"], data["brokerEpoch"]).id
-    state.brokers.drop(broker_id)
-    state.unregistered.put(broker_id, state.timestamp_ms)
-
-
-def _fence(state: State, data: Data) -> None:
-    state.brokers.put(data["id"], replace(state.broker(data["id"], data["epoch"]), fenced=True))
-
-
-def _unfence(state: State, data: Data) -> None:
-    state.brokers.put(data["id"], replace(state.broker(data["id"], data["epoch"]), fenced=False))
-
-
-_FENCED = {-1: False, 0: None, 1: True}  # BrokerRegistrationFencingChange.java
-_SHUTDOWN = {0: None, 1: True}  # BrokerRegistrationInControlledShutdownChange.java
-
-
-def _change_broker(state: State, data: Data) -> None:
-    now = state.broker(data["brokerId"], data["brokerEpoch"])
-    fenced, shutdown = data.get("fenced", 0), data.get("inControlledShutdown", 0)
-    if fenced not in _FENCED or shutdown not in _SHUTDOWN:
-        raise ContradictionError(
-            f"unknown change of broker {now.id}: fenced {fenced}, in controlled shutdown {shutdown}"
-        )
-    changed = replace(
-        now,
-        fenced=now.fenced if _FENCED[fenced] is None else bool(_FENCED[fenced]),
-        in_controlled_shutdown=now.in_controlled_shutdown or bool(_SHUTDOWN[shutdown]),
-    )
-    state.brokers.put(now.id, changed)
-
-
-def _register_controller(state: State, data: Data) -> None:
-    controller_id = data["controllerId"]
-    state.unregistered.drop(controller_id)
-    state.controllers.put(
-        controller_id,
-        ControllerRegistration(
-            id=controller_id,
-            incarnation=data["incarnationId"],
-            zk_migration_ready=data["zkMigrationReady"],
-            endpoints=_endpoints(data["endPoints"]),
-            features=ranges_of(data["features"]),
-        ),
-    )
-
-
-def _unregister_controller(state: State, data: Data) -> None:
-    state.controllers.drop(data["controllerId"])  # without an epoch, so nothing can contradict it
-    state.unregistered.put(data["controllerId"], state.timestamp_ms)
-
-
-def _feature_level(state: State, data: Data) -> None:
-    # The range of 3.0 to 3.2 finalized a maximum; its minimum was dropped by KIP-778.
-    _set_level(state, data["name"], data["featureLevel"] if "featureLevel" in data else data["maxFeatureLevel"])
-
-
-def _remove_feature_level(state: State, data: Data) -> None:
-    _set_level(state, data["name"], 0)
-
-
-def _set_level(state: State, name: str, level: int) -> None:
-    state.features_offset = state.offset
-    if name == KRAFT_VERSION_FEATURE:
-        state.feature_record_kraft_version = level or None
-        return
-    before = state.features.get(name)
-    if before is not None and before != level:
-        state.left.put((name, before), state.timestamp_ms)
-    if (before or 0) != level or (state.began_anywhere and state.moves.get(name) is None):
-        _moved(state, name, level)
-    if level == 0:
-        state.features.drop(name)
-    else:
-        state.features.put(name, level)
-
-
-def _zk_migration_state(state: State, data: Data) -> None:
-    state.zk_migration_state = data["zkMigrationState"]
-
-
-def _leader_change(state: State, data: Data) -> None:
-    state.leader_id = data["leaderId"]
-
-
-def _snapshot_header(state: State, data: Data) -> None:
-    state.snapshot_timestamp_ms = data["lastContainedLogTimestamp"]
-
-
-def _snapshot_footer(state: State, data: Data) -> None:
-    """Says only that the file is whole, which is `replay`'s to check."""
-
-
-def _moved(state: State, name: str, level: int) -> None:
-    state.moves.put(name, (*(state.moves.get(name) or ()), (state.offset, level))[-MOST_MOVES:])
-
-
-def _kraft_version(state: State, data: Data) -> None:
-    if state.kraft_version != data["kRaftVersion"]:
-        _moved(state, KRAFT_VERSION_FEATURE, data["kRaftVersion"])
-    state.kraft_version = data["kRaftVersion"]
-    state.features_offset = state.offset
-
-
-def _kraft_voters(state: State, data: Data) -> None:
-    state.voters = tuple(
-        Voter(
-            v["voterId"],
-            v["voterDirectoryId"],
-            _endpoints(v["endpoints"]),
-            (v["kRaftVersionFeature"]["minSupportedVersion"], v["kRaftVersionFeature"]["maxSupportedVersion"]),
-        )
-        for v in data["voters"]
-    )
-    state.voters_weight = sum(_NODE + _weight_of_endpoints(voter.endpoints) for voter in state.voters)
-
-
-Rules = Mapping[int, Callable[[State, Data], None]]
-
-_OTHERS = {name: key for key, name in table.OTHER_NAMES.items()}  # their layouts are not loaded for this
-
-# Keyed by api key. What is not here changes nothing in an image, so it need not be decoded: NoOp, above all.
-METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
-    {
-        Section.REGISTRATIONS: {
-            table.REGISTER_BROKER.key: _register_broker,
-            table.UNREGISTER_BROKER.key: _unregister_broker,
-            table.FENCE_BROKER.key: _fence,
-            table.UNFENCE_BROKER.key: _unfence,
-            table.BROKER_REGISTRATION_CHANGE.key: _change_broker,
-            table.REGISTER_CONTROLLER.key: _register_controller,
-            table.UNREGISTER_CONTROLLER.key: _unregister_controller,
-        },
-        Section.FEATURES: {
-            table.FEATURE_LEVEL.key: _feature_level,
-            table.REMOVE_FEATURE_LEVEL.key: _remove_feature_level,
-        },
-        Section.QUORUM: {},
-        Section.MIGRATION: {table.ZK_MIGRATION_STATE.key: _zk_migration_state},
-        Section.PARTITIONS: {
-            table.TOPIC.key: lambda state, data: state.all_partitions.topic(data),
-            table.REMOVE_TOPIC.key: lambda state, data: state.all_partitions.remove_topic(data),
-            table.PARTITION.key: lambda state, data: state.all_partitions.partition(data),
-            table.PARTITION_CHANGE.key: lambda state, data: state.all_partitions.change(data),
-            table.CLEAR_ELR.key: lambda state, data: state.all_partitions.clear_elr(data),
-            table.CONFIG.key: lambda state, data: state.all_partitions.config(data),
-        },
-        Section.CLIENTS: {
-            _OTHERS["ACCESS_CONTROL_RECORD"]: lambda state, data: state.all_clients.grant_without_id(data),
-            _OTHERS["ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.grant(data),
-            _OTHERS["REMOVE_ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.revoke(data),
-            _OTHERS["USER_SCRAM_CREDENTIAL_RECORD"]: lambda state, data: state.all_clients.scram(data),
-            _OTHERS["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"]: lambda state, data: state.all_clients.remove_scram(data),
-            _OTHERS["DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.token(data),
-            _OTHERS["REMOVE_DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.remove_token(data),
-            _OTHERS["CLIENT_QUOTA_RECORD"]: lambda state, data: state.all_clients.quota(data),
-            _OTHERS["PRODUCER_IDS_RECORD"]: lambda state, data: state.all_clients.producer_ids(data),
-        },
-    }
-)
-# Keyed by the type number of the control record. They are few, and all are read: a snapshot begins and ends with one.
-CONTROL_RULES: Rules = MappingProxyType(
-    {
-        table.LEADER_CHANGE.key: _leader_change,
-        table.SNAPSHOT_HEADER.key: _snapshot_header,
-        table.SNAPSHOT_FOOTER.key: _snapshot_footer,
-        table.KRAFT_VERSION.key: _kraft_version,
-        table.KRAFT_VOTERS.key: _kraft_voters,
-    }
-)

@@ -179,6 +179,10 @@ of what could not be decoded left out, unless `redact=False`.
 `Section.CLIENTS` holds rights, SCRAM credentials (user, mechanism, iterations), delegation tokens, quotas, and the next
 producer id; no secret of any. It is read only where it is asked for by name.
 
+`Section.CONFIGS` holds all configs, and SCRAM credentials again with a digest of their secrets: enough to see whether
+another store has the same. A config that may be secret is a digest too (`kraftlog.digests`), which only digests that
+were made by the same process can be compared with.
+
 ## Partitions as columns
 
 `Section.PARTITIONS` holds topics, partitions and what was set of `min.insync.replicas`, in numpy arrays: a million
@@ -193,7 +197,7 @@ shared between images: do not write to them. `kraftlog.partitions` says what eac
 ## What an image says
 
 Beside the fields of its sections (`registrations`, `finalized`, `quorum`, `migration`, `partitioned`,
-`client_data`) an image has
+`client_data`, `configured`) an image has
 `offset`, `epoch`, `timestamp_ms`, `in_transaction`, `counts` of records by type, and `unreadable`: records that could
 not be understood. Above 0 it means that something may be missing. The fields of the sections can be read from the
 image itself:

@@ -26,6 +26,7 @@ FIELDS = {
     Section.MIGRATION: ("zk_migration_state", "is_migrating"),
     Section.PARTITIONS: ("partitions",),
     Section.CLIENTS: ("clients",),
+    Section.CONFIGS: ("configs",),
 }
 
 

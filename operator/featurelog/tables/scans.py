@@ -20,8 +20,8 @@ from featurelog.tables.inputs import FileRecords
 from kraftlog import files
 from kraftlog.arrow import DECODED, RECORDS
 from kraftlog.image import SMALL as SECTIONS
+from kraftlog.rules import METADATA_RULES
 from kraftlog.schema import table
-from kraftlog.state import METADATA_RULES
 from kraftlog.transactions import TRANSACTION_KEYS
 
 KEYS = TRANSACTION_KEYS.union(*(METADATA_RULES[section] for section in SECTIONS))

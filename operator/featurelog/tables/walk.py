@@ -2,7 +2,7 @@
 
 What it decides: when records take effect (metadata transactions at their End, KIP-868), what a snapshot proves, and
 which doubts there are at the end: a doubt is over with the next whole snapshot, because that says all of the state.
-What each record does to the state is `kraftlog.state`'s to say.
+What each record does to the state is `kraftlog.rules`'s to say.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from kafkafeatures.core.facts.readings import majority_of
 from kraftlog.arrow import DECODED
 from kraftlog.errors import ContradictionError
 from kraftlog.image import MIGRATION_UNDER_WAY, SMALL, BrokerRegistration, ControllerRegistration
+from kraftlog.rules import CONTROL_RULES, METADATA_RULES
 from kraftlog.schema import table
-from kraftlog.state import CONTROL_RULES, METADATA_RULES, State
+from kraftlog.state import State
 from kraftlog.transactions import ABORT, BEGIN, TRANSACTION_KEYS, Transactions
 
 RECORD, CONTROL, SNAPSHOT = "record", "control", "snapshot"

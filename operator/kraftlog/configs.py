@@ -1,0 +1,113 @@
+"""All configs that a metadata log says, and its SCRAM credentials as digests (`Section.CONFIGS`): what is compared with
+another store of the same metadata.
+
+The values, and the state behind them, which `rules` write to. Of what may be secret there is a digest only
+(`digests`), which is of this process alone. It says what it weighs, as `state` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from sys import getsizeof
+from typing import Any
+
+from kraftlog.digests import Digest, digest_of
+from kraftlog.errors import ContradictionError
+from kraftlog.maps import VersionedMap
+from kraftlog.partition_records import TOPIC_RESOURCE
+from kraftlog.redaction import is_shown
+
+Data = Mapping[str, Any]
+Config = tuple[int, str, str]
+"""The type of a resource (`ConfigResource.Type`), its name, the name of the config."""
+
+_SECRETS = ("salt", "storedKey", "serverKey", "saltedPassword")
+"""Fields of a credential; a record has those of its layout."""
+
+_CONFIG, _TOPIC, _CREDENTIAL = 500, 300, 500  # bytes of objects without their texts, and more
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What can be compared of a SCRAM credential: the digest is of its salt and keys."""
+
+    iterations: int
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Configs:
+    """values: of each config, or a digest where it may be secret (`redaction.is_shown`). credentials: by user and
+    mechanism; 1 is SCRAM-SHA-256, 2 is SHA-512.
+    """
+
+    values: Mapping[Config, str | Digest]
+    credentials: Mapping[tuple[str, int], Credential]
+
+
+class ConfigState:
+    """All of it, written to. topics: names by id, where partitions are not held, which know them as well."""
+
+    __slots__ = ("_of_topics", "credentials", "topics", "values")
+
+    def __init__(self) -> None:
+        self.values: VersionedMap[Config, str | Digest] = VersionedMap(_weight_of_config)
+        self.credentials: VersionedMap[tuple[str, int], Credential] = VersionedMap(
+            lambda key, _: _CREDENTIAL + getsizeof(key[0])
+        )
+        self.topics: VersionedMap[bytes, str] = VersionedMap(lambda _, name: _TOPIC + getsizeof(name))
+        self._of_topics: dict[str, set[str]] = {}  # names of configs, which go with their topic
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory, roughly."""
+        return self.values.weight + self.credentials.weight + self.topics.weight
+
+    def view(self) -> Configs:
+        """What is in it now; later writes do not show."""
+        return Configs(self.values.view(), self.credentials.view())
+
+    def topic(self, data: Data) -> None:
+        """TOPIC_RECORD."""
+        self.topics.put(data["topicId"].bytes, data["name"])
+
+    def drop_topic(self, data: Data) -> str:
+        """REMOVE_TOPIC_RECORD, where partitions are not held; its name."""
+        name = self.topics.get(data["topicId"].bytes)
+        if name is None:
+            raise ContradictionError("a topic that is not there")
+        self.topics.drop(data["topicId"].bytes)
+        return name
+
+    def remove_topic(self, name: str) -> None:
+        """All that was set for a topic."""
+        for config in self._of_topics.pop(name, ()):
+            self.values.drop((TOPIC_RESOURCE, name, config))
+
+    def config(self, data: Data) -> None:
+        """CONFIG_RECORD."""
+        type_, name, config, value = data["resourceType"], data["resourceName"], data["name"], data["value"]
+        if value is None:
+            self.values.drop((type_, name, config))
+            if type_ == TOPIC_RESOURCE:
+                self._of_topics.get(name, set()).discard(config)
+            return
+        self.values.put((type_, name, config), value if is_shown(type_, config) else digest_of(value))
+        if type_ == TOPIC_RESOURCE:
+            self._of_topics.setdefault(name, set()).add(config)
+
+    def scram(self, data: Data) -> None:
+        """USER_SCRAM_CREDENTIAL_RECORD, also in the layout of Kafka 3.0 to 3.4, which has several."""
+        for one in data.get("credentialInfos", (data,)):
+            digest = digest_of(*(one[field] for field in _SECRETS if field in one))
+            self.credentials.put((data["name"], one["mechanism"]), Credential(one["iterations"], digest))
+
+    def remove_scram(self, data: Data) -> None:
+        """REMOVE_USER_SCRAM_CREDENTIAL_RECORD."""
+        self.credentials.drop((data["name"], data["mechanism"]))
+
+
+def _weight_of_config(key: Config, value: str | Digest) -> int:
+    _, name, config = key
+    return _CONFIG + getsizeof(name) + getsizeof(config) + (getsizeof(value) if isinstance(value, str) else 0)

@@ -1,0 +1,260 @@
+"""What each record type does to the state behind an image: a table from type to rule.
+
+Called by `image_builder` with decoded records in offset order, transactions already sorted out. A rule that finds the
+state in contradiction to its record (a change for another broker epoch: Kafka's ClusterDelta refuses it) raises
+ContradictionError and changes nothing. Never decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from kraftlog.errors import ContradictionError
+from kraftlog.image import MOST_MOVES, BrokerRegistration, ControllerRegistration, Endpoint, Section, Voter
+from kraftlog.maps import FrozenMap
+from kraftlog.schema import table
+from kraftlog.state import KRAFT_VERSION_FEATURE, Data, State, weight_of_voters
+
+
+def _endpoints(items: tuple[Data, ...]) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(e["name"], e["host"], e["port"], e.get("securityProtocol", -1)) for e in items)
+
+
+def ranges_of(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
+    """The supported (min, max) of each feature that a registration names."""
+    return FrozenMap({f["name"]: (f["minSupportedVersion"], f["maxSupportedVersion"]) for f in items})
+
+
+def _register_broker(state: State, data: Data) -> None:
+    broker_id = data["brokerId"]
+    state.unregistered.drop(broker_id)
+    state.brokers.put(
+        broker_id,
+        BrokerRegistration(
+            id=broker_id,
+            epoch=data["brokerEpoch"],
+            incarnation=data["incarnationId"],
+            endpoints=_endpoints(data["endPoints"]),
+            features=ranges_of(data["features"]),
+            rack=data["rack"],
+            fenced=data["fenced"],
+            in_controlled_shutdown=data.get("inControlledShutdown", False),
+            is_migrating_zk_broker=data.get("isMigratingZkBroker", False),
+        ),
+    )
+
+
+def _unregister_broker(state: State, data: Data) -> None:
+    broker_id = state.broker(data["brokerId"], data["brokerEpoch"]).id
+    state.brokers.drop(broker_id)
+    state.unregistered.put(broker_id, state.timestamp_ms)
+
+
+def _fence(state: State, data: Data) -> None:
+    state.brokers.put(data["id"], replace(state.broker(data["id"], data["epoch"]), fenced=True))
+
+
+def _unfence(state: State, data: Data) -> None:
+    state.brokers.put(data["id"], replace(state.broker(data["id"], data["epoch"]), fenced=False))
+
+
+_FENCED = {-1: False, 0: None, 1: True}  # BrokerRegistrationFencingChange.java
+_SHUTDOWN = {0: None, 1: True}  # BrokerRegistrationInControlledShutdownChange.java
+
+
+def _change_broker(state: State, data: Data) -> None:
+    now = state.broker(data["brokerId"], data["brokerEpoch"])
+    fenced, shutdown = data.get("fenced", 0), data.get("inControlledShutdown", 0)
+    if fenced not in _FENCED or shutdown not in _SHUTDOWN:
+        raise ContradictionError(
+            f"unknown change of broker {now.id}: fenced {fenced}, in controlled shutdown {shutdown}"
+        )
+    changed = replace(
+        now,
+        fenced=now.fenced if _FENCED[fenced] is None else bool(_FENCED[fenced]),
+        in_controlled_shutdown=now.in_controlled_shutdown or bool(_SHUTDOWN[shutdown]),
+    )
+    state.brokers.put(now.id, changed)
+
+
+def _register_controller(state: State, data: Data) -> None:
+    controller_id = data["controllerId"]
+    state.unregistered.drop(controller_id)
+    state.controllers.put(
+        controller_id,
+        ControllerRegistration(
+            id=controller_id,
+            incarnation=data["incarnationId"],
+            zk_migration_ready=data["zkMigrationReady"],
+            endpoints=_endpoints(data["endPoints"]),
+            features=ranges_of(data["features"]),
+        ),
+    )
+
+
+def _unregister_controller(state: State, data: Data) -> None:
+    state.controllers.drop(data["controllerId"])  # without an epoch, so nothing can contradict it
+    state.unregistered.put(data["controllerId"], state.timestamp_ms)
+
+
+def _feature_level(state: State, data: Data) -> None:
+    # The range of 3.0 to 3.2 finalized a maximum; its minimum was dropped by KIP-778.
+    _set_level(state, data["name"], data["featureLevel"] if "featureLevel" in data else data["maxFeatureLevel"])
+
+
+def _remove_feature_level(state: State, data: Data) -> None:
+    _set_level(state, data["name"], 0)
+
+
+def _set_level(state: State, name: str, level: int) -> None:
+    state.features_offset = state.offset
+    if name == KRAFT_VERSION_FEATURE:
+        state.feature_record_kraft_version = level or None
+        return
+    before = state.features.get(name)
+    if before is not None and before != level:
+        state.left.put((name, before), state.timestamp_ms)
+    if (before or 0) != level or (state.began_anywhere and state.moves.get(name) is None):
+        _moved(state, name, level)
+    if level == 0:
+        state.features.drop(name)
+    else:
+        state.features.put(name, level)
+
+
+def _zk_migration_state(state: State, data: Data) -> None:
+    state.zk_migration_state = data["zkMigrationState"]
+
+
+def _leader_change(state: State, data: Data) -> None:
+    state.leader_id = data["leaderId"]
+
+
+def _snapshot_header(state: State, data: Data) -> None:
+    state.snapshot_timestamp_ms = data["lastContainedLogTimestamp"]
+
+
+def _snapshot_footer(state: State, data: Data) -> None:
+    """Says only that the file is whole, which is `replay`'s to check."""
+
+
+def _topic(state: State, data: Data) -> None:
+    if state.partitions is not None:
+        state.partitions.topic(data)
+    else:
+        state.all_configs.topic(data)
+
+
+def _remove_topic(state: State, data: Data) -> None:
+    """The topic with its partitions, and what was set for it."""
+    held = state.partitions
+    name = held.remove_topic(data) if held is not None else state.all_configs.drop_topic(data)
+    if state.configs is not None:
+        state.configs.remove_topic(name)
+
+
+def _config(state: State, data: Data) -> None:
+    if state.configs is not None:
+        state.configs.config(data)
+    if state.partitions is not None:
+        state.partitions.config(data)
+
+
+def _scram(state: State, data: Data) -> None:
+    for each in (state.clients, state.configs):
+        if each is not None:
+            each.scram(data)
+
+
+def _remove_scram(state: State, data: Data) -> None:
+    for each in (state.clients, state.configs):
+        if each is not None:
+            each.remove_scram(data)
+
+
+def _moved(state: State, name: str, level: int) -> None:
+    state.moves.put(name, (*(state.moves.get(name) or ()), (state.offset, level))[-MOST_MOVES:])
+
+
+def _kraft_version(state: State, data: Data) -> None:
+    if state.kraft_version != data["kRaftVersion"]:
+        _moved(state, KRAFT_VERSION_FEATURE, data["kRaftVersion"])
+    state.kraft_version = data["kRaftVersion"]
+    state.features_offset = state.offset
+
+
+def _kraft_voters(state: State, data: Data) -> None:
+    state.voters = tuple(
+        Voter(
+            v["voterId"],
+            v["voterDirectoryId"],
+            _endpoints(v["endpoints"]),
+            (v["kRaftVersionFeature"]["minSupportedVersion"], v["kRaftVersionFeature"]["maxSupportedVersion"]),
+        )
+        for v in data["voters"]
+    )
+    state.voters_weight = weight_of_voters(state.voters)
+
+
+Rules = Mapping[int, Callable[[State, Data], None]]
+
+_OTHERS = {name: key for key, name in table.OTHER_NAMES.items()}  # their layouts are not loaded for this
+
+# Keyed by api key. What is not here changes nothing in an image, so it need not be decoded: NoOp, above all.
+METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
+    {
+        Section.REGISTRATIONS: {
+            table.REGISTER_BROKER.key: _register_broker,
+            table.UNREGISTER_BROKER.key: _unregister_broker,
+            table.FENCE_BROKER.key: _fence,
+            table.UNFENCE_BROKER.key: _unfence,
+            table.BROKER_REGISTRATION_CHANGE.key: _change_broker,
+            table.REGISTER_CONTROLLER.key: _register_controller,
+            table.UNREGISTER_CONTROLLER.key: _unregister_controller,
+        },
+        Section.FEATURES: {
+            table.FEATURE_LEVEL.key: _feature_level,
+            table.REMOVE_FEATURE_LEVEL.key: _remove_feature_level,
+        },
+        Section.QUORUM: {},
+        Section.MIGRATION: {table.ZK_MIGRATION_STATE.key: _zk_migration_state},
+        Section.PARTITIONS: {
+            table.TOPIC.key: _topic,
+            table.REMOVE_TOPIC.key: _remove_topic,
+            table.PARTITION.key: lambda state, data: state.all_partitions.partition(data),
+            table.PARTITION_CHANGE.key: lambda state, data: state.all_partitions.change(data),
+            table.CLEAR_ELR.key: lambda state, data: state.all_partitions.clear_elr(data),
+            table.CONFIG.key: _config,
+        },
+        Section.CONFIGS: {
+            table.TOPIC.key: _topic,
+            table.REMOVE_TOPIC.key: _remove_topic,
+            table.CONFIG.key: _config,
+            _OTHERS["USER_SCRAM_CREDENTIAL_RECORD"]: _scram,
+            _OTHERS["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"]: _remove_scram,
+        },
+        Section.CLIENTS: {
+            _OTHERS["ACCESS_CONTROL_RECORD"]: lambda state, data: state.all_clients.grant_without_id(data),
+            _OTHERS["ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.grant(data),
+            _OTHERS["REMOVE_ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.revoke(data),
+            _OTHERS["USER_SCRAM_CREDENTIAL_RECORD"]: _scram,
+            _OTHERS["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"]: _remove_scram,
+            _OTHERS["DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.token(data),
+            _OTHERS["REMOVE_DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.remove_token(data),
+            _OTHERS["CLIENT_QUOTA_RECORD"]: lambda state, data: state.all_clients.quota(data),
+            _OTHERS["PRODUCER_IDS_RECORD"]: lambda state, data: state.all_clients.producer_ids(data),
+        },
+    }
+)
+# Keyed by the type number of the control record. They are few, and all are read: a snapshot begins and ends with one.
+CONTROL_RULES: Rules = MappingProxyType(
+    {
+        table.LEADER_CHANGE.key: _leader_change,
+        table.SNAPSHOT_HEADER.key: _snapshot_header,
+        table.SNAPSHOT_FOOTER.key: _snapshot_footer,
+        table.KRAFT_VERSION.key: _kraft_version,
+        table.KRAFT_VOTERS.key: _kraft_voters,
+    }
+)

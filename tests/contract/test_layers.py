@@ -23,7 +23,10 @@ ROOMS = {
     "core.engine": "api core.words core.facts",
     "core.levels": "api core.words core.facts core.engine",
     "core.roll": "api core.words core.facts core.engine core.levels",  # a restart must not take away what is to come
-    "core.migration": "api core.words core.facts kraftlog.image",
+    "core.migration": (
+        "api core.words core.facts kraftlog.image kraftlog.partitions kraftlog.clients kraftlog.digests "
+        "kraftlog.redaction"
+    ),
     "core.kinds": "api core.facts core.engine core.levels core.roll",
     "core.resolve": "api core.facts core.engine core.roll.drivers",
     "core.ports": "api core.facts core.engine core.levels core.roll",
@@ -85,8 +88,8 @@ LIBRARIES = {
     "kubernetes": "kube.client kube.errors",
     "msgspec": "api core environment health kafka kube reconcile settings cli kafkasim",
     "numpy": (
-        "core.facts.replica_blocks core.facts.replication core.roll.planner kafka.partitions kraftlog featurelog "
-        "kafkasim"
+        "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.planner "
+        "kafka.partitions kraftlog featurelog kafkasim"
     ),
     "prometheus_client": "health metrics",
     "py4j": "featurelog.spark",

@@ -272,13 +272,22 @@ def broker_ids(children: tuple[str, ...]) -> tuple[int, ...] | Failure:
     return tuple(sorted(map(int, children)))
 
 
+class Ambiguous(ValueError):
+    """A document that has a key twice."""
+
+
+def json_of(data: bytes) -> Any:
+    """The document in a znode. Raises ValueError (Ambiguous for a key that stands there twice) and RecursionError."""
+    return json.loads(data.decode(), object_pairs_hook=_without_duplicates)
+
+
 def _in(znode: Znode, shape: type[T]) -> T:
-    return msgspec.convert(json.loads(znode.data.decode(), object_pairs_hook=_without_duplicates), shape)
+    return msgspec.convert(json_of(znode.data), shape)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Kafka takes the last of two; another reader may take the first, so that neither is certain."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise Ambiguous("a key stands there twice")
     return found

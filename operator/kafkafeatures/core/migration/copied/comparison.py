@@ -1,0 +1,135 @@
+"""One round of a comparison: takes znodes as they are read, and keeps what the metadata log says otherwise.
+
+Pure. Called by `zookeeper/compare.py`, which decides by several rounds what of it counts. It holds what differs, and
+of the rest only which znodes it has seen: ZooKeeper may have a hundred thousand.
+
+What differs is kept by *unit*: a topic with all its partitions, or any other znode, by its path. A unit is read again
+as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.migration.copied.configs import OF_BROKERS, OF_TOPICS, usual_path
+from kafkafeatures.core.migration.copied.entries import Entries, Key, Kind, Placed, Value, are_the_same, shown
+from kafkafeatures.core.migration.copied.expected import NOWHERE, Expected
+from kafkafeatures.core.migration.copied.findings import Finding
+from kafkafeatures.core.migration.copied.others import PRODUCER_IDS, TOKENS
+from kafkafeatures.core.migration.copied.rights import ROOTS
+from kafkafeatures.core.migration.copied.topics import State, Topic, placed, state_path, topic_path
+from kafkafeatures.core.migration.equality import MOST_KEPT, Difference
+
+_KINDS = {
+    **dict.fromkeys(ROOTS, Kind.RIGHT),
+    OF_TOPICS: Kind.TOPIC_CONFIG,
+    OF_BROKERS: Kind.BROKER_CONFIG,
+    TOKENS: Kind.TOKEN,
+    PRODUCER_IDS: Kind.PRODUCER_ID,
+}
+"""Which kind of entries is in a znode that cannot be read; any other has quotas."""
+
+
+class Comparison:
+    """A `Sink` of one round. `only`: the units that are read; None: all that there are.
+
+    differing: by unit. more: differences that were not kept. failures: znodes that could not be read.
+    """
+
+    def __init__(self, expected: Expected, only: frozenset[str] | None = None) -> None:
+        self._expected, self._only = expected, only
+        self._seen: set[str] = set()
+        self._open: dict[str, tuple[Mapping[int, Placed], set[int]]] = {}  # topics of which states are still to come
+        self._kept = 0
+        self.differing: dict[str, list[Difference]] = {}
+        self.more = 0
+        self.failures: list[Failure] = []
+
+    def topic(self, name: str, found: Topic | Finding | None) -> None:
+        unit = topic_path(name)
+        self._seen.add(unit)
+        key = Key(Kind.TOPIC, name)
+        if isinstance(found, Finding):
+            self._unreadable(unit, key, found)
+            return
+        self._judge(unit, unit, key, found.id if found is not None else None, self._expected.topic(name))
+        if found is None or self._expected.topic(name) is None:
+            return
+        expected = self._expected.partitions(name)
+        for number in sorted(expected.keys() - found.partitions.keys()):
+            key = _partition(name, number)
+            self._judge(unit, state_path(name, number), key, None, expected[number])
+        if found.partitions:
+            self._open[name] = expected, set(found.partitions)
+
+    def partition(self, topic: Topic, number: int, found: State | Finding) -> None:
+        if topic.name not in self._open:  # the log has no such topic, which is said already
+            return
+        expected, left = self._open[topic.name]
+        unit, key = topic_path(topic.name), _partition(topic.name, number)
+        if isinstance(found, Finding):
+            self._unreadable(unit, key, found)
+        else:
+            there = placed(topic.partitions[number], found)
+            self._judge(unit, state_path(topic.name, number), key, there, expected.get(number))
+        left.discard(number)
+        if not left:
+            del self._open[topic.name]
+
+    def entries(self, path: str, found: Entries | Finding) -> None:
+        unit = usual_path(path)
+        self._seen.add(unit)
+        if isinstance(found, Finding):
+            kind = next((kind for root, kind in _KINDS.items() if path.startswith(root)), Kind.QUOTA)
+            self._unreadable(unit, Key(kind, path), found)
+            return
+        expected = self._expected.entries(unit)
+        for key in (*found, *(expected.keys() - found.keys())):
+            self._judge(unit, path, key, found.get(key), expected.get(key))
+
+    def remark(self, finding: Finding) -> None:
+        """What is no matter of equality."""
+
+    def unread(self, failure: Failure) -> None:
+        self.failures.append(failure)
+
+    def finish(self) -> None:
+        """All was read: what ZooKeeper should have, and was not seen there, is absent."""
+        if self._only is None:
+            for name in self._expected.names:
+                if topic_path(name) not in self._seen:
+                    self.topic(name, None)
+            for path in self._expected.paths:
+                if path not in self._seen:
+                    self.entries(path, {})
+        elif NOWHERE in self._only:
+            self.entries(NOWHERE, {})
+
+    def moved_in(self, later: Expected) -> frozenset[str]:
+        """The units that differ, and of which the log itself says something else by now."""
+        return frozenset(unit for unit in self.differing if self._expected.unit(unit) != later.unit(unit))
+
+    def differences(self, but: Iterable[str] = ()) -> tuple[Difference, ...]:
+        """All that are kept, in order, without these units."""
+        left_out = frozenset(but)
+        return tuple(sorted(one for unit, found in self.differing.items() if unit not in left_out for one in found))
+
+    def _judge(self, unit: str, path: str, key: Key, in_zookeeper: Value | None, in_log: Value | None) -> None:
+        if not are_the_same(in_zookeeper, in_log):
+            self._keep(unit, Difference(key.kind, key.name, path, shown(in_zookeeper), shown(in_log)))
+
+    def _unreadable(self, unit: str, key: Key, found: Finding) -> None:
+        self._keep(unit, Difference(key.kind, key.name, found.path, found.message, "whole"))
+
+    def _keep(self, unit: str, difference: Difference) -> None:
+        of_unit = self.differing.setdefault(unit, [])
+        if self._kept < MOST_KEPT:
+            self._kept += 1
+            of_unit.append(difference)
+        else:
+            self.more += 1
+
+
+def _partition(topic: str, number: int) -> Key:
+    return Key(Kind.PARTITION, f"{topic}-{number}")

@@ -1,0 +1,196 @@
+"""Configs, quotas and SCRAM credentials as ZooKeeper has them: all that is below `/config`.
+
+Pure. As `ZkConfigMigrationClient` of Kafka 3.9 reads them. Quotas and credentials of a user are in one znode.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from kafkafeatures.core.migration.copied.entries import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    Credential,
+    Entries,
+    Key,
+    Kind,
+    Value,
+    config_value,
+)
+from kafkafeatures.core.migration.copied.findings import ENDS, Finding, look_at, read
+from kafkafeatures.core.migration.copied.names import DEFAULT, desanitized, sanitized
+from kraftlog.clients import Entity
+from kraftlog.digests import digest_of
+
+CONFIGS = "/config"
+OF_TOPICS, OF_BROKERS, OF_USERS, OF_CLIENTS, OF_IPS = (
+    f"{CONFIGS}/{of}" for of in ("topics", "brokers", "users", "clients", "ips")
+)
+CLIENTS_OF_USER = "clients"
+"""The child of a user's znode below which quotas of this user with certain clients are."""
+
+MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+USER, CLIENT, IP = "user", "client-id", "ip"
+_TYPES = {OF_USERS: USER, OF_CLIENTS: CLIENT, OF_IPS: IP}
+
+_LOST = "the copy would leave it out, and say nothing"
+_NUMBER = re.compile(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", re.ASCII)
+"""What Java takes for a double, without its hexadecimal form."""
+_SCRAM = frozenset({"salt", "stored_key", "server_key", "iterations"})
+
+
+class _Config(Struct, frozen=True):
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+class _NoNumber(ValueError):
+    """A quota that is no number. key: which."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class _NoCredential(ValueError):
+    """A SCRAM credential that is none. mechanism: which."""
+
+    def __init__(self, mechanism: str) -> None:
+        super().__init__(mechanism)
+        self.mechanism = mechanism
+
+
+def config_path(resource_type: int, name: str) -> str:
+    """Where the configs of a topic or broker are; an empty name is the default of all brokers."""
+    return f"{OF_TOPICS if resource_type == TOPIC_RESOURCE else OF_BROKERS}/{name or DEFAULT}"
+
+
+def quota_path(entity: Entity) -> str | None:
+    """Where quotas of an entity are; None for one that ZooKeeper has no place for."""
+    names = {kind: DEFAULT if name is None else sanitized(name) for kind, name in entity}
+    match sorted(names):
+        case ["user"]:
+            return f"{OF_USERS}/{names[USER]}"
+        case ["client-id"]:
+            return f"{OF_CLIENTS}/{names[CLIENT]}"
+        case ["client-id", "user"]:
+            return f"{OF_USERS}/{names[USER]}/{CLIENTS_OF_USER}/{names[CLIENT]}"
+        case ["ip"]:
+            return f"{OF_IPS}/{names[IP]}"
+        case _:
+            return None
+
+
+def read_configs(path: str, data: bytes) -> Entries | Finding:
+    """What is set for a topic, or for a broker. Never raises."""
+    _, _, of, name = path.split("/", 3)
+    broker = f"{CONFIGS}/{of}" == OF_BROKERS
+    kind, type_ = (Kind.BROKER_CONFIG, BROKER_RESOURCE) if broker else (Kind.TOPIC_CONFIG, TOPIC_RESOURCE)
+    name = "" if name == DEFAULT else name
+    if broker and name and not (name.isascii() and name.isdigit() and len(name) <= 10):
+        return Finding(path, f"{name!r} is not the id of a broker; {ENDS}", "delete this znode if no broker needs it")
+    found = _read(path, data)
+    if isinstance(found, Finding):
+        return found
+    return {config_key(kind, name, one): config_value(type_, one, value) for one, value in found.items()}
+
+
+def config_key(kind: Kind, name: str, config: str) -> Key:
+    """The entry of one config of a resource."""
+    return Key(kind, f"{name or 'default of all brokers'} {config}")
+
+
+def read_client(path: str, data: bytes) -> Entries | Finding:
+    """Quotas, and of a user the credentials: of a znode below users, clients or ips. Never raises."""
+    found = _read(path, data)
+    if isinstance(found, Finding):
+        return found
+    try:
+        return _of_client(path, found)
+    except _NoNumber as error:
+        return Finding(
+            path,
+            f"the quota {error.key} is not a number; {ENDS}",
+            "remove it: kafka-configs.sh --alter --delete-config",
+        )
+    except _NoCredential as error:
+        return Finding(
+            path,
+            f"the credential for {error.mechanism} cannot be read; {ENDS}",
+            "set the password of this user again: kafka-configs.sh --alter --add-config",
+        )
+    except ValueError as error:
+        return Finding(path, f"cannot be read: {error}; {ENDS}", look_at(path))
+
+
+def _of_client(path: str, config: Mapping[str, str]) -> Entries:
+    entity = _entity(path)
+    entries: dict[Key, Value] = {}
+    for name, value in config.items():
+        if name in MECHANISMS and len(entity) == 1:  # as Kafka reads it, of whichever type the entity is
+            user = DEFAULT if entity[0][1] is None else entity[0][1]
+            entries[credential_key(user, MECHANISMS[name])] = _credential(name, value)
+        elif _NUMBER.fullmatch(value):
+            entries[quota_key(entity, name)] = float(value.strip().rstrip("fFdD"))
+        else:
+            raise _NoNumber(name)
+    return entries
+
+
+def _entity(path: str) -> Entity:
+    """Whom a znode is for. Raises ValueError."""
+    _, _, of, *names = path.split("/")
+    kinds = [_TYPES[f"{CONFIGS}/{of}"], CLIENT]
+    parts = zip(kinds, names[::2], strict=False)
+    return tuple(sorted((kind, None if name == DEFAULT else desanitized(name)) for kind, name in parts))
+
+
+def usual_path(path: str) -> str:
+    """The path at which Kafka writes what it read at this one: older releases encoded names in another way."""
+    if not path.startswith((f"{OF_USERS}/", f"{OF_CLIENTS}/", f"{OF_IPS}/")):
+        return path
+    try:
+        return quota_path(_entity(path)) or path
+    except ValueError:
+        return path
+
+
+def quota_key(entity: Entity, quota: str) -> Key:
+    """The entry of one quota."""
+    whose = ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in sorted(entity))
+    return Key(Kind.QUOTA, f"{whose} {quota}")
+
+
+def credential_key(user: str, mechanism: int) -> Key:
+    """The entry of one credential."""
+    names = {code: name for name, code in MECHANISMS.items()}
+    return Key(Kind.CREDENTIAL, f"{user} {names.get(mechanism, mechanism)}")
+
+
+def _credential(mechanism: str, text: str) -> Credential:
+    parts = [part.partition("=") for part in text.split(",")]
+    values = {name: value for name, _, value in parts}
+    if values.keys() != _SCRAM or any(not sign for _, sign, _ in parts):
+        raise _NoCredential(mechanism)
+    number = values["iterations"]
+    if not (number.isascii() and number.isdigit() and len(number) <= 10):
+        raise _NoCredential(mechanism)
+    try:
+        secrets = [base64.b64decode(values[name], validate=True) for name in ("salt", "stored_key", "server_key")]
+    except ValueError:
+        raise _NoCredential(mechanism) from None
+    return Credential(int(number), digest_of(*secrets))
+
+
+def _read(path: str, data: bytes) -> Mapping[str, str] | Finding:
+    """The configs in a znode: none where it is empty, as that of a user is who has quotas with clients only."""
+    return read(path, data, _config, _LOST) if data else {}
+
+
+def _config(document: Any) -> Mapping[str, str]:
+    return msgspec.convert(document, _Config).config

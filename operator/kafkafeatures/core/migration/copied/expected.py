@@ -1,0 +1,126 @@
+"""What ZooKeeper should say by the metadata log: the image of the log, by the paths of ZooKeeper.
+
+Pure. Called by `comparison.py`. Needs numpy, as partitions of an image do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from kafkafeatures.core.migration.copied import configs, others, rights
+from kafkafeatures.core.migration.copied.entries import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    Credential,
+    Entries,
+    Flag,
+    Key,
+    Kind,
+    NextId,
+    Placed,
+    Value,
+    is_password,
+)
+from kafkafeatures.core.migration.copied.topics import shown_id, topic_name
+from kraftlog.image import Image
+from kraftlog.partitions import Columns, Partitions, Replica
+
+NOWHERE = ""
+"""The path of what ZooKeeper has no place for: a quota of an unusual entity."""
+
+_KINDS = {TOPIC_RESOURCE: Kind.TOPIC_CONFIG, BROKER_RESOURCE: Kind.BROKER_CONFIG}
+
+
+class Expected:
+    """By the image. `names`: all topics. To make one takes a moment: beside the event loop where it matters."""
+
+    def __init__(self, image: Image) -> None:
+        self._partitions = image.partitions
+        self._tables = tuple(_sorted(self._partitions))
+        self._numbers = {topic.name: number for number, topic in self._partitions.topics.items()}
+        self._others: dict[str, dict[Key, Value]] = {}
+        for path, key, value in _entries(image):
+            self._others.setdefault(path, {})[key] = value
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Names of all topics."""
+        return self._numbers
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """Paths of all znodes that should be there and are no topic's."""
+        return self._others
+
+    def topic(self, name: str) -> str | None:
+        """The id of a topic; None where there is no such topic."""
+        number = self._numbers.get(name)
+        return None if number is None else shown_id(self._partitions.topics[number].id_bytes)
+
+    def partitions(self, name: str) -> Mapping[int, Placed]:
+        """The partitions of a topic."""
+        number = self._numbers.get(name)
+        if number is None:
+            return {}
+        return dict(pair for table in self._tables for pair in _rows(table, number))
+
+    def entries(self, path: str) -> Entries:
+        """What a znode should say that is no topic's."""
+        return self._others.get(path, {})
+
+    def unit(self, path: str) -> object:
+        """All that is said of a topic, or of another znode: to see whether it changed."""
+        name = topic_name(path)
+        return self.entries(path) if name is None else (self.topic(name), self.partitions(name))
+
+
+def _sorted(partitions: Partitions) -> Iterator[Columns]:
+    """All partitions with the same number of replicas together, by topic."""
+    widths: dict[int, list[Columns]] = {}
+    for chunk in partitions.chunks:
+        widths.setdefault(chunk.replicas.shape[1], []).append(chunk)
+    for chunks in widths.values():
+        together = Columns._make(np.concatenate(column) for column in zip(*chunks, strict=True))
+        order = np.argsort(together.topic, kind="stable")
+        yield together.each(lambda column, order=order: column[order])  # type: ignore[misc]  # bound at once
+
+
+def _rows(table: Columns, topic: int) -> Iterator[tuple[int, Placed]]:
+    first, last = np.searchsorted(table.topic, (topic, topic + 1)).tolist()
+    rows = table.each(lambda column: column[first:last])
+    for number, leader, epoch, replicas, flags in zip(
+        *(column.tolist() for column in (rows.partition, rows.leader, rows.leader_epoch, rows.replicas, rows.flags)),
+        strict=True,
+    ):
+        in_sync, adding, removing = (
+            tuple(sorted(one for one, flag in zip(replicas, flags, strict=True) if flag & bit))
+            for bit in (Replica.IN_SYNC, Replica.ADDING, Replica.REMOVING)
+        )
+        yield number, Placed(tuple(replicas), adding, removing, leader, in_sync, epoch)
+
+
+def _entries(image: Image) -> Iterator[tuple[str, Key, Value]]:
+    """Path, key and value of all that is no topic's."""
+    clients, configured = image.clients, image.configs
+    for (type_, name, config), value in configured.values.items():
+        if type_ in _KINDS:
+            key = configs.config_key(_KINDS[type_], name, config)
+            yield configs.config_path(type_, name), key, Flag.SET if is_password(config) else value
+    for (user, mechanism), credential in configured.credentials.items():
+        path = configs.quota_path(((configs.USER, user),)) or NOWHERE
+        yield path, configs.credential_key(user, mechanism), Credential(credential.iterations, credential.digest)
+    for (entity, quota), number in clients.quotas.items():
+        yield configs.quota_path(entity) or NOWHERE, configs.quota_key(entity, quota), number
+    for right in clients.rights.values():
+        path = rights.acl_path(right.pattern_type, right.resource_type, right.resource_name) or NOWHERE
+        key = rights.right_key(
+            right.permission_type, right.principal, right.operation, right.host,
+            resource=right.resource_type, name=right.resource_name, pattern=right.pattern_type,
+        )  # fmt: skip
+        yield path, key, Flag.GRANTED
+    for id_, token in clients.tokens.items():
+        yield others.token_path(id_), others.token_key(id_), others.comparable(token)
+    if clients.next_producer_id is not None:
+        yield others.PRODUCER_IDS, others.PRODUCER_ID, NextId((clients.next_producer_id,))

@@ -1,0 +1,70 @@
+"""What is wrong with a znode that is to be copied: its path, what Kafka would make of it, and what to do.
+
+Pure. Kafka 3.9 reads znodes in two ways: what is no JSON at all it takes for empty, and says nothing; a field that is
+missing, or of another type, ends the copy, and with it the controller (`ZkMigrationClient`, `KRaftMigrationDriver`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.znodes import Ambiguous, json_of
+from kafkafeatures.core.words import printable
+
+T = TypeVar("T")
+
+ENDS = "the copy would end the controller"
+NEAR_LIMIT = 900 * 1024
+"""Bytes of a znode; ZooKeeper takes less than 1 MiB of a request (`jute.maxbuffer`), and a change is written with
+others."""
+
+
+class Finding(Struct, frozen=True):
+    """One znode, what is wrong with it, and what to do."""
+
+    path: str
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"znode {printable(self.path)}: {self.message}; {self.remedy}"
+
+
+def look_at(path: str) -> str:
+    """The remedy where only a person can tell what a znode should say."""
+    return f"look at it: zookeeper-shell.sh HOST:PORT get {printable(path)}"
+
+
+def read(path: str, data: bytes, parse: Callable[[Any], T], otherwise: str) -> T | Finding:
+    """What `parse` makes of the JSON document in a znode; it may raise ValueError. Never raises.
+
+    otherwise: what the copy makes of it where it is no JSON.
+    """
+    try:
+        document = json_of(data)
+    except Ambiguous as error:
+        return Finding(path, f"cannot be read with certainty: {error}", look_at(path))
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        return Finding(path, f"cannot be read: {_why(error)}; {otherwise}", look_at(path))
+    try:
+        return parse(document)
+    except ValueError as error:  # so is msgspec.ValidationError
+        return Finding(path, f"cannot be read: {_why(error)}; {ENDS}", look_at(path))
+
+
+def too_large(path: str, size: int) -> Finding | None:
+    """A znode that could not be written again with a little more in it."""
+    if size < NEAR_LIMIT:
+        return None
+    return Finding(
+        path,
+        f"has {size} bytes, and ZooKeeper takes less than 1 MiB: a change of it may not be written back",
+        "make it smaller, or raise jute.maxbuffer on all ZooKeeper servers, brokers and controllers",
+    )
+
+
+def _why(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else printable(str(error))[:200]

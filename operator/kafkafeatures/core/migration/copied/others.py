@@ -1,0 +1,111 @@
+"""Delegation tokens and the next producer id as ZooKeeper has them.
+
+Pure. As `DelegationTokenManagerZk` and `ProducerIdBlockZNode` of Kafka 3.9 read them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from kafkafeatures.core.facts.znodes import Int, Long
+from kafkafeatures.core.migration.copied.entries import Entries, Key, Kind, NextId
+from kafkafeatures.core.migration.copied.findings import ENDS, Finding, read
+from kafkafeatures.core.migration.copied.names import desanitized
+from kraftlog.clients import Token
+
+TOKENS = "/delegation_token/tokens"
+PRODUCER_IDS = "/latest_producer_id_block"
+
+_BY_CONTROLLER = -1
+_LARGEST = 2**63
+_LOST = "the copy would leave it out, and say nothing"
+
+Version = Annotated[int, Meta(ge=1, le=3)]
+
+
+class _Token(Struct, frozen=True):
+    version: Version
+    owner: str
+    renewers: tuple[str, ...]
+    issued: Long = field(name="issueTimestamp")
+    latest: Long = field(name="maxTimestamp")
+    expires: Long = field(name="expiryTimestamp")
+    id: str = field(name="tokenId")
+    requester: str | None = field(name="tokenRequester", default=None)
+
+
+class _Block(Struct, frozen=True):
+    broker: Int
+    start: str = field(name="block_start")
+    end: str = field(name="block_end")
+
+
+def token_path(id_: str) -> str:
+    """Where a token is."""
+    return f"{TOKENS}/{id_}"
+
+
+def read_token(path: str, data: bytes) -> Entries | Finding:
+    """One token. Never raises."""
+    return read(path, data, _token, _LOST) if data else {}
+
+
+def token_key(id_: str) -> Key:
+    """The entry of a token."""
+    return Key(Kind.TOKEN, id_)
+
+
+def comparable(token: Token) -> Token:
+    """The token as both sides have it: one without a requester was requested by its owner."""
+    return Token(
+        token.owner,
+        token.requester or token.owner,
+        tuple(sorted(token.renewers)),
+        token.issued_ms,
+        token.latest_ms,
+        token.expires_ms,
+    )
+
+
+def read_producer_ids(path: str, data: bytes) -> Entries | Finding:
+    """The next id. Never raises."""
+    return read(path, data, _next_id, ENDS)
+
+
+PRODUCER_ID = Key(Kind.PRODUCER_ID, "")
+"""The entry of the next producer id."""
+
+
+def _token(document: Any) -> Entries:
+    found = msgspec.convert(document, _Token)
+    owner = _principal(found.owner)
+    if found.version >= 3 and found.requester is None:
+        raise ValueError("Object missing required field `tokenRequester`")
+    requester = _principal(found.requester) if found.version >= 3 and found.requester is not None else owner
+    renewers = tuple(map(_principal, found.renewers))
+    token = Token(owner, requester, renewers, found.issued, found.latest, found.expires)
+    return {token_key(found.id): comparable(token)}
+
+
+def _principal(text: str) -> str:
+    name = desanitized(text)
+    if ":" not in name:
+        raise ValueError("a principal without a type")
+    return name
+
+
+def _next_id(document: Any) -> Entries:
+    found = msgspec.convert(document, _Block)
+    start, behind = _number(found.start), _number(found.end) + 1
+    if not start <= behind < _LARGEST or behind - start > 2**31 - 1:
+        raise ValueError("a block of producer ids that ends before it begins, or has too many")
+    return {PRODUCER_ID: NextId((start, behind) if found.broker == _BY_CONTROLLER else (behind,))}
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < _LARGEST):
+        raise ValueError("a producer id that is not a number of 64 bits")
+    return int(text)

@@ -1,0 +1,95 @@
+"""ACLs as ZooKeeper has them: `/kafka-acl/<type>/<name>`, and those of prefixes below `/kafka-acl-extended/prefixed`.
+
+Pure. As `AclAuthorizer.loadAllAcls` and `AclEntry` of Kafka 3.9 read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from kafkafeatures.core.migration.copied.entries import Entries, Flag, Key, Kind
+from kafkafeatures.core.migration.copied.findings import Finding, read
+
+LITERAL, PREFIXED = 3, 4
+ROOTS = {"/kafka-acl": LITERAL, "/kafka-acl-extended/prefixed": PREFIXED}
+"""Where ACLs of each kind of pattern are."""
+
+RESOURCES = {"Topic": 2, "Group": 3, "Cluster": 4, "TransactionalId": 5, "DelegationToken": 6, "User": 7}
+OPERATIONS = {
+    "All": 2, "Read": 3, "Write": 4, "Create": 5, "Delete": 6, "Alter": 7, "Describe": 8, "ClusterAction": 9,
+    "DescribeConfigs": 10, "AlterConfigs": 11, "IdempotentWrite": 12, "CreateTokens": 13, "DescribeTokens": 14,
+}  # fmt: skip
+PERMISSIONS = {"Deny": 2, "Allow": 3}
+
+_LOST = "the copy would leave its ACLs out, DENY too, and say nothing"
+
+
+class _Right(Struct, frozen=True):
+    principal: str
+    host: str
+    operation: str
+    permission: str = msgspec.field(name="permissionType")
+
+
+class _Acl(Struct, frozen=True):
+    version: int
+    acls: tuple[_Right, ...]
+
+
+def acl_path(pattern: int, resource_type: int, name: str) -> str | None:
+    """Where the ACLs of a resource are; None for one that ZooKeeper has no place for."""
+    root, type_ = _named(ROOTS, pattern), _named(RESOURCES, resource_type)
+    return f"{root}/{type_}/{name}" if root and type_ else None
+
+
+def read_acl(path: str, data: bytes) -> Entries | Finding:
+    """The ACLs of one resource. Never raises."""
+    root = next(one for one in ROOTS if path.startswith(f"{one}/"))
+    type_, _, name = path.removeprefix(f"{root}/").partition("/")
+    return read(path, data, partial(_entries, ROOTS[root], RESOURCES[type_], name), _LOST) if data else {}
+
+
+def right_key(
+    permission: int, principal: str, operation: int, host: str, *, resource: int, name: str, pattern: int
+) -> Key:
+    """The entry of one ACL, whose name says all of it."""
+    does = f"{_named(PERMISSIONS, permission) or permission} {principal} {_named(OPERATIONS, operation) or operation}"
+    on = f"{_named(RESOURCES, resource) or resource} {name}"
+    return Key(Kind.RIGHT, f"{does} from {host} on {on}" + (" (prefix)" if pattern == PREFIXED else ""))
+
+
+def not_copied(path: str) -> Finding:
+    """What is below a type of resource that Kafka does not know."""
+    return Finding(path, "ACLs below it are not copied: unknown type of resource", "delete it, or set them again")
+
+
+def _entries(pattern: int, resource: int, name: str, document: Any) -> Entries:
+    found = msgspec.convert(document, _Acl)
+    if found.version != 1:
+        raise ValueError(f"expected version 1, found {found.version}")
+    keys = []
+    for one in found.acls:
+        if ":" not in one.principal:
+            raise ValueError("a principal without a type")
+        permission, operation = _code(PERMISSIONS, one.permission), _code(OPERATIONS, one.operation)
+        keys.append(
+            right_key(permission, one.principal, operation, one.host, resource=resource, name=name, pattern=pattern)
+        )
+    return dict.fromkeys(keys, Flag.GRANTED)
+
+
+def _code(codes: Mapping[str, int], name: str) -> int:
+    """By its name as Kafka writes it, or in capital letters, as older releases did."""
+    found = codes.get(name) or {one.upper(): code for one, code in codes.items()}.get(name.upper())
+    if found is None:
+        raise ValueError(f"unknown operation or permission {name[:40]!r}")
+    return found
+
+
+def _named(names: Mapping[str, int], code: int) -> str | None:
+    return next((name for name, of in names.items() if of == code), None)

@@ -1,0 +1,146 @@
+"""Topics and their partitions as ZooKeeper has them: `/brokers/topics/<topic>` and the states below it.
+
+Pure. As `ZkTopicMigrationClient` and `TopicZNode` of Kafka 3.9 read them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from kafkafeatures.core.facts.znodes import Id, Int
+from kafkafeatures.core.migration.copied.entries import Entries, Key, Kind, Placed
+from kafkafeatures.core.migration.copied.findings import ENDS, Finding, read
+
+TOPICS = "/brokers/topics"
+PENDING_DELETIONS = "/admin/delete_topics"
+"""Topics that are named here are not copied."""
+
+_UUID = 16
+_INVENTED = "the copy would make a state with all replicas in sync"
+
+
+class Assignment(NamedTuple):
+    """Who has a replica of a partition, and what is being moved."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class Topic(Struct, frozen=True):
+    """What `/brokers/topics/<topic>` says. id: as Kafka's tools show it."""
+
+    name: str
+    id: str
+    partitions: Mapping[int, Assignment]
+
+    @property
+    def entries(self) -> Entries:
+        """The topic itself; its partitions are entries of their own."""
+        return {Key(Kind.TOPIC, self.name): self.id}
+
+
+class State(Struct, frozen=True):
+    """What `/brokers/topics/<topic>/partitions/<partition>/state` says."""
+
+    leader: Annotated[int, Meta(ge=-1, lt=2**31)]
+    leader_epoch: Int
+    isr: tuple[Id, ...]
+    controller_epoch: Int
+    leader_recovery_state: Annotated[int, Meta(ge=0, le=1)] = 0
+
+
+Replicas = Annotated[tuple[Id, ...], Meta(min_length=1)]
+
+
+class _Topic(Struct, frozen=True):
+    partitions: Mapping[str, Replicas]
+    adding: Mapping[str, tuple[Id, ...]] = field(name="adding_replicas", default_factory=dict)
+    removing: Mapping[str, tuple[Id, ...]] = field(name="removing_replicas", default_factory=dict)
+    topic_id: str | None = None
+
+
+def topic_path(name: str) -> str:
+    """Where a topic is."""
+    return f"{TOPICS}/{name}"
+
+
+def topic_name(path: str) -> str | None:
+    """The topic that is at a path; None for any other path."""
+    return path.removeprefix(f"{TOPICS}/") if path.startswith(f"{TOPICS}/") else None
+
+
+def state_path(topic: str, partition: int) -> str:
+    """Where the state of a partition is."""
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def read_topic(name: str, data: bytes) -> Topic | Finding:
+    """Never raises."""
+    path = topic_path(name)
+    found = read(path, data, partial(_topic, name), ENDS)
+    if isinstance(found, Topic) and not found.id:
+        return Finding(
+            path,
+            f"the topic has no id; {ENDS}",
+            "set inter.broker.protocol.version to 2.8 or newer on all brokers, and restart the one that is controller: "
+            "it gives each topic an id",
+        )
+    return found
+
+
+def read_state(topic: str, partition: int, data: bytes | None) -> State | Finding:
+    """None: it is absent, and Kafka invents one. Never raises."""
+    path = state_path(topic, partition)
+    if data is None:
+        return Finding(
+            path,
+            f"the partition has no state; {_INVENTED}",
+            "start the brokers of its replicas until it has a leader, or delete the topic",
+        )
+    return read(path, data, partial(msgspec.convert, type=State), _INVENTED)
+
+
+def placed(assignment: Assignment, state: State) -> Placed:
+    """Both together."""
+    replicas, adding, removing = assignment
+    in_sync = tuple(sorted(state.isr))
+    return Placed(
+        replicas, tuple(sorted(adding)), tuple(sorted(removing)), state.leader, in_sync, state.leader_epoch
+    )  # fmt: skip
+
+
+def shown_id(raw: bytes) -> str:
+    """An id as Kafka's tools show it (`Uuid.toString`)."""
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _topic(name: str, document: Any) -> Topic:
+    found = msgspec.convert(document, _Topic)
+    partitions = {
+        _number(key): Assignment(replicas, found.adding.get(key, ()), found.removing.get(key, ()))
+        for key, replicas in found.partitions.items()
+    }
+    return Topic(name, "" if found.topic_id is None else _id(found.topic_id), partitions)
+
+
+def _number(key: str) -> int:
+    if not (key.isascii() and key.isdigit() and len(key) <= 10 and int(key) < 2**31):
+        raise ValueError("a partition whose name is not a number")
+    return int(key)
+
+
+def _id(text: str) -> str:
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars="-_", validate=True)
+    except ValueError:  # binascii.Error is one
+        raw = b""
+    if len(raw) != _UUID:
+        raise ValueError("topic_id is not an id")
+    return shown_id(raw)

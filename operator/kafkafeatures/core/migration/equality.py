@@ -1,0 +1,84 @@
+"""Whether ZooKeeper and the metadata log say the same: what a migration has to show before a way back is given up.
+
+Pure. It is needed because a write to ZooKeeper that failed is never repeated: Kafka 3.9 logs it, and moves the offset
+of `/migration` on (`KRaftMigrationDriver.MetadataChangeEvent`), until another controller becomes active and writes all
+of it again. `zookeeper/compare.py` reads both sides; here is what came of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.migration.copied.entries import Key, Kind
+from kafkafeatures.core.words import counted, printable
+
+NAMED = 20
+"""Differences that are named in a status."""
+MOST_KEPT = 100_000
+"""Differences that are kept; all are counted."""
+
+REMEDY = (
+    "restart the active controller: the next one writes all metadata to ZooKeeper again; then compare once more with "
+    "`kafkafeatures migration compare`"
+)
+
+
+class Difference(Struct, frozen=True, order=True):
+    """What one side says and the other does not. Texts for people, without secrets; `path` is in ZooKeeper."""
+
+    kind: Kind
+    name: str
+    path: str
+    in_zookeeper: str
+    in_log: str
+
+    def __str__(self) -> str:
+        what = printable(str(Key(self.kind, self.name)))
+        if self.in_zookeeper == self.in_log:
+            return f"{what}: not the same, and secret"
+        return f"{what}: {printable(self.in_zookeeper)} in ZooKeeper, {printable(self.in_log)} in the metadata log"
+
+
+class Equal(Struct, frozen=True):
+    """Both say the same. offset: of the metadata log, which ends there (exclusive)."""
+
+    offset: int
+
+
+class Differs(Struct, frozen=True):
+    """They do not, and it does not pass. differences: at least one, in order; more: how many there are besides, which
+    are counted but not kept.
+    """
+
+    offset: int
+    differences: tuple[Difference, ...]
+    more: int = 0
+
+    @property
+    def counts(self) -> Mapping[Kind, int]:
+        """How many of those that are kept are of each kind; only kinds that differ."""
+        found = Counter(one.kind for one in self.differences)
+        return {kind: found[kind] for kind in Kind if found[kind]}
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return len(self.differences) + self.more
+
+    @property
+    def named(self) -> tuple[Difference, ...]:
+        """The first of them, for a status."""
+        return self.differences[:NAMED]
+
+    def __str__(self) -> str:
+        kinds = ", ".join(counted(number, kind) for kind, number in self.counts.items())
+        return f"ZooKeeper and the metadata log differ: {kinds}" + (f" and {self.more} more" if self.more else "")
+
+
+Equality: TypeAlias = Equal | Differs | Unknown
+"""Unknown: it could not be found out, and why; a step that needs equality is not taken then."""

@@ -1,0 +1,390 @@
+"""Znodes that Kafka copies: as Kafka 3.9 writes them, and with whatever a client with access to ZooKeeper may write."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.core.migration.copied.configs import quota_path, read_client, read_configs, usual_path
+from kafkafeatures.core.migration.copied.entries import (
+    Credential,
+    Entries,
+    Flag,
+    Key,
+    Kind,
+    NextId,
+    Placed,
+    are_the_same,
+    shown,
+)
+from kafkafeatures.core.migration.copied.findings import NEAR_LIMIT, Finding, too_large
+from kafkafeatures.core.migration.copied.names import desanitized, sanitized
+from kafkafeatures.core.migration.copied.others import PRODUCER_ID, read_producer_ids, read_token
+from kafkafeatures.core.migration.copied.rights import acl_path, read_acl
+from kafkafeatures.core.migration.copied.survey import MOST_FINDINGS, Surveyor, copy_findings
+from kafkafeatures.core.migration.copied.topics import Assignment, State, Topic, placed, read_state, read_topic
+from kraftlog.clients import Token
+from kraftlog.digests import Digest, digest_of
+
+ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+def raw(document: object) -> bytes:
+    return json.dumps(document).encode()
+
+
+def entries_of(found: Entries | Finding) -> Entries:
+    assert not isinstance(found, Finding), found
+    return found
+
+
+def topic_of(**changed: Any) -> Any:
+    return {
+        "version": 3, "topic_id": ID, "partitions": {"0": [1, 2, 3], "1": [2, 3, 1]},
+        "adding_replicas": {"0": [3]}, "removing_replicas": {"0": [1]}, **changed,
+    }  # fmt: skip
+
+
+STATE = {"controller_epoch": 7, "leader": 1, "version": 1, "leader_epoch": 4, "isr": [3, 1]}
+
+
+# --- topics ---
+
+
+def test_a_topic_has_an_id_and_says_who_has_replicas_and_what_is_moved() -> None:
+    found = read_topic("orders", raw(topic_of()))
+    assert isinstance(found, Topic)
+    assert found.partitions == {0: Assignment((1, 2, 3), (3,), (1,)), 1: Assignment((2, 3, 1), (), ())}
+    assert found.entries == {Key(Kind.TOPIC, "orders"): ID}
+
+
+def test_a_partition_is_where_its_topic_and_its_state_say() -> None:
+    found = read_state("orders", 0, raw(STATE))
+    assert isinstance(found, State)
+    assert found.controller_epoch == 7
+    there = placed(Assignment((1, 2, 3), (3,), (1,)), found)
+    assert there == Placed((1, 2, 3), (3,), (1,), leader=1, in_sync=(1, 3), leader_epoch=4)
+    assert str(there) == "replicas 1,2,3, adding 3, removing 1, in sync 1,3, leader 1 at epoch 4"
+
+
+def test_a_topic_without_an_id_would_end_the_controller() -> None:
+    found = read_topic("old", raw({"version": 1, "partitions": {"0": [1]}}))
+    assert isinstance(found, Finding)
+    assert found.path == "/brokers/topics/old"
+    assert found.message == "the topic has no id; the copy would end the controller"
+    assert "inter.broker.protocol.version to 2.8" in found.remedy
+
+
+def test_a_partition_without_a_state_would_get_one_with_all_replicas_in_sync() -> None:
+    found = read_state("orders", 5, None)
+    assert isinstance(found, Finding)
+    assert found.path == "/brokers/topics/orders/partitions/5/state"
+    assert "all replicas in sync" in found.message
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        topic_of(topic_id="short"),
+        topic_of(topic_id="not*base64*at*all*4444"),
+        topic_of(topic_id=7),
+        topic_of(partitions={"-1": [1]}),
+        topic_of(partitions={"99999999999": [1]}),
+        topic_of(partitions={"0": []}),
+        topic_of(partitions={"0": [9223372036854775808]}),
+        topic_of(partitions={"0": ["1"]}),
+        {"version": 3, "topic_id": ID},
+    ],
+)
+def test_a_topic_that_kafka_cannot_read_ends_the_controller(document: Any) -> None:
+    found = read_topic("t", raw(document))
+    assert isinstance(found, Finding)
+    assert found.message.endswith("the copy would end the controller")
+
+
+# --- configs, quotas, credentials ---
+
+
+def test_configs_of_topics_and_brokers_are_read_without_their_secrets() -> None:
+    of_topic = read_configs("/config/topics/t", raw({"version": 1, "config": {"retention.ms": "5"}}))
+    assert of_topic == {Key(Kind.TOPIC_CONFIG, "t retention.ms"): "5"}
+    secrets = {
+        "listener.name.x.ssl.keystore.password": "encoded-9f3c",
+        "plugin.password": "s-9f3c",
+        "num.io.threads": "3",
+    }
+    found = read_configs("/config/brokers/<default>", raw({"version": 1, "config": secrets}))
+    assert isinstance(found, dict)
+    assert {key.name: value for key, value in found.items()} == {
+        "default of all brokers listener.name.x.ssl.keystore.password": Flag.SET,
+        "default of all brokers plugin.password": digest_of("s-9f3c"),
+        "default of all brokers num.io.threads": "3",
+    }
+    assert "9f3c" not in str(found)
+    assert "9f3c" not in "".join(map(shown, found.values()))
+
+
+def test_configs_of_what_is_no_broker_would_end_the_controller() -> None:
+    found = read_configs("/config/brokers/one", raw({"version": 1, "config": {}}))
+    assert isinstance(found, Finding)
+    assert "'one' is not the id of a broker" in found.message
+
+
+def encoded(text: bytes) -> str:
+    return base64.b64encode(text).decode()
+
+
+SCRAM = f"salt={encoded(b'salt-9f3c')},stored_key={encoded(b'stored')},server_key={encoded(b'server')},iterations=4096"
+
+
+def test_quotas_and_credentials_of_a_user_are_in_one_znode() -> None:
+    config = {"SCRAM-SHA-256": SCRAM, "producer_byte_rate": "1024", "request_percentage": "12.5"}
+    found = read_client("/config/users/alice%40x", raw({"version": 1, "config": config}))
+    assert found == {
+        Key(Kind.CREDENTIAL, "alice@x SCRAM-SHA-256"): Credential(4096, digest_of(b"salt-9f3c", b"stored", b"server")),
+        Key(Kind.QUOTA, "user alice@x producer_byte_rate"): 1024.0,
+        Key(Kind.QUOTA, "user alice@x request_percentage"): 12.5,
+    }
+    assert encoded(b"salt-9f3c") not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "whose"),
+    [
+        ("/config/users/<default>", "default user"),
+        ("/config/clients/app%201", "client-id app 1"),
+        ("/config/users/bob/clients/<default>", "default client-id, user bob"),
+        ("/config/ips/10.0.0.1", "ip 10.0.0.1"),
+    ],
+)
+def test_each_entity_of_a_quota_is_named(path: str, whose: str) -> None:
+    found = read_client(path, raw({"version": 1, "config": {"consumer_byte_rate": " 7E2 "}}))
+    assert found == {Key(Kind.QUOTA, f"{whose} consumer_byte_rate"): 700.0}
+
+
+def test_a_user_who_has_quotas_with_clients_only_has_an_empty_znode() -> None:
+    assert read_client("/config/users/alice", b"") == {}
+
+
+@pytest.mark.parametrize("value", ["", "many", "1_000", "0x10", "1 2", "1e"])
+def test_a_quota_that_is_no_number_would_end_the_controller(value: str) -> None:
+    found = read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}}))
+    assert isinstance(found, Finding)
+    assert found.message == "the quota producer_byte_rate is not a number; the copy would end the controller"
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1.5f", "2d", ".5", "5."])
+def test_what_java_takes_for_a_number_is_one(value: str) -> None:
+    assert isinstance(read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}})), dict)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "9f3c",
+        SCRAM.replace("4096", "x"),
+        SCRAM.replace("salt=", "salt=*"),
+        SCRAM + ",more=1",
+        SCRAM.replace(",stored", ",s"),
+    ],
+)
+def test_a_credential_that_kafka_cannot_read_is_named_by_its_user_and_is_not_shown(value: str) -> None:
+    found = read_client("/config/users/alice", raw({"config": {"SCRAM-SHA-512": value}}))
+    assert isinstance(found, Finding)
+    assert found.path == "/config/users/alice"
+    assert "SCRAM-SHA-512" in found.message
+    assert "9f3c" not in str(found)
+    assert encoded(b"stored") not in str(found)
+
+
+def test_a_name_with_a_broken_code_would_end_the_controller() -> None:
+    found = read_client("/config/users/50%", raw({"config": {"producer_byte_rate": "1"}}))
+    assert isinstance(found, Finding)
+    assert "percent sign" in found.message
+
+
+@given(st.text(min_size=1))
+def test_a_name_is_found_again_in_its_path(name: str) -> None:
+    path = sanitized(name)
+    assert path.isascii()
+    assert "/" not in path
+    assert desanitized(path) == name.encode(errors="surrogatepass").decode(errors="replace")
+
+
+def test_names_are_written_as_kafka_writes_them() -> None:  # SanitizerTest.java
+    assert sanitized("CN=Some characters !@#$%&*()_-+=';:,/~") == (
+        "CN%3DSome%20characters%20%21%40%23%24%25%26%2A%28%29_-%2B%3D%27%3B%3A%2C%2F%7E"
+    )
+    assert usual_path("/config/clients/a+b") == "/config/clients/a%20b"
+    assert usual_path("/config/clients/<default>") == "/config/clients/<default>"
+    assert quota_path((("client-id", "c"), ("user", None))) == "/config/users/<default>/clients/c"
+    assert quota_path((("ip", "1"), ("user", "u"))) is None
+
+
+# --- ACLs, tokens, producer ids ---
+
+DENY = {"principal": "User:bob", "host": "*", "permissionType": "Deny", "operation": "Read"}
+
+
+def test_acls_are_read_by_the_resource_in_their_path() -> None:
+    acls = raw({"version": 1, "acls": [DENY, {**DENY, "permissionType": "ALLOW", "operation": "ClusterAction"}]})
+    assert read_acl("/kafka-acl/Topic/orders", acls) == {
+        Key(Kind.RIGHT, "Deny User:bob Read from * on Topic orders"): Flag.GRANTED,
+        Key(Kind.RIGHT, "Allow User:bob ClusterAction from * on Topic orders"): Flag.GRANTED,
+    }
+    (key,) = entries_of(read_acl("/kafka-acl-extended/prefixed/Group/g-", raw({"version": 1, "acls": [DENY]})))
+    assert key == Key(Kind.RIGHT, "Deny User:bob Read from * on Group g- (prefix)")
+    assert acl_path(4, 3, "g-") == "/kafka-acl-extended/prefixed/Group/g-"
+    assert acl_path(4, 0, "g-") is None
+    assert read_acl("/kafka-acl/Cluster/kafka-cluster", b"") == {}
+
+
+@pytest.mark.parametrize(
+    "acl",
+    [
+        {**DENY, "operation": "Fly"},
+        {**DENY, "permissionType": "Maybe"},
+        {**DENY, "principal": "bob"},
+        {"principal": "User:bob", "host": "*", "operation": "Read"},
+    ],
+)
+def test_an_acl_that_is_not_understood_is_a_finding(acl: Any) -> None:
+    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 1, "acls": [acl]})), Finding)
+    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 2, "acls": [DENY]})), Finding)
+
+
+def test_acls_that_are_no_json_would_be_lost_without_a_word() -> None:
+    found = read_acl("/kafka-acl/Topic/t", b"{")
+    assert isinstance(found, Finding)
+    assert "leave its ACLs out, DENY too" in found.message
+
+
+def token_of(**changed: Any) -> Any:
+    return {
+        "version": 3, "owner": "User%3Aalice", "tokenRequester": "User%3Abob", "renewers": ["User%3Az", "User%3Ac"],
+        "issueTimestamp": 1, "maxTimestamp": 3, "expiryTimestamp": 2, "tokenId": "t1", **changed,
+    }  # fmt: skip
+
+
+def test_a_token_is_read_in_each_version() -> None:
+    path = "/delegation_token/tokens/t1"
+    found = read_token(path, raw(token_of()))
+    assert found == {Key(Kind.TOKEN, "t1"): Token("User:alice", "User:bob", ("User:c", "User:z"), 1, 3, 2)}
+    old = read_token(path, raw(token_of(version=1)))
+    assert isinstance(old, dict)
+    assert [one.requester for one in old.values()] == ["User:alice"]
+    for wrong in (token_of(version=4), token_of(owner="alice"), token_of(maxTimestamp=2**63), token_of(owner="%")):
+        assert isinstance(read_token(path, raw(wrong)), Finding)
+
+
+def test_the_next_producer_id_is_behind_the_block_of_a_broker_and_may_begin_that_of_a_controller() -> None:
+    block = {"version": 1, "broker": 2, "block_start": "1000", "block_end": "1999"}
+    path = "/latest_producer_id_block"
+    assert read_producer_ids(path, raw(block)) == {PRODUCER_ID: NextId((2000,))}
+    by_controller = read_producer_ids(path, raw({**block, "broker": -1}))
+    assert isinstance(by_controller, dict)
+    (written,) = by_controller.values()
+    assert [are_the_same(written, NextId((at,))) for at in (1000, 1999, 2000)] == [True, False, True]
+    for wrong in ("9223372036854775807", "9223372036854775808", "-1", "x", "998", "9999999999"):
+        assert isinstance(read_producer_ids(path, raw({**block, "block_end": wrong})), Finding)
+
+
+# --- whatever stands there ---
+
+READERS: dict[str, Callable[[bytes], Any]] = {
+    "topic": lambda data: read_topic("t", data),
+    "state": lambda data: read_state("t", 0, data),
+    "topic config": lambda data: read_configs("/config/topics/t", data),
+    "user": lambda data: read_client("/config/users/u", data),
+    "ACL": lambda data: read_acl("/kafka-acl/Topic/t", data),
+    "token": lambda data: read_token("/delegation_token/tokens/t", data),
+    "producer id": lambda data: read_producer_ids("/latest_producer_id_block", data),
+}
+WRONG = {
+    "null": b"null",
+    "no JSON": b"{",
+    "no UTF-8": b'{"config": {"a": "\xff"}}',
+    "too deep": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "a mebibyte": b'{"config": {"a": "' + b"x" * 2**20,
+    "a key twice": b'{"version": 1, "version": 1, "config": {}, "acls": [], "partitions": {}}',
+    "a list": b"[1]",
+    "another type": raw({"config": {"a": 1}, "partitions": [], "isr": 1, "acls": 1, "owner": 1, "broker": "1"}),
+    "beyond 64 bits": raw(
+        {"config": {"a": 2**63}, "partitions": {"0": [2**63]}, "version": 2**63, "leader": 2**63, "broker": 2**63}
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", WRONG)
+def test_damaged_bytes_are_a_finding_with_path_and_remedy(reader: str, name: str) -> None:
+    found = READERS[reader](WRONG[name])
+    assert isinstance(found, Finding)
+    assert found.path.startswith("/")
+    assert found.remedy
+    assert len(str(found)) < 500
+
+
+@given(
+    st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(raw),
+    st.sampled_from(sorted(READERS)),
+)
+def test_no_bytes_raise(data: bytes, reader: str) -> None:
+    READERS[reader](data)
+
+
+def test_a_znode_near_a_mebibyte_is_a_finding() -> None:
+    assert too_large("/brokers/topics/t", NEAR_LIMIT - 1) is None
+    found = too_large("/brokers/topics/t", NEAR_LIMIT)
+    assert found is not None
+    assert "jute.maxbuffer" in found.remedy
+
+
+def test_what_is_secret_is_equal_or_not_and_never_shown() -> None:
+    one, same, other = digest_of("a", b"b"), digest_of(b"a", "b"), digest_of("ab")
+    assert are_the_same(one, same)
+    assert not are_the_same(one, other)
+    assert isinstance(one, Digest)
+    assert repr(one) == shown(one) == "(secret)"
+    assert are_the_same(float("nan"), float("nan"))
+
+
+# --- the dry run ---
+
+
+def test_a_survey_counts_and_finds_all_at_once() -> None:
+    surveyor = Surveyor()
+    topic = read_topic("orders", raw(topic_of(adding_replicas={"0": [9]})))
+    assert isinstance(topic, Topic)
+    surveyor.topic("orders", topic)
+    surveyor.partition(topic, 0, read_state("orders", 0, raw(STATE)))
+    surveyor.partition(topic, 1, read_state("orders", 1, None))
+    surveyor.topic("old", read_topic("old", raw({"partitions": {}})))
+    surveyor.entries("/config/brokers/1", read_configs("/config/brokers/1", raw({"config": {"ssl.key.password": "x"}})))
+    surveyor.entries("/delegation_token/tokens/t1", read_token("/delegation_token/tokens/t1", raw(token_of())))
+    survey = surveyor.survey
+    assert (survey.controller_epoch, survey.assigned) == (
+        7,
+        {1: "orders-0", 2: "orders-0", 3: "orders-0", 9: "orders-0"},
+    )
+    assert survey.counts == {Kind.TOPIC: 1, Kind.PARTITION: 2, Kind.BROKER_CONFIG: 1, Kind.TOKEN: 1}
+    assert [one.path for one in survey.findings] == ["/brokers/topics/old", "/brokers/topics/orders/partitions/1/state"]
+    assert copy_findings(survey, has_encoder=True, has_token_key=True) == survey.findings
+    found = copy_findings(survey, has_encoder=False, has_token_key=False)
+    assert [one.path for one in found[2:]] == ["/config/brokers/1", "/delegation_token/tokens"]
+    assert "password.encoder.secret" in found[2].remedy
+
+
+def test_a_survey_keeps_a_bounded_number_of_findings() -> None:
+    surveyor = Surveyor()
+    for number in range(MOST_FINDINGS + 5):
+        surveyor.topic("t", read_topic(f"t{number}", b"{"))
+    survey = surveyor.survey
+    assert (len(survey.findings), survey.more) == (MOST_FINDINGS, 5)
+    assert "5 more znodes" in copy_findings(survey, has_encoder=True, has_token_key=True)[-1].message

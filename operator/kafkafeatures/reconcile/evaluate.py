@@ -31,9 +31,9 @@ from kafkafeatures.core.engine.stage import StageNow, due_in
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, why_unjudged
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
-from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
-from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure
-from kafkafeatures.core.kinds import assess, demands_of, in_flight, is_changing
+from kafkafeatures.core.facts.observe import ClusterUnreachable
+from kafkafeatures.core.facts.readings import EarlierMoves, Failure
+from kafkafeatures.core.kinds import assess, in_flight, is_changing
 from kafkafeatures.core.levels.accounted import missing_in, position_of, sent_by
 from kafkafeatures.core.levels.update_feature import what_is_there
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
@@ -43,12 +43,11 @@ from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
 from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.look import Ports, look, look_again, pods, replication_in
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.replication import Replication
-    from kafkafeatures.core.facts.workloads import WorkloadsReading
-    from kafkafeatures.core.facts.znodes import ZooKeeperReading
 
 SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
@@ -102,6 +101,11 @@ class ReconcileContext(Struct, frozen=True):
     zookeeper: ZooKeeperPort | None = None
     hand_over: float = 0.0
     is_stopping: Callable[[], bool] = lambda: False
+
+    @property
+    def ports(self) -> Ports:
+        """What is looked at."""
+        return Ports(self.kafka, self.workloads, self.zookeeper)
 
     def stamp(self) -> Stamp:
         return stamp(self.now())
@@ -191,10 +195,10 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
 
     `again`: only what a restart is decided on is read once more, a moment after all of it was.
     """
-    workloads = await _workloads(context)
+    asked = await _asked(context, resource)
     read_at = context.monotonic()
     try:
-        observation = await (_look_again(context, workloads) if again else _look(context, resource, workloads))
+        observation = await (look_again(context.ports, asked) if again else _look(context, resource, asked))
     except ClusterUnreachable as error:
         context.ages.interrupted("the cluster could not be read")
         status = status_of_unreachable(
@@ -212,11 +216,11 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     unsettled: tuple[Step | UnknownStep, ...] = ()
     why_open = Open()
     followed: tuple[InFlight, ...] = ()
-    replication = await _replication(observation)
+    replication = await replication_in(observation)
     if ours:  # another cluster tells nothing about what became of what was sent to ours
         first = observation
         observation, remembered, followed, unsettled, why_open = await _settled(context, resource, first, replication)
-        replication = replication if observation is first else await _replication(observation)
+        replication = replication if observation is first else await replication_in(observation)
         remembered = accounted(resource, remembered, observation, earlier.moves)
     remembered = replace(
         remembered, spent_consents=tuple(one for one in remembered.spent_consents if one in wanted.consents)
@@ -271,43 +275,18 @@ def _competing_owner(context: ReconcileContext, wanted: Wanted, seen: Observatio
     return context.competing_owner(seen.cluster_id.value)
 
 
-async def _replication(seen: Observation) -> Replication | None:
-    """All partitions, to be judged: once for each look, beside the event loop. None where they were not read."""
-    if isinstance(seen.partitions, Unknown):
-        return None
-    from kafkafeatures.core.facts.replication import Replication
-
-    return await aside(partial(Replication, seen.partitions.value))
-
-
 def _restarts_nodes(context: ReconcileContext, wanted: Wanted) -> bool:
     """Pods are restarted by the operator alone: on the command line they are not read."""
     driver = driver_of(wanted.rollout)
     return driver.asks_people or (driver.reads_pods and context.workloads is not None)
 
 
-async def _workloads(context: ReconcileContext) -> WorkloadsReading | Failure:
-    return NOT_ASKED if context.workloads is None else await context.workloads.read()
+async def _asked(context: ReconcileContext, resource: Resource) -> Asked:
+    return Asked(resource.wanted, resource.status, await pods(context.ports), context.now())
 
 
-async def _zookeeper(context: ReconcileContext) -> ZooKeeperReading | Failure:
-    """Always before the cluster is asked: what the metadata log says is newer then, and not overtaken by it."""
-    return NOT_ASKED if context.zookeeper is None else await context.zookeeper.read()
-
-
-async def _look(context: ReconcileContext, resource: Resource, workloads: WorkloadsReading | Failure) -> Observation:
-    """The cluster as it is now, with all that its stages demand. Some know what they need only once nodes were read."""
-    asked = Asked(resource.wanted, resource.status, workloads, context.now())
-    partitions, zookeeper = demands_of(asked).partitions, await _zookeeper(context)
-    seen = observe(*await context.kafka.read(partitions=partitions), workloads, zookeeper)
-    if not partitions and is_ours(resource, seen) and demands_of(replace(asked, seen=seen)).partitions:
-        return observe(*await context.kafka.read(partitions=True), workloads, zookeeper)
-    return seen
-
-
-async def _look_again(context: ReconcileContext, workloads: WorkloadsReading | Failure) -> Observation:
-    zookeeper = await _zookeeper(context)
-    return observe(*await context.kafka.look_again(), workloads, zookeeper)
+async def _look(context: ReconcileContext, resource: Resource, asked: Asked) -> Observation:
+    return await look(context.ports, asked, partial(is_ours, resource))
 
 
 async def _with_verdict(
@@ -353,7 +332,7 @@ async def _settled(
     await context.sleep(SETTLE_SECONDS)
     unjudged = why_unjudged(await _nothing_judged(context.kafka, observation))
     try:
-        again = await _look(context, resource, await _workloads(context))
+        again = await _look(context, resource, await _asked(context, resource))
     except ClusterUnreachable:
         again = None
     if again is None or not is_ours(resource, again) or missing_in(again, status, position_of(observation)):

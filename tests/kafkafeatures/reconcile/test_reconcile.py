@@ -15,13 +15,9 @@ from kafkafeatures.core.engine.decisions import Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.core.facts.observation import Known, Unknown
-from kafkafeatures.core.facts.readings import Readings
-from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
-from tests.kafkafeatures.ensembles import reading
+from kafkafeatures.reconcile.evaluate import ReconcileContext
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
     Crash,
@@ -423,41 +419,3 @@ def test_an_older_resource_that_came_to_the_cluster_meanwhile_is_asked_for_right
     assert store.status["history"][-1]["result"] == "NotSent"
     assert store.status["history"][-1]["message"].startswith("ns/older is older")
     assert store.status["conditions"][0]["reason"] == last.decision.reason
-
-
-# --- ZooKeeper ---
-
-
-class Ensemble:
-    """An ensemble that notes in which order it and the cluster are read."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.order: list[str] = []
-        cluster.shows = self._shows
-
-    def _shows(self, found: Readings) -> Readings:
-        self.order.append("cluster")
-        return found
-
-    async def read(self) -> ZooKeeperReading:
-        self.order.append("znodes")
-        return reading()
-
-
-def test_znodes_are_read_before_the_cluster_in_each_look_where_they_are_wanted() -> None:
-    cluster = Cluster(WANTED)
-    store, ensemble = Store(cluster, WANTED), Ensemble(cluster)
-    context = context_of(cluster, store)
-
-    async def look(of: ReconcileContext, *, again: bool = False) -> Evaluation:
-        found = await evaluate(of, await store.read(), again=again)
-        assert isinstance(found, Evaluation)
-        return found
-
-    with_znodes = replace(context, zookeeper=ensemble)
-    for again in (False, True):
-        seen = asyncio.run(look(with_znodes, again=again)).observation.zookeeper
-        assert isinstance(seen, Known)
-        assert seen.value == reading()
-    assert ensemble.order == ["znodes", "cluster"] * 2
-    assert isinstance(asyncio.run(look(context)).observation.zookeeper, Unknown)

@@ -1,0 +1,79 @@
+"""One look at a cluster, with all that the stages of its document demand.
+
+Pods and znodes are read before the nodes and the metadata log, so that the log is never older than they are: a step is
+judged by it, and what is known of ZooKeeper holds only as far as the log was read after it. Called by
+`reconcile/evaluate.py`. It judges nothing, and keeps nothing between two looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.kind import Asked, Demands
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
+from kafkafeatures.core.kinds import demands_of
+from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
+from kafkafeatures.kafka.base.aside import aside
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.replication import Replication
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
+    from kafkafeatures.core.facts.znodes import ZooKeeperReading
+
+
+class Ports(Struct, frozen=True):
+    """What is looked at. `workloads`, `zookeeper`: None where nothing of them is wanted."""
+
+    kafka: KafkaPort
+    workloads: WorkloadPort | None
+    zookeeper: ZooKeeperPort | None
+
+
+async def pods(ports: Ports) -> WorkloadsReading | Failure:
+    """Those that a document names, as they are now."""
+    return NOT_ASKED if ports.workloads is None else await ports.workloads.read()
+
+
+async def look(ports: Ports, asked: Asked, is_ours: Callable[[Observation], bool]) -> Observation:
+    """The cluster as it is now. Some stages know what they need only once nodes were read: then all is read anew.
+
+    `is_ours`: whether it is the cluster of the document; of another one no more than the first reading is demanded.
+    """
+    demands = demands_of(asked)
+    seen = await _seen(ports, asked, demands)
+    if not is_ours(seen):
+        return seen
+    more = demands | demands_of(replace(asked, seen=seen))
+    return seen if more == demands else await _seen(ports, asked, more)
+
+
+async def look_again(ports: Ports, asked: Asked) -> Observation:
+    """What a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them."""
+    zookeeper = await _znodes(ports, demands_of(asked))
+    return observe(*await ports.kafka.look_again(), asked.workloads, zookeeper)
+
+
+async def replication_in(seen: Observation) -> Replication | None:
+    """All partitions, to be judged: once for each look, beside the event loop. None where they were not read."""
+    if isinstance(seen.partitions, Unknown):
+        return None
+    from kafkafeatures.core.facts.replication import Replication
+
+    return await aside(partial(Replication, seen.partitions.value))
+
+
+async def _seen(ports: Ports, asked: Asked, demands: Demands) -> Observation:
+    zookeeper = await _znodes(ports, demands)
+    readings = await ports.kafka.read(partitions=demands.partitions, settings=demands.settings)
+    return observe(*readings, asked.workloads, zookeeper)
+
+
+async def _znodes(ports: Ports, demands: Demands) -> ZooKeeperReading | Failure:
+    return await ports.zookeeper.read() if demands.znodes and ports.zookeeper is not None else NOT_ASKED

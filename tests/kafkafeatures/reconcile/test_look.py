@@ -1,0 +1,146 @@
+"""What is read in one look, and in which order: all that the stages demand, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core import kinds
+from kafkafeatures.core.engine.kind import Asked, Demands
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, Readings
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.levels.stage import Levels
+from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
+from tests.kafkafeatures.ensembles import ENSEMBLE, reading
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of
+
+WANTED = {"metadata.version": 25}
+INTERVAL = "metadata.log.max.snapshot.interval.ms"
+NOTHING_MORE = Demands()
+
+
+class Demanding(Levels):
+    """The levels, and what else is to be read: from the beginning, and once nodes were seen."""
+
+    def __init__(self, first: Demands, then: Demands = NOTHING_MORE) -> None:
+        self._first, self._then = first, then
+
+    def demands(self, asked: Asked) -> Demands:
+        return self._first if asked.seen is None else self._first | self._then
+
+
+class Ensemble:
+    """An ensemble that notes in which order it and the cluster are read."""
+
+    def __init__(self, cluster: Cluster, found: ZooKeeperReading | Failure | None = None) -> None:
+        self.order: list[str] = []
+        self._found = found or reading()
+        cluster.shows = self._shows
+
+    def _shows(self, found: Readings) -> Readings:
+        self.order.append("cluster")
+        return found
+
+    async def read(self) -> ZooKeeperReading | Failure:
+        self.order.append("znodes")
+        return self._found
+
+
+class Here:
+    """One resource, its cluster in sync and its ensemble."""
+
+    def __init__(self, found: ZooKeeperReading | Failure | None = None) -> None:
+        self.cluster = Cluster(WANTED)
+        self.store = Store(self.cluster, WANTED)
+        self.ensemble = Ensemble(self.cluster, found)
+        self.context: ReconcileContext = replace(context_of(self.cluster, self.store), zookeeper=self.ensemble)
+
+    def looked(self, *, again: bool = False) -> Observation:
+        """A look, and in `order` what was read for it."""
+        self.ensemble.order.clear()
+
+        async def look() -> Observation:
+            found = await evaluate(self.context, await self.store.read(), again=again)
+            assert isinstance(found, Evaluation)
+            return found.observation
+
+        return asyncio.run(look())
+
+    @property
+    def order(self) -> list[str]:
+        return self.ensemble.order
+
+
+def demand(patch: pytest.MonkeyPatch, first: Demands, then: Demands = NOTHING_MORE) -> None:
+    patch.setattr(kinds, "STAGES", (Demanding(first, then),))
+
+
+def test_znodes_are_read_before_the_cluster_in_each_look_where_a_stage_demands_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    demand(monkeypatch, Demands(znodes=True))
+    here = Here()
+    for again in (False, True):
+        seen = here.looked(again=again).zookeeper
+        assert isinstance(seen, Known)
+        assert (seen.value, seen.where) == (reading(), ENSEMBLE)
+        assert here.order == ["znodes", "cluster"]
+
+
+def test_an_ensemble_is_left_alone_where_no_stage_demands_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand(monkeypatch, Demands(partitions=True))
+    here = Here()
+    for again in (False, True):
+        assert here.looked(again=again).zookeeper == Unknown(NOT_ASKED)
+        assert here.order == ["cluster"]
+
+
+def test_znodes_that_are_demanded_and_no_ensemble_is_given_for_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand(monkeypatch, Demands(znodes=True))
+    here = Here()
+    here.context = replace(here.context, zookeeper=None)
+    assert here.looked().zookeeper == Unknown(NOT_ASKED)
+
+
+def test_why_an_ensemble_could_not_be_read_stays_and_the_cluster_is_read_nevertheless(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    demand(monkeypatch, Demands(znodes=True))
+    away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
+    seen = Here(away).looked()
+    assert seen.zookeeper == Unknown(away)
+    assert isinstance(seen.finalized, Known)
+
+
+def test_what_is_demanded_only_once_nodes_were_seen_is_read_with_everything_else_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    demand(monkeypatch, Demands(), Demands(znodes=True))
+    here = Here()
+    assert isinstance(here.looked().zookeeper, Known)
+    assert here.order == ["cluster", "znodes", "cluster"]
+    demand(monkeypatch, Demands(znodes=True), Demands(znodes=True))
+    here.looked()
+    assert here.order == ["znodes", "cluster"]  # nothing was missing
+
+
+def test_of_another_cluster_nothing_more_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand(monkeypatch, Demands(), Demands(znodes=True, partitions=True))
+    here = Here()
+    here.store.status = {"clusterId": "another"}
+    here.looked()
+    assert here.order == ["cluster"]
+    assert here.cluster.reads == [False]
+
+
+def test_every_node_is_asked_for_the_settings_that_stages_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand(monkeypatch, Demands(), Demands(settings=frozenset({INTERVAL})))
+    here = Here()
+    nodes = here.looked().nodes
+    assert nodes
+    assert all(INTERVAL in node.settings for node in nodes)
+    demand(monkeypatch, Demands())
+    assert not any(node.settings for node in here.looked().nodes)

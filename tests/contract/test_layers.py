@@ -24,10 +24,10 @@ ROOMS = {
     "core.levels": "api core.words core.facts core.engine",
     "core.roll": "api core.words core.facts core.engine core.levels",  # a restart must not take away what is to come
     "core.migration": (
-        "api core.words core.facts kraftlog.image kraftlog.partitions kraftlog.clients kraftlog.digests "
-        "kraftlog.redaction"
+        "api core.words core.facts core.engine core.roll kraftlog.image kraftlog.partitions kraftlog.clients "
+        "kraftlog.digests kraftlog.redaction"
     ),
-    "core.kinds": "api core.facts core.engine core.levels core.roll",
+    "core.kinds": "api core.facts core.engine core.levels core.roll core.migration",
     "core.resolve": "api core.facts core.engine core.roll.drivers",
     "core.ports": "api core.facts core.engine core.levels core.roll",
     "core.report": "api core.words core.kinds core.facts core.engine core.levels core.migration",

@@ -236,6 +236,41 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
         return self.done < self.total
 
 
+class BrokersByMode(StatusRecord, frozen=True, kw_only=True):
+    """How many brokers run in each mode, of those that answer."""
+
+    zoo_keeper: int = 0
+    flagged: int = 0
+    kraft: int = 0
+
+
+class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
+    """The last comparison of ZooKeeper with the metadata log. `state`: Equal, Differs or Unknown."""
+
+    at: Stamp | None = None
+    state: str = ""
+    differences: int | None = None
+
+
+class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
+    """Where a migration from ZooKeeper was last seen. For people: decisions rest on what each look reads.
+
+    `since`: of this phase. `lag_records`: of the metadata log, not written to ZooKeeper yet. `kept_migration_node`:
+    what was in /migration before it was deleted.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("phase",)
+
+    phase: str = ""
+    position: str = ""
+    since: Stamp | None = None
+    zk_migration_state: str = ""
+    brokers: BrokersByMode | None = None
+    lag_records: int | None = None
+    equality: EqualityStatus | None = None
+    kept_migration_node: str = ""
+
+
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
     """How an act ended. `action` is for people; `target` is what was acted on; `after`: of a restart, the revision that
     it was for; `plan_hash`: of which plan it was. `via`: of a change that a broker passed on, and may pass on again.
@@ -280,6 +315,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     intents: tuple[Intent, ...] = ()
     workloads: tuple[WorkloadStatus, ...] = ()
     rollout: RolloutStatus | None = None
+    migration: MigrationStatus | None = None
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[StatusCondition, ...] = ()
     ready_reason: ReadyReason | None = None

@@ -20,6 +20,7 @@ from kafkafeatures.core.engine.steps import InFlight, Step, UnknownStep
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.migration.stage import Migrations
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.stage import Rolls
 
@@ -29,8 +30,10 @@ KINDS: Mapping[str, type[Step]] = {one.kind: one for one in get_args(KnownStep)}
 """The kinds of steps by the name that an intent gives them."""
 _RECORDED: Mapping[str, type[Step]] = {one.recorded_as: one for one in KINDS.values()}
 
-STAGES: tuple[StageKind, ...] = (Rolls(), Levels())
-"""The kinds of stages in the order in which they are carried out: nodes are restarted before levels are moved."""
+STAGES: tuple[StageKind, ...] = (Migrations(), Rolls(), Levels())
+"""The kinds of stages in the order in which they are carried out: a migration from ZooKeeper before anything else, and
+nodes are restarted before levels are moved.
+"""
 
 
 # --- steps ---

@@ -195,7 +195,7 @@ def test_a_status_of_facts_that_were_read_before_is_bounded_as_well() -> None:
 
 @pytest.mark.parametrize(
     "foreign",
-    [{"migration": {"nodes": ["x" * 60] * 1000}}, {"intents": [{"kind": "RestartNode", "nodes": ["x" * 60] * 1000}]}],
+    [{"fleet": {"nodes": ["x" * 60] * 1000}}, {"intents": [{"kind": "RestartNode", "nodes": ["x" * 60] * 1000}]}],
 )
 def test_what_another_release_wrote_takes_nothing_from_our_own_status_however_large_it_is(
     foreign: dict[str, Any],
@@ -206,12 +206,12 @@ def test_what_another_release_wrote_takes_nothing_from_our_own_status_however_la
 
 
 def test_where_another_release_wrote_nearly_more_than_the_api_server_takes_it_is_said_and_nothing_is_dropped() -> None:
-    foreign = {"migration": ["x" * 1024] * 1024, "moves\x1b": {}}
+    foreign = {"fleet": ["x" * 1024] * 1024, "moves\x1b": {}}
     seen = observation()
     made = status(decided(seen), seen, previous=foreign)
     assert {name: made[name] for name in foreign} == foreign
     (ready,) = [one["message"] for one in made["conditions"] if one["type"] == "Ready"]
-    assert " (other releases wrote 1028 KiB of this status: migration, moves�; above" in ready
+    assert " (other releases wrote 1028 KiB of this status: fleet, moves�; above" in ready
     assert len(ready.encode()) <= 1024
     assert status(decided(seen), seen, previous=made) == made
 
@@ -391,7 +391,7 @@ def test_of_another_cluster_nothing_waits_and_nothing_drifted() -> None:
 
 @pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
 def test_a_reason_that_only_a_newer_release_knows_is_passed_over(came_to: Any) -> None:
-    old = {"type": "ApprovalRequired", "status": "True", "reason": "MigrationFinalize", "message": "m"}
+    old = {"type": "ApprovalRequired", "status": "True", "reason": "FleetChanged", "message": "m"}
     previous = {"conditions": [{**old, "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     assert "ApprovalRequired" not in conditions(came_to(previous, 1))
 

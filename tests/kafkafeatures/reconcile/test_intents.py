@@ -35,14 +35,14 @@ def test_an_act_of_a_kind_that_this_release_does_not_know_is_kept_and_stops_ever
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     store.server.schema = schema.open_status()
-    store.status = {"clusterId": CLUSTER_ID, "intents": [RESTART], "migration": {"id": "1"}}
+    store.status = {"clusterId": CLUSTER_ID, "intents": [RESTART], "fleet": {"id": "1"}}
     last = run(cluster, store)
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.UNKNOWN_INTENT
     assert "RestartNode" in last.decision.message
     assert cluster.sent == []
-    assert (store.status["intents"], store.status["migration"]) == ([RESTART], {"id": "1"})
-    store.status = {"migration": {"id": "1"}}  # by a person who looked what became of it
+    assert (store.status["intents"], store.status["fleet"]) == ([RESTART], {"id": "1"})
+    store.status = {"fleet": {"id": "1"}}  # by a person who looked what became of it
     assert isinstance(run(cluster, store).decision, Done)
 
 

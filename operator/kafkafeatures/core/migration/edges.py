@@ -36,6 +36,18 @@ class Edge(Struct, frozen=True):
     beside: tuple[Beside, ...] = ()
     deletes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """For people: where it leads, and what has to be done on it."""
+        does = []
+        if self.restarts is not None and self.asks is not None:
+            does.append(f"restart each {self.restarts.value.lower()} as {self.asks.value}")
+        elif self.asks is not None:
+            does.append(f"start {self.asks.value.replace('a ', 'each ', 1)}")
+        does += [one.value for one in self.beside]
+        if self.deletes:
+            does.append(f"delete {' and '.join(self.deletes)}")
+        return f"{self.start[0]} -> {self.end}: {', '.join(does)}"
+
 
 class Refused(Struct, frozen=True):
     """There is no way."""

@@ -30,7 +30,9 @@ from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_now
+from kafkafeatures.core.roll.migrations import is_left_to_migration
 from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in
+from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.words import counted
@@ -142,6 +144,8 @@ class Rolls:
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> RollPart:
         """The pods that are not at the update revisions of their StatefulSets."""
+        if is_left_to_migration(facts.wanted, facts.seen):
+            return RollPart({})
         wanted, replication = facts.wanted, facts.replication
         consents = replication is not None and SINGLE_REPLICA_TOPICS in wanted.consents
         excused, is_known = excused_now(
@@ -158,7 +162,11 @@ class Rolls:
         return RollPart(pods_in(facts.seen), excused, planned)
 
     def judge(self, facts: Facts, proposal: Proposal) -> RollNow | None:
-        """What there is to restart; None where no driver restarts nodes, and none is in flight."""
+        """What there is to restart; None where no driver restarts nodes, and none is in flight, or where a migration
+        decides on it.
+        """
+        if is_left_to_migration(facts.wanted, facts.seen):
+            return None
         if not facts.ours or not (facts.restarts or any(isinstance(one, RestartInFlight) for one in facts.sent)):
             return None
         from kafkafeatures.core.roll.question import Remembered
@@ -169,6 +177,20 @@ class Rolls:
         changes = changes_in(proposal.parts)
         roll = roll_of(facts.wanted, facts.seen, changes, remembered, facts.replication, excused=part.excused)
         return RollNow(facts, part, roll)
+
+
+def permitted_roll(facts: Facts, permit: Permit) -> Roll | None:
+    """The restarts of nodes that another stage needs, and those in flight; None where there are none, or no driver
+    restarts nodes from here.
+    """
+    flying = any(isinstance(one, RestartInFlight) for one in facts.sent)
+    if not flying and not (permit.needing and facts.restarts):
+        return None
+    from kafkafeatures.core.roll.question import Remembered
+    from kafkafeatures.core.roll.roll import roll_of
+
+    remembered = Remembered(facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for)
+    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, permit=permit)
 
 
 def _needs_partitions(asked: Asked) -> bool:

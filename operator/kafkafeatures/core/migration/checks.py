@@ -1,0 +1,217 @@
+"""What must hold before the next step on each way: chains of named checks, every blocker at once.
+
+Pure. Asked in each look, so also right before each restart. What is not known blocks. Sources: KIP-866,
+`KRaftMigrationDriver` of Kafka 3.9, and what was seen on real nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from itertools import chain
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import ZK_FINALIZE
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker, title_of, verb
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
+from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.core.facts.replication import Replication, format_partitions
+from kafkafeatures.core.migration.demands import NodeDemand
+from kafkafeatures.core.migration.edges import FINALIZE, FLAG_BROKERS, MOVE_BROKERS, MOVE_BROKERS_BACK, Edge
+from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import BrokerMode
+
+LARGEST_LAG = 10.0
+"""Seconds: how far behind ZooKeeper may be when the last controller with the flag is stopped."""
+
+
+class Asked(Struct, frozen=True):
+    """May the next step of this way be taken? flying: nodes that are being restarted, of which nothing is expected."""
+
+    place: Place
+    consents: frozenset[str]
+    spent: frozenset[str]
+    flying: frozenset[int] = frozenset()
+    replication: Replication | None = None
+    lag: float | None = None
+
+    def nodes(self, role: Role) -> tuple[Node, ...]:
+        """Nodes of this role that are not being restarted."""
+        return tuple(node for node in self.place.seen.nodes if role in node.roles and node.id not in self.flying)
+
+
+Check = Callable[[Asked], Iterator[Blocker]]
+
+
+def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
+    """An active controller has a majority, and every voter is registered and answers."""
+    seen = asked.place.seen
+    why = seen.no_quorum
+    if why is not None:
+        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {why.message}", why.remedy)
+        return
+    if isinstance(seen.quorum, Unknown):
+        yield Blocker(BlockerKind.QUORUM, f"the quorum is not known: {seen.quorum.why}")
+        return
+    there = {node.id for node in seen.nodes if node.state is NodeState.LIVE}
+    registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
+    voters = {voter.id for voter in seen.quorum.value.voters} - asked.flying
+    for id_ in sorted(voters - (there & registered)):
+        text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
+        yield Blocker(BlockerKind.QUORUM, f"controller {id_} {text}", f"start controller {id_}")
+
+
+def controllers_have_the_flag(asked: Asked) -> Iterator[Blocker]:
+    """Each of them: with a dynamic quorum Kafka itself checks nothing, and one without the flag ends the migration when
+    it becomes the leader.
+    """
+    without = tuple(
+        node
+        for node in asked.nodes(Role.CONTROLLER)
+        if isinstance(node.answer, Known) and not node.answer.value.zk_migration_ready
+    )
+    if without:
+        has = verb(without, "runs", "run")
+        yield Blocker(
+            BlockerKind.SETTING,
+            f"{title_of(without)} {has} without zookeeper.metadata.migration.enable: the migration would end with "
+            "whatever was copied by then, once it led the quorum",
+            "set it to true, then restart followers first",
+            nodes=without,
+            reason=Reason.MIGRATION_BLOCKED,
+        )
+
+
+def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
+    """Those that come before the brokers: see `core/migration/settings.py`."""
+    yield from _different(asked, (one for one in asked.place.demands.nodes if one.role is Role.CONTROLLER))
+
+
+def settings_are_known(asked: Asked) -> Iterator[Blocker]:
+    """Every node that is restarted on this way has said what its settings are."""
+    role = asked.place.way.restarts if asked.place.way is not None else None
+    for one in asked.place.demands.nodes:
+        if one.role is role and isinstance(one.differs, Failure) and one.id not in asked.flying:
+            yield _unknown(asked, one)
+
+
+def brokers_are_registered(asked: Asked) -> Iterator[Blocker]:
+    """With the quorum, and live."""
+    seen = asked.place.seen
+    if isinstance(seen.registered_brokers, Unknown):
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {seen.registered_brokers.why}")
+        return
+    for node in asked.nodes(Role.BROKER):
+        if node.id not in seen.registered_brokers.value:
+            text = f"{node.title} is not registered with the controllers yet"
+            remedy = f"see the log of {node.title}: it registers once controller.quorum.* and its listener are right"
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=(node,))
+        elif node.state is not NodeState.LIVE:
+            text = f"{node.title} is {node.state.value.lower()}"
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring {node.title} back", nodes=(node,))
+
+
+def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
+    """Kafka finalizes a migration also while some are, which then can only go forward (KAFKA-20960)."""
+    left = tuple(
+        node
+        for node in asked.nodes(Role.BROKER)
+        if node.migrating_from_zookeeper or asked.place.facts.brokers.get(node.id) is not BrokerMode.KRAFT
+    )
+    if left:
+        text = f"{title_of(left)} {verb(left, 'is', 'are')} not known to run in KRaft mode"
+        yield Blocker(
+            BlockerKind.MIGRATION, text, "restart in KRaft mode first", nodes=left, reason=Reason.MIGRATION_BLOCKED
+        )
+
+
+def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
+    """Nothing is under-replicated, and nothing is reassigned."""
+    if asked.replication is None:
+        partitions = asked.place.seen.partitions
+        why = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
+        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}")
+        return
+    for (count, names), text in (
+        (asked.replication.reassigning(), "being reassigned"),
+        (asked.replication.under_replicated(), "under-replicated"),
+    ):
+        if count:
+            is_ = "is" if count == 1 else "are"
+            yield Blocker(
+                BlockerKind.PARTITION, f"{format_partitions(count, names)} {is_} {text}", "wait until that has passed"
+            )
+
+
+def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
+    """What changes is written to ZooKeeper within seconds: who goes back later finds it there."""
+    if asked.lag is None:
+        yield Blocker(BlockerKind.MIGRATION, "how far ZooKeeper is behind the metadata log is not known yet")
+    elif asked.lag > LARGEST_LAG:
+        span = timedelta(seconds=round(asked.lag))
+        yield Blocker(
+            BlockerKind.MIGRATION,
+            f"ZooKeeper is {span} behind the metadata log; at most {LARGEST_LAG:g} s are allowed",
+            "see the log of the active controller: it writes to ZooKeeper",
+        )
+
+
+def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
+    """Nothing leads back from there."""
+    if ZK_FINALIZE not in asked.consents:
+        text, remedy = "to finalize the migration is irreversible", f"add {ZK_FINALIZE} to consents"
+        yield Blocker(BlockerKind.CONSENT, text, remedy)
+
+
+CHAINS: Mapping[Edge, tuple[Check, ...]] = {
+    FLAG_BROKERS: (
+        quorum_is_led, controllers_have_the_flag, controllers_have_their_settings, settings_are_known,
+    ),
+    MOVE_BROKERS: (quorum_is_led, controllers_have_the_flag, settings_are_known, brokers_are_registered),
+    FINALIZE: (
+        quorum_is_led, settings_are_known, brokers_are_registered, no_broker_is_in_zookeeper_mode, partitions_are_whole,
+        zookeeper_keeps_up, finalizing_is_consented,
+    ),
+    MOVE_BROKERS_BACK: (quorum_is_led, controllers_have_the_flag, settings_are_known, brokers_are_registered),
+}  # fmt: skip
+"""By way; `docs/explanation/how-a-migration-goes.md` shows them."""
+
+
+def blockers(asked: Asked) -> tuple[Blocker, ...]:
+    """All that prevents the next step on the way that comes next."""
+    way = asked.place.way
+    checks = CHAINS.get(way, ()) if way is not None else ()
+    return tuple(chain.from_iterable(check(asked) for check in checks))
+
+
+def _different(asked: Asked, demands: Iterator[NodeDemand]) -> Iterator[Blocker]:
+    for one in demands:
+        if one.id in asked.flying or not one.differs:
+            continue
+        if isinstance(one.differs, Failure):
+            yield _unknown(asked, one)
+            continue
+        yield setting_blocker(asked.place, one)
+
+
+def setting_blocker(place: Place, one: NodeDemand) -> Blocker:
+    """What one node has otherwise than it must."""
+    title, differs = f"{one.role.value.lower()} {one.id}", one.differs
+    lines = "; ".join(map(str, differs)) if not isinstance(differs, Failure) else str(differs)
+    return Blocker(
+        BlockerKind.SETTING,
+        f"{title} is not yet {one.shape.value}: {lines}",
+        f"change its settings in Git, then restart {title}",
+        nodes=tuple(node for node in place.seen.nodes if node.id == one.id),
+        reason=Reason.MIGRATION_BLOCKED,
+    )
+
+
+def _unknown(asked: Asked, one: NodeDemand) -> Blocker:
+    why = one.differs
+    message, remedy = (why.message, why.remedy) if isinstance(why, Failure) else ("", "")
+    nodes = tuple(node for node in asked.place.seen.nodes if node.id == one.id)
+    text = f"the settings of {one.role.value.lower()} {one.id} are not known: {message}"
+    return Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=nodes)

@@ -1,0 +1,52 @@
+"""What one process keeps of a migration from look to look, and no status tells: how long a contradiction has stood,
+where the metadata log ended when, and since when `/migration` has not moved.
+
+Pure. A process that has just started knows nothing of it, and neither does one that could not look for a while.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+KEEPS = 60.0
+"""Seconds for which ends of the metadata log are kept."""
+MOST = 64
+
+
+class MigrationKept(Struct, frozen=True):
+    """By a clock that is never set. unknown_since: since when it is not known where the cluster is. ends: when the
+    metadata log ended where. offset, still_since: of `/migration`, and since when it is that.
+    """
+
+    unknown_since: float | None = None
+    ends: tuple[tuple[float, int], ...] = ()
+    offset: int = -1
+    still_since: float | None = None
+
+    def interrupted(self, why: str) -> MigrationKept:
+        """Where nothing could be read, nothing is known to have stood still."""
+        return MigrationKept(unknown_since=self.unknown_since)
+
+    def seen(self, now: float, *, known: bool, end: int, offset: int) -> MigrationKept:
+        """With what this look has seen. end: of the metadata log, -1 where it was not read."""
+        ends = tuple((at, one) for at, one in self.ends if now - at <= KEEPS)
+        if end >= 0:
+            ends = (*ends, (now, end))[-MOST:]
+        is_still = self.still_since is not None and self.offset == offset
+        return MigrationKept(
+            None if known else (now if self.unknown_since is None else self.unknown_since),
+            ends,
+            offset,
+            self.still_since if is_still else now,
+        )
+
+    def lag(self, now: float) -> float | None:
+        """How many seconds what is written to ZooKeeper is behind the metadata log, at most; None where that is not
+        known yet: no look saw the log end where `/migration` is by now.
+        """
+        reached = [at for at, end in self.ends if end - 1 <= self.offset]
+        return now - max(reached) if reached else None
+
+    def still_for(self, now: float) -> float:
+        """For how many seconds `/migration` is known not to have moved."""
+        return 0.0 if self.still_since is None else now - self.still_since

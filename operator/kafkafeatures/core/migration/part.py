@@ -1,0 +1,116 @@
+"""The migration in a plan: from which phase to which, and what is left of the way.
+
+Pure. One stage, whatever is restarted on the way: a plan that was approved stands while nodes are restarted, and not
+once the document wants to go somewhere else. Made by `core/migration/stage.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import ZK_FINALIZE
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import Stage, StepState, StepStatus
+from kafkafeatures.core.engine.stage import Part
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.migration.edges import FINALIZE, Edge
+from kafkafeatures.core.migration.phases import phase_of
+from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import Misplaced
+
+MIGRATION = "Migration"
+"""The kind of a stage that moves a cluster from ZooKeeper to KRaft, or back."""
+PHASE = "phase"
+
+
+class MigrationWork(Struct, frozen=True):
+    """One stage, phase to phase. route: what is left of the way; None where it is not known where the cluster is."""
+
+    start: str
+    target: str
+    route: tuple[Edge, ...] | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the cluster is where the stage leads."""
+        return self.route == ()
+
+    @property
+    def counted(self) -> int:
+        """No step of a migration is a change that an approval of another plan could be for."""
+        return 0
+
+    @property
+    def left(self) -> Sequence[str]:
+        """What is left of it, for people."""
+        return () if self.is_over else (f"migration {self.start} -> {self.target}",)
+
+    @property
+    def is_irreversible(self) -> bool:
+        """Whether nothing leads back from where it ends."""
+        return self.target == Desired.FINALIZED and not self.is_over
+
+    @property
+    def is_safe_to_undo(self) -> bool:
+        """Whether there is a way back."""
+        return not self.is_irreversible
+
+    def steps(self) -> Iterator[StepStatus]:
+        """One for each way that is left."""
+        for edge in self.route or ():
+            last = edge is FINALIZE
+            yield StepStatus(
+                id="",
+                action=MIGRATION,
+                detail=str(edge),
+                reversible=not last,
+                undo=(Undo.IMPOSSIBLE if last else Undo.SAFE).value,
+                consent=ZK_FINALIZE if last else "",
+                state=StepState.PENDING.value,
+            )
+
+
+class MigrationPart(Part, frozen=True):
+    """What there is to do. desired None: no migration is wanted. place: where the cluster is, if that is known."""
+
+    kind: ClassVar[str] = MIGRATION
+
+    desired: Desired | None = None
+    place: Place | Misplaced | Failure | None = None
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """One, unless the cluster is where the document wants it."""
+        if self.desired is None or not isinstance(self.place, Place) or not self.place.route:
+            return ()
+        start = phase_of(self.place.position, self.desired)
+        return (Stage(kind=MIGRATION, start={PHASE: start.value}, target={PHASE: self.desired.value}),)
+
+    @property
+    def goes_first(self) -> bool:
+        """Before any level, and instead of any other roll."""
+        return True
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known where the cluster is."""
+        return self.desired is None or isinstance(self.place, Place)
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Whether a consent was used shows where the cluster is."""
+        return ()
+
+    def work_of(self, stages: tuple[Stage, ...]) -> tuple[MigrationWork, ...] | None:
+        """What is left; None where the plan leads elsewhere than the document does now."""
+        own = [stage for stage in stages if stage.kind == MIGRATION]
+        if not own:
+            return None if self.stages else ()
+        if len(own) > 1 or own[0].target != {PHASE: self.desired} or own[0].unknown:
+            return None
+        route = self.place.route if isinstance(self.place, Place) else None
+        return (MigrationWork(str(own[0].start.get(PHASE, "")), str(own[0].target[PHASE]), route),)

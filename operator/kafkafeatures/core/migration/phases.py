@@ -1,0 +1,44 @@
+"""The phase of a migration as a status has it: the position, in the direction in which the document wants it to go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.core.migration.positions import Position
+
+
+class Phase(StrEnum):
+    """`status.migration.phase`."""
+
+    NONE = "None"
+    PRE_MIGRATION = "PreMigration"
+    MIGRATING = "Migrating"
+    DUAL_WRITE = "DualWrite"
+    FINALIZING = "Finalizing"
+    FINALIZED = "Finalized"
+    ROLLING_BACK = "RollingBack"
+    ROLLED_BACK = "RolledBack"
+
+
+P = Position
+_FORWARD: Mapping[Position, Phase] = {
+    P.ZOOKEEPER: Phase.NONE,
+    P.PRE_MIGRATION: Phase.PRE_MIGRATION,
+    P.FLAGGING: Phase.MIGRATING,
+    P.COPYING: Phase.MIGRATING,
+    P.COPIED: Phase.MIGRATING,
+    P.DUAL_WRITE: Phase.DUAL_WRITE,
+    P.FINALIZING: Phase.FINALIZING,
+    P.FINALIZED: Phase.FINALIZED,
+    P.NO_CONTROLLER: Phase.ROLLING_BACK,
+    P.RELEASED: Phase.ROLLING_BACK,
+}
+
+
+def phase_of(position: Position, desired: Desired) -> Phase:
+    """Where it is, as people read it."""
+    if desired is not Desired.ROLLED_BACK or position in (P.FINALIZING, P.FINALIZED):
+        return _FORWARD[position]
+    return Phase.ROLLED_BACK if position is P.ZOOKEEPER else Phase.ROLLING_BACK

@@ -1,0 +1,118 @@
+"""Where a cluster is on its way, which way comes next, and what its nodes have otherwise: all that is judged.
+
+Pure. Made by `core/migration/stage.py` in each look, of that look alone: nothing of it is remembered in a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import msgspec
+from msgspec import Struct
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.facts.settings import NodeSettings
+from kafkafeatures.core.facts.znodes import ControllerClaim, ZooKeeperReading
+from kafkafeatures.core.migration.demands import Demands, NodeDemand, Said, demands, known_of
+from kafkafeatures.core.migration.edges import MOVE_BROKERS_BACK, TARGETS, Edge, Refused, next_edge
+from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of, position_of
+
+
+class Place(Struct, frozen=True, dict=True):
+    """A position, and by which facts."""
+
+    seen: Observation
+    znodes: ZooKeeperReading
+    facts: Facts
+    position: Position
+    desired: Desired
+
+    @cached_property
+    def edge(self) -> Edge | Refused | None:
+        """The way that comes next; None at the goal."""
+        return next_edge(self.position, self.desired, self.facts)
+
+    @property
+    def way(self) -> Edge | None:
+        """The way that comes next, where there is one."""
+        return self.edge if isinstance(self.edge, Edge) else None
+
+    @cached_property
+    def demands(self) -> Demands:
+        """What each node has otherwise than the position that comes next needs it."""
+        said, edge = said_of(self.seen), self.way
+        end = edge.end if edge is not None else TARGETS[self.desired]
+        return demands(self.position, end, edge, known_of(said, release_of(self.seen)), said)
+
+    @cached_property
+    def differing(self) -> Mapping[int, NodeDemand]:
+        """Nodes of the role that is restarted next, which are not as they have to be, or of which it is not known."""
+        role = self.way.restarts if self.way is not None else None
+        return {one.id: one for one in self.demands.nodes if one.role is role and one.differs}
+
+    @property
+    def claim(self) -> ControllerClaim | None:
+        """Who `/controller` names."""
+        found = self.znodes.controller
+        return found if isinstance(found, ControllerClaim) else None
+
+    @cached_property
+    def route(self) -> tuple[Edge, ...]:
+        """All ways to the goal, from here."""
+        return tuple(_route(self.position, self.desired, self.facts))
+
+
+def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]:
+    while isinstance(edge := next_edge(position, desired, facts), Edge):
+        yield edge
+        position = edge.end
+        if edge is MOVE_BROKERS_BACK:  # it ends where it may have begun, with no broker in KRaft mode any more
+            brokers = dict.fromkeys(facts.brokers, BrokerMode.FLAGGED)
+            facts = msgspec.structs.replace(facts, brokers=brokers)
+
+
+def place_of(seen: Observation, desired: Desired) -> Place | Misplaced | Failure:
+    """Where it is; or what contradicts what, or what could not be read."""
+    if isinstance(seen.zookeeper, Unknown):
+        return seen.zookeeper.why
+    znodes = seen.zookeeper.value
+    facts = facts_of(seen, znodes)
+    if isinstance(facts, Failure):
+        return facts
+    position = position_of(facts)
+    return position if isinstance(position, Misplaced) else Place(seen, znodes, facts, position, desired)
+
+
+def release_of(seen: Observation) -> str:
+    """The name of the finalized metadata.version, as the brokers' IBP has it; empty where there is none."""
+    return level_name(METADATA_VERSION, seen.level_of(METADATA_VERSION) or 0)
+
+
+def said_of(seen: Observation) -> Said:
+    """What each node says of its settings; of one that did not say who it is, nothing is known."""
+    return {
+        (role, node.id): NodeSettings(node.proved_at, node.settings)
+        if node.proved_at
+        else _silent(node.title, node.answer)
+        for node in seen.nodes
+        for role in node.roles
+    }
+
+
+def _silent(title: str, answer: object) -> Failure:
+    if isinstance(answer, Unknown):
+        return answer.why
+    why = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
+    return Failure(
+        FailureKind.AUTHORIZATION, title, why, "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
+    )
+
+
+def nodes_of(seen: Observation, role: Role) -> tuple[int, ...]:
+    """The ids of all nodes with this role."""
+    return tuple(node.id for node in seen.nodes if role in node.roles)

@@ -1,0 +1,46 @@
+"""What Git, or a person, is asked for before the next step of a migration: words.
+
+Pure. The operator changes no setting, no template and no number of replicas. What each node lacks it says itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.core.migration.demands import NodeDemand
+from kafkafeatures.core.migration.edges import START_CONTROLLERS, Edge
+from kafkafeatures.core.migration.place import Place
+
+LOOK_AGAIN = 5.0
+NAMED = 3
+SEE = "kafkafeatures migration settings shows every line"
+
+
+def asked_of_git(place: Place) -> Wait:
+    """What is waited for, where no step of the operator comes next."""
+    edge = place.way
+    found = "; ".join(_asked(place, edge)) if edge is not None else ""
+    return Wait(Reason.WAITING_FOR_GIT, found or "the next position is not reached yet", after=LOOK_AGAIN)
+
+
+def _asked(place: Place, edge: Edge) -> Iterator[str]:
+    if edge is START_CONTROLLERS:
+        lines = next(lines for role, _, lines in place.demands.lines if role is Role.CONTROLLER)
+        yield f"start the controllers of the quorum with {', '.join(lines.add)}"
+    differing = [one for one in place.differing.values() if not isinstance(one.differs, Failure)]
+    if differing and edge.asks is not None:
+        yield f"{_titles(differing)} must become {edge.asks.value}: {_lines(differing[0])}; {SEE}"
+    for beside in edge.beside:
+        yield f"needed: {beside.value}"
+
+
+def _titles(nodes: list[NodeDemand]) -> str:
+    names = [f"{one.role.value.lower()} {one.id}" for one in nodes]
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _lines(one: NodeDemand) -> str:
+    return "" if isinstance(one.differs, Failure) else ", ".join(map(str, one.differs))

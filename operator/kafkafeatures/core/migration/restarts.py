@@ -1,0 +1,72 @@
+"""Which nodes a migration has restarted next, and what is wrong with templates that came too early or did not help.
+
+Pure. The machinery of rolls decides when each of them goes (`core/roll/`); here stands only which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.migration.checks import setting_blocker
+from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import Misplaced, Position
+from kafkafeatures.core.roll.permit import Permit
+from kafkafeatures.core.roll.pods import Fleet, is_outdated
+
+
+def permit_for(place: Place | Misplaced | Failure) -> Permit:
+    """Nodes that do not have what the next position needs. Nothing where it is not known which position that is."""
+    if not isinstance(place, Place) or place.way is None or place.way.restarts is None:
+        return Permit("", {})
+    way, claim = place.way, place.claim
+    needing = {
+        id_: "; ".join(map(str, one.differs))
+        for id_, one in place.differing.items()
+        if not isinstance(one.differs, Failure)
+    }
+    of_role = [one for one in place.demands.nodes if one.role is way.restarts]
+    return Permit(
+        way=f"{way.start[0]} -> {way.end}",
+        needing=needing,
+        last=claim.node_id if claim is not None and not claim.is_kraft else None,
+        is_first=all(one.id in place.differing for one in of_role),
+        has_quorum=way.end is not Position.ZOOKEEPER,
+    )
+
+
+def template_ahead(place: Place, seen: Observation) -> Iterator[Blocker]:
+    """Under OnDelete any pod that is drained starts with the new template: one that the next position does not ask for
+    would take a later phase, or end the migration.
+    """
+    if not isinstance(seen.workloads, Known):
+        return
+    role = place.way.restarts if place.way is not None else None
+    for owner in seen.workloads.value.stateful_sets:
+        if role is not None and owner.role == f"{role.value.lower()}s":
+            continue
+        ahead = [pod.name for pod in owner.pods if is_outdated(pod, owner)]
+        if ahead:
+            yield Blocker(
+                BlockerKind.WORKLOAD,
+                f"the template of StatefulSet {owner.name} was changed before the migration asked for it: "
+                f"{', '.join(ahead[:3])}{' and more' if len(ahead) > 3 else ''} would start with it",
+                f"revert the template of {owner.name} in Git",
+                reason=Reason.TEMPLATE_AHEAD,
+            )
+
+
+def wrongly_restarted(place: Place, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
+    """Nodes of the new template that still lack a setting: no second node is restarted with it."""
+    if fleet is None or place.way is None or place.way.restarts is None:
+        return
+    outdated = {fleet.sets[id_].name for id_, pod in fleet.pods.items() if is_outdated(pod, fleet.sets[id_])}
+    for id_, one in place.differing.items():
+        pod, owner = fleet.pods.get(id_), fleet.sets.get(id_)
+        if pod is None or owner is None or id_ in flying or isinstance(one.differs, Failure):
+            continue
+        if owner.name in outdated and not is_outdated(pod, owner):
+            yield setting_blocker(place, one)

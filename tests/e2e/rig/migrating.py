@@ -1,0 +1,117 @@
+"""A whole cluster of Kafka 3.9 on its way from ZooKeeper to KRaft: three brokers, three controllers, as processes.
+
+Settings are those of Kafka's documentation (3.9, "ZooKeeper to KRaft Migration"); each node is started with those of a
+shape, and the test is the person who changes them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafkafeatures.core.migration.settings import Shape
+from tests.e2e.rig.process import Daemon, free_port
+from tests.e2e.rig.releases import OLD, release
+from tests.e2e.rig.zookeeper import ZooKeeper
+
+FLAG = {"zookeeper.metadata.migration.enable": "true"}
+IBP = "3.9"
+BROKERS, CONTROLLERS = (1, 2, 3), (3001, 3002, 3003)
+
+
+class MigratingCluster:
+    """`nodes`: by id, those that were started. `extra`: settings of every broker besides."""
+
+    def __init__(
+        self,
+        root: Path,
+        zookeeper: ZooKeeper,
+        *,
+        chroot: str = "/kafka",
+        brokers: tuple[int, ...] = BROKERS,
+        controllers: tuple[int, ...] = CONTROLLERS,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root, self.ensemble = root, zookeeper.connect + chroot
+        self.brokers, self.controllers = brokers, controllers
+        self.ports = {id_: free_port() for id_ in (*brokers, *controllers)}
+        self.nodes: dict[int, Daemon] = {}
+        self.extra = dict(extra or {})
+        root.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{self.ports[id_]}" for id_ in self.brokers)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        return ",".join(f"127.0.0.1:{self.ports[id_]}" for id_ in self.controllers)
+
+    def settings(self, id_: int, shape: Shape) -> dict[str, str]:
+        """All settings of a node that is to be this."""
+        quorum = {
+            "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{self.ports[one]}" for one in self.controllers),
+            "controller.listener.names": "CONTROLLER",
+        }
+        common = {
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.cleaner.dedupe.buffer.size": "2097152",
+            "log.dirs": str(self.root / f"{id_}-data"),
+        }
+        zookeeper = {"zookeeper.connect": self.ensemble}
+        plain = {
+            **common, **zookeeper, "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[id_]}",
+            "offsets.topic.replication.factor": "3", "num.replica.fetchers": "1", **self.extra,
+        }  # fmt: skip
+        controller = {
+            **common, **quorum, "process.roles": "controller", "node.id": str(id_),
+            "listeners": f"CONTROLLER://127.0.0.1:{self.ports[id_]}", "inter.broker.listener.name": "PLAINTEXT",
+        }  # fmt: skip
+        in_zookeeper = {**plain, "broker.id": str(id_), "inter.broker.protocol.version": IBP}
+        kraft = {name: value for name, value in plain.items() if name not in zookeeper}
+        return {
+            Shape.PLAIN_BROKER: in_zookeeper,
+            Shape.FLAGGED_BROKER: {**in_zookeeper, **quorum, **FLAG},
+            Shape.KRAFT_BROKER: {**kraft, **quorum, "process.roles": "broker", "node.id": str(id_)},
+            Shape.MIGRATING_CONTROLLER: {**controller, **zookeeper, **FLAG},
+            Shape.CONTROLLER: controller,
+        }[shape]
+
+    def run(self, id_: int, shape: Shape, *, wait: bool = False) -> None:
+        """Start a node, or start it again with other settings."""
+        self.start(id_, self.settings(id_, shape), wait=wait)
+
+    def start(self, id_: int, properties: Mapping[str, str], *, wait: bool = False) -> None:
+        """Start a node with these settings, or start it again with them."""
+        before = self.nodes.get(id_)
+        if before is not None and before.alive:
+            before.stop()
+        path = self.root / f"{id_}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        node = Daemon(release(OLD).java("kafka.Kafka", str(path)), self.root / f"{id_}.log")
+        self.nodes[id_] = node
+        node.start(wait=wait)
+
+    def format_controllers(self, cluster_id: str) -> None:
+        """Format the disks of all controllers for this cluster."""
+        for id_ in self.controllers:
+            path = self.root / f"{id_}.format"
+            settings = self.settings(id_, Shape.MIGRATING_CONTROLLER)
+            path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            command = release(OLD).java(
+                "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(path), "--release-version", IBP
+            )
+            subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in self.nodes.values():
+            if node.alive:
+                node.kill()

@@ -12,10 +12,17 @@ from kafkafeatures.core.engine.plan import HASH_SHOWN, Plan
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 
 
-def not_approved(wanted: Wanted, plan: Plan, *, waits: bool, unverified: tuple[str, ...] = ()) -> Held | None:
+def not_approved(
+    wanted: Wanted,
+    plan: Plan,
+    *,
+    waits: bool,
+    unverified: tuple[str, ...] = (),
+    pending: Reason = Reason.PLAN_PENDING,
+) -> Held | None:
     """What is said while the plan is not approved. `waits`: the policy asks a person before the next step.
 
-    `unverified`: consents that may have been used before.
+    `unverified`: consents that may have been used before. `pending`: the reason of the condition.
     """
     another = another_is_approved(wanted, plan)
     if not another and (plan.is_approved_by(wanted.approvals) or not waits):
@@ -33,7 +40,7 @@ def not_approved(wanted: Wanted, plan: Plan, *, waits: bool, unverified: tuple[s
     return Held(
         Reason.APPROVAL_REQUIRED,
         f"approve plan {plan.hash[:HASH_SHOWN]}: {plan}{why}",
-        condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING),
+        condition=(Condition.APPROVAL_REQUIRED, pending),
     )
 
 

@@ -228,7 +228,9 @@ def _unapproved(question: Question) -> Held | None:
     stage, plan = question.stage, question.plan
     if not stage.is_due or (plan.is_over and not isinstance(stage.next, Act)):
         return None
-    return not_approved(question.wanted, plan, waits=stage.needs_approval, unverified=question.unverified)
+    return not_approved(
+        question.wanted, plan, waits=stage.needs_approval, unverified=question.unverified, pending=stage.approval_reason
+    )
 
 
 def _can_be_approved(question: Question, wait: Wait) -> Wait:

@@ -126,6 +126,11 @@ class StageNow(Struct, frozen=True, dict=True):
         raise NotImplementedError
 
     @property
+    def approval_reason(self) -> Reason:
+        """The reason of the condition ApprovalRequired while its plan waits."""
+        return Reason.PLAN_PENDING
+
+    @property
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents its next step, each with its remedy."""
         raise NotImplementedError

@@ -63,27 +63,6 @@ def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.QUORUM, f"controller {id_} {text}", f"start controller {id_}")
 
 
-def controllers_have_the_flag(asked: Asked) -> Iterator[Blocker]:
-    """Each of them: with a dynamic quorum Kafka itself checks nothing, and one without the flag ends the migration when
-    it becomes the leader.
-    """
-    without = tuple(
-        node
-        for node in asked.nodes(Role.CONTROLLER)
-        if isinstance(node.answer, Known) and not node.answer.value.zk_migration_ready
-    )
-    if without:
-        has = verb(without, "runs", "run")
-        yield Blocker(
-            BlockerKind.SETTING,
-            f"{title_of(without)} {has} without zookeeper.metadata.migration.enable: the migration would end with "
-            "whatever was copied by then, once it led the quorum",
-            "set it to true, then restart followers first",
-            nodes=without,
-            reason=Reason.MIGRATION_BLOCKED,
-        )
-
-
 def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
     """Those that come before the brokers: see `core/migration/settings.py`."""
     yield from _different(asked, (one for one in asked.place.demands.nodes if one.role is Role.CONTROLLER))
@@ -167,14 +146,14 @@ def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
 
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     FLAG_BROKERS: (
-        quorum_is_led, controllers_have_the_flag, controllers_have_their_settings, settings_are_known,
+        quorum_is_led, controllers_have_their_settings, settings_are_known,
     ),
-    MOVE_BROKERS: (quorum_is_led, controllers_have_the_flag, settings_are_known, brokers_are_registered),
+    MOVE_BROKERS: (quorum_is_led, settings_are_known, brokers_are_registered),
     FINALIZE: (
         quorum_is_led, settings_are_known, brokers_are_registered, no_broker_is_in_zookeeper_mode, partitions_are_whole,
         zookeeper_keeps_up, finalizing_is_consented,
     ),
-    MOVE_BROKERS_BACK: (quorum_is_led, controllers_have_the_flag, settings_are_known, brokers_are_registered),
+    MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered),
 }  # fmt: skip
 """By way; `docs/explanation/how-a-migration-goes.md` shows them."""
 

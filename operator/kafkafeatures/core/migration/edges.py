@@ -104,6 +104,11 @@ def _forward(position: Position, desired: Desired) -> Edge | Refused:
             if position in (P.FINALIZING, P.FINALIZED)
             else "to go back set spec.migration.desired to RolledBack",
         )
+    if desired is Desired.FINALIZED and edge is not FINALIZE:
+        return Refused(
+            f"the cluster is at {position}, and a migration is finalized from DualWrite only",
+            "set spec.migration.desired to DualWrite until it is there",
+        )
     return edge
 
 

@@ -190,6 +190,14 @@ def _contradiction(facts: Facts) -> Misplaced | None:
             f"the migration was finalized while brokers were in ZooKeeper mode: {ids}",
             "there is no way back; restart each of them in KRaft mode",
         )
+    unflagged = [id_ for id_, flag in facts.controllers.items() if flag is False]
+    if unflagged and (facts.state is S.PRE_MIGRATION or (facts.state is S.MIGRATION and in_zookeeper)):
+        ids = ", ".join(map(str, unflagged))
+        return Misplaced(
+            "controllers run without zookeeper.metadata.migration.enable while brokers are in ZooKeeper mode: "
+            f"{ids}; the first of them that leads the quorum ends the migration, with whatever was copied by then",
+            "set it to true there and restart them, one that leads last; restart no other node before",
+        )
     if facts.state is S.NONE and True in facts.controllers.values():
         return Misplaced(
             "the controllers have the flag, and were started once without it: their log is that of a new cluster",

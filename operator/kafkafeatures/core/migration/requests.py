@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration.demands import NodeDemand
@@ -24,6 +25,16 @@ def asked_of_git(place: Place) -> Wait:
     edge = place.way
     found = "; ".join(_asked(place, edge)) if edge is not None else ""
     return Wait(Reason.WAITING_FOR_GIT, found or "the next position is not reached yet", after=LOOK_AGAIN)
+
+
+def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
+    """What is waited for while a person is to restart this node, with the lines that have to be changed before."""
+    one = place.differing.get(id_)
+    if one is None or isinstance(one.differs, Failure):
+        return waits
+    title = f"{one.role.value.lower()} {one.id}"
+    text = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
+    return replace(waits, message=text)
 
 
 def _asked(place: Place, edge: Edge) -> Iterator[str]:

@@ -32,7 +32,7 @@ from kafkafeatures.core.migration.phases import Phase, phase_of
 from kafkafeatures.core.migration.place import Place, place_of
 from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.migration.report import migration_settled, with_migration
-from kafkafeatures.core.migration.requests import asked_of_git
+from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll
@@ -104,7 +104,8 @@ class MigrationNow(StageNow, frozen=True):
         if not found:
             return None
         if isinstance(self.place, Place):
-            return blocked(found)
+            refused = isinstance(self.place.edge, Refused)
+            return Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found) if refused else blocked(found)
         if isinstance(self.place, Failure):
             return Wait(Reason.MIGRATING, f"the phase is not known: {self.place}", after=5.0, blockers=found)
         since = self.memory.unknown_since
@@ -149,9 +150,17 @@ class MigrationNow(StageNow, frozen=True):
         edge = self.place.way
         if edge is None:
             return Done(Reason.IN_SYNC, f"the migration is at {phase_of(self.place.position, self.wish.desired)}")
-        if self.roll is not None and self.roll.decision is not None:
-            return self.roll.decision
+        if self.roll is not None and (decision := self.roll.decision) is not None:
+            asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
+            if isinstance(decision, Wait) and asked is not None:
+                return asked_of_a_person(self.place, decision, asked)
+            return decision
         return asked_of_git(self.place)
+
+    @property
+    def approval_reason(self) -> Reason:
+        """Why its plan waits for an approval."""
+        return Reason.MIGRATION_FINALIZE if self.wish.desired is Desired.FINALIZED else Reason.PLAN_PENDING
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:

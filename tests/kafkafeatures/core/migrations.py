@@ -1,0 +1,150 @@
+"""A cluster of three brokers and three controllers at each position of a migration, as it is read, tersely."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decide import decide
+from kafkafeatures.core.engine.decisions import Decision
+from kafkafeatures.core.engine.gates import Question
+from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
+from kafkafeatures.core.engine.plan import Proposal
+from kafkafeatures.core.engine.stage import StageNow
+from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.engine.wanted import Migration, Rollout, Wanted
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress
+from kafkafeatures.core.facts.replication import Replication
+from kafkafeatures.core.facts.settings import Setting, SettingSource
+from kafkafeatures.core.kinds import assess
+from kafkafeatures.core.migration.demands import known_of
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape, Wish, required
+from kafkafeatures.core.roll.drivers import MANUAL
+from kraftlog.image import ZkMigrationState
+from tests.kafkafeatures.core.replicas import Row, reading, row
+from tests.kafkafeatures.ensembles import claimed, elected, progress
+from tests.kafkafeatures.ensembles import reading as znodes
+from tests.kafkafeatures.worlds import NOW, SILENT, answer, known, node, observation
+
+BROKERS, CONTROLLERS = (1, 2, 3), (3001, 3002, 3003)
+PARTITIONS: tuple[Row, ...] = tuple(row("orders", 1, 2, 3, number=number) for number in range(3))
+BY_HAND = Rollout(MANUAL.name)
+S, P = ZkMigrationState, Position
+
+OF_ZOOKEEPER: Mapping[str, Any] = {}
+"""What a broker in ZooKeeper mode supports."""
+NEW = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
+
+
+def settings(id_: int, shape: Shape) -> Mapping[str, Setting]:
+    """What a node of this shape says."""
+    told = known_of({}, "3.9")
+    rules = required(shape, replace(told, node_id=id_, ibp="3.9-IV0"))
+    values = {name: "here" if rule is Wish.SET else str(rule) for name, rule in rules if rule is not Wish.NOT_SET}
+    return {name: Setting(SettingSource.FILE, value, is_read_only=True) for name, value in values.items()}
+
+
+def a_node(id_: int, shape: Shape, *, epoch: int = 0, **fields: Any) -> Node:
+    """One that answers, as it does with these settings."""
+    in_zookeeper = shape in (Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER)
+    said = answer(OF_ZOOKEEPER, {}, keys=(18,)) if in_zookeeper else answer(NEW)
+    flagged = shape in (Shape.FLAGGED_BROKER, Shape.MIGRATING_CONTROLLER)
+    made = node(id_, said=replace(said, zk_migration_ready=flagged), written=NEW)
+    return replace(
+        made, settings=settings(id_, shape), proved_at="10.0.0.1", incarnation=f"first-{id_}",
+        broker_epoch=-1 if id_ >= 3000 else epoch or 100 + id_,
+        migrating_from_zookeeper=shape is Shape.FLAGGED_BROKER, **fields,
+    )  # fmt: skip
+
+
+AT: Mapping[Position, tuple[ZkMigrationState | None, Shape, Shape | None]] = {
+    P.ZOOKEEPER: (None, Shape.PLAIN_BROKER, None),
+    P.PRE_MIGRATION: (S.PRE_MIGRATION, Shape.PLAIN_BROKER, Shape.MIGRATING_CONTROLLER),
+    P.COPIED: (S.MIGRATION, Shape.FLAGGED_BROKER, Shape.MIGRATING_CONTROLLER),
+    P.DUAL_WRITE: (S.MIGRATION, Shape.KRAFT_BROKER, Shape.MIGRATING_CONTROLLER),
+    P.FINALIZED: (S.POST_MIGRATION, Shape.KRAFT_BROKER, Shape.CONTROLLER),
+}
+"""State of the metadata log, and what brokers and controllers are."""
+
+
+def quorum(leader: int = 3003) -> QuorumAnswer:
+    voters = tuple(ReplicaProgress(id_, 100, 1000, 1000) for id_ in CONTROLLERS)
+    return QuorumAnswer(leader, 3, 100, voters, ())
+
+
+def cluster(
+    position: Position, *nodes: Node, partitions: tuple[Row, ...] = PARTITIONS, offset: int = 99, **parts: Any
+) -> Observation:
+    """The whole cluster there; `nodes` are otherwise than the position has them."""
+    state, broker, controller = AT[position]
+    found = {id_: a_node(id_, broker) for id_ in BROKERS}
+    if controller is not None:
+        found |= {id_: a_node(id_, controller) for id_ in CONTROLLERS}
+    found |= {one.id: one for one in nodes}
+    modes = {None: MetadataMode.ZOOKEEPER, S.POST_MIGRATION: MetadataMode.KRAFT}
+    everybody = tuple(found[id_] for id_ in sorted(found, key=lambda id_: (id_ < 3000, id_)))
+    told = observation(
+        *everybody, mode=modes.get(state, MetadataMode.MIGRATING), levels={"metadata.version": 21} if state else {},
+        voting=quorum() if state else SILENT,
+    )  # fmt: skip
+    claims = claimed(3003, epoch=3) if position not in (P.ZOOKEEPER, P.PRE_MIGRATION) else elected(1)
+    progressed = progress(offset) if position in (P.COPIED, P.DUAL_WRITE, P.FINALIZED) else None
+    if position is P.PRE_MIGRATION:
+        progressed = progress(-1)
+    kind = SourceKind.METADATA_LOG if state else SourceKind.API_REQUESTS
+    told = replace(
+        told,
+        source=replace(told.source, kind=kind, epoch=3),
+        zk_migration_state=known(int(state)) if state is not None else Unknown(SILENT),
+        zookeeper=known(znodes(controller=claims, migration=progressed), SourceKind.ZOOKEEPER),
+        partitions=Known(reading(*partitions), SourceKind.METADATA_LOG, "", NOW),
+    )
+    return replace(told, **parts)
+
+
+def wanting(desired: Desired, *, hold: timedelta = timedelta(0), rollout: Rollout = BY_HAND, **fields: Any) -> Wanted:
+    return Wanted({}, migration=Migration(desired, hold), rollout=rollout, **fields)
+
+
+class Look:
+    """One look of a process that has lived through `seconds` since the last one."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        seen: Observation,
+        *,
+        memory: Memory = NO_MEMORY,
+        sent: tuple[InFlight, ...] = (),
+        status: Status = EMPTY,
+        before: Look | None = None,
+        seconds: float = 2.0,
+        lived: timedelta = timedelta(0),
+    ) -> None:
+        self.wanted, self.seen = wanted, seen
+        self.monotonic: float = (before.monotonic if before is not None else 0.0) + seconds
+        replication = Replication(seen.partitions.value) if isinstance(seen.partitions, Known) else None
+        kept = {one.kind: one.kept for one in before.stages if one.kept is not None} if before is not None else {}
+        self.facts = Facts(
+            wanted, seen, memory, status, sent, seen.at, lambda _: lived, lambda _: lived, restarts=True,
+            replication=replication, monotonic=self.monotonic, kept=kept,
+        )  # fmt: skip
+        self.proposal: Proposal
+        self.stages: tuple[StageNow, ...]
+        self.proposal, self.stages = assess(self.facts)
+        self.decision: Decision = decide(
+            Question(wanted, seen, self.proposal.plan, self.stages, self.facts.now, memory)
+        )
+
+
+def looks(wanted: Wanted, seen: Observation, **given: Any) -> Look:
+    """The second of two looks in a row: by then it is known how far ZooKeeper is behind."""
+    first = Look(wanted, replace(seen, source=replace(seen.source, offset=seen.source.offset - 3)), **given)
+    return Look(wanted, seen, before=first, **given)

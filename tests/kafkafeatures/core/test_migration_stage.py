@@ -1,0 +1,283 @@
+"""What is done next on the way from ZooKeeper to KRaft, and what prevents it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import MigrationStatus, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.memory import NO_MEMORY
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.settings import Setting, SettingSource
+from kafkafeatures.core.migration.place import place_of
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.restarts import permit_for
+from kafkafeatures.core.migration.settings import FLAG, Shape
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from tests.kafkafeatures.core.migrations import (
+    AT,
+    BROKERS,
+    Look,
+    a_node,
+    cluster,
+    looks,
+    wanting,
+)
+from tests.kafkafeatures.core.replicas import row
+from tests.kafkafeatures.ensembles import claimed, progress
+from tests.kafkafeatures.ensembles import reading as znodes
+from tests.kafkafeatures.worlds import NOW, known
+
+P, D = Position, Desired
+FINALIZING = wanting(D.FINALIZED, consents=frozenset({"zk-finalize"}))
+
+
+def restarted(look: Look) -> int:
+    """The node that is restarted next."""
+    assert isinstance(look.decision, Act), look.decision
+    step = look.decision.step
+    assert isinstance(step, RestartNode)
+    return step.node_id
+
+
+def said(look: Look) -> str:
+    return "\n".join(
+        [look.decision.message if not isinstance(look.decision, Act) else "", *map(str, look.decision.blockers)]
+    )
+
+
+def approved(seen: Observation, **of_wanted: Any) -> Look:
+    """A look at a migration that is to be finalized, and whose plan was approved."""
+    wanted = replace(FINALIZING, may_approve_unseen=True, **of_wanted)
+    shown = Look(wanted, seen).proposal.plan.hash
+    return looks(replace(wanted, approvals=frozenset({shown})), seen)
+
+
+GOALS = {
+    P.PRE_MIGRATION: D.PRE_MIGRATION,
+    P.DUAL_WRITE: D.DUAL_WRITE,
+    P.FINALIZED: D.FINALIZED,
+    P.ZOOKEEPER: D.ROLLED_BACK,
+}
+
+
+@pytest.mark.parametrize("position", GOALS)
+def test_where_the_document_wants_it_nothing_is_done(position: Position) -> None:
+    assert isinstance(looks(wanting(GOALS[position]), cluster(position)).decision, Done)
+
+
+@pytest.mark.parametrize("desired", [D.PRE_MIGRATION, D.DUAL_WRITE])
+def test_it_begins_with_controllers_that_git_has_to_start(desired: Desired) -> None:
+    found = looks(wanting(desired), cluster(P.ZOOKEEPER)).decision
+    assert isinstance(found, Wait)
+    assert found.reason is Reason.WAITING_FOR_GIT
+    assert f"{FLAG}=true" in found.message
+
+
+@pytest.mark.parametrize("position", [P.ZOOKEEPER, P.PRE_MIGRATION, P.COPIED])
+def test_it_is_finalized_from_dual_write_only(position: Position) -> None:
+    found = looks(FINALIZING, cluster(position)).decision
+    assert isinstance(found, Stalled)
+    assert found.reason is Reason.MIGRATION_BLOCKED
+    assert "from DualWrite only" in found.message
+
+
+@pytest.mark.parametrize("desired", [D.PRE_MIGRATION, D.DUAL_WRITE, D.ROLLED_BACK])
+def test_nothing_leads_back_from_a_finalized_cluster(desired: Desired) -> None:
+    found = looks(wanting(desired), cluster(P.FINALIZED)).decision
+    assert isinstance(found, Stalled)
+    assert "nothing leads back" in found.message
+
+
+# --- brokers get the flag, and then leave ZooKeeper mode ---
+
+
+def test_the_broker_that_is_the_controller_is_restarted_last() -> None:
+    seen = cluster(P.PRE_MIGRATION)
+    assert restarted(looks(wanting(D.DUAL_WRITE), seen)) == 2
+    flagged = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in (2, 3)]
+    assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged[0]))) == 3
+    assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, *flagged))) == 1
+
+
+def test_a_person_is_asked_for_the_lines_that_the_node_needs() -> None:
+    seen = cluster(P.PRE_MIGRATION)
+    step = RestartNode(2, "broker 2", before="", broker_epoch=102)
+    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    found = looks(wanting(D.DUAL_WRITE), seen, sent=(one,)).decision
+    assert isinstance(found, Wait)
+    assert "restart broker 2 as a broker in ZooKeeper mode that migrates" in found.message
+    assert f"set {FLAG}=true" in found.message
+
+
+def test_the_first_broker_goes_alone_whatever_the_document_allows() -> None:
+    """It shows whether its settings are right."""
+    first = place_of(cluster(P.COPIED), D.DUAL_WRITE)
+    assert permit_for(first).is_first
+    then = place_of(cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER)), D.DUAL_WRITE)
+    assert not permit_for(then).is_first
+    assert set(permit_for(then).needing) == {2, 3}
+
+
+def test_no_broker_is_restarted_while_a_controller_lacks_the_flag() -> None:
+    """With a dynamic quorum Kafka checks nothing."""
+    seen = cluster(P.PRE_MIGRATION, a_node(3002, Shape.CONTROLLER))
+    found = looks(wanting(D.DUAL_WRITE), seen)
+    assert isinstance(found.decision, Stalled)
+    assert "3002" in said(found)
+
+
+def test_no_broker_is_restarted_while_a_setting_of_a_controller_differs() -> None:
+    there = a_node(3002, Shape.MIGRATING_CONTROLLER)
+    lacks = replace(there, settings={**there.settings, "zookeeper.connect": Setting(SettingSource.DEFAULT)})
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, lacks))
+    assert isinstance(found.decision, Stalled)
+    assert found.decision.reason is Reason.MIGRATION_BLOCKED
+    assert "set zookeeper.connect" in said(found)
+
+
+def test_a_broker_whose_settings_are_not_known_keeps_all_from_being_restarted() -> None:
+    silent = replace(a_node(3, Shape.PLAIN_BROKER), settings={}, proved_at="")
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent))
+    assert isinstance(found.decision, Wait)
+    assert "settings of broker 3 are not known" in said(found)
+
+
+def test_a_broker_that_has_not_registered_with_the_quorum_keeps_others_in_zookeeper_mode() -> None:
+    seen = cluster(P.COPIED)
+    found = looks(wanting(D.DUAL_WRITE), replace(seen, registered_brokers=known(frozenset({1, 2}))))
+    assert isinstance(found.decision, Wait)
+    assert "broker 3 is not registered" in said(found)
+
+
+# --- the last door ---
+
+
+def test_to_finalize_takes_an_approval_under_every_policy() -> None:
+    for policy in ApprovalPolicy:
+        found = looks(replace(FINALIZING, policy=policy), cluster(P.DUAL_WRITE)).decision
+        assert isinstance(found, Held)
+        assert found.condition == (Condition.APPROVAL_REQUIRED, Reason.MIGRATION_FINALIZE)
+
+
+def test_an_approved_one_begins_with_a_controller_that_is_not_the_leader() -> None:
+    assert restarted(approved(cluster(P.DUAL_WRITE))) == 3001
+    standbys = [a_node(id_, Shape.CONTROLLER) for id_ in (3001, 3002)]
+    assert restarted(approved(cluster(P.DUAL_WRITE, *standbys))) == 3003
+
+
+@pytest.mark.parametrize(
+    ("seen", "says"),
+    [
+        (cluster(P.DUAL_WRITE, partitions=(row("a", 1, 2, 3, isr=(1, 2), number=0),)), "under-replicated"),
+        (cluster(P.DUAL_WRITE, replace(a_node(2, Shape.KRAFT_BROKER), migrating_from_zookeeper=True)), "broker 2"),
+        (cluster(P.DUAL_WRITE, offset=10), "behind the metadata log"),
+    ],
+    ids=["a partition", "a broker still registered from ZooKeeper mode", "ZooKeeper lags"],
+)
+def test_it_is_not_finalized_while_something_would_be_lost(seen: Observation, says: str) -> None:
+    found = approved(seen)
+    assert not isinstance(found.decision, Act)
+    assert says in said(found)
+
+
+def test_it_is_not_finalized_without_a_consent() -> None:
+    found = approved(cluster(P.DUAL_WRITE), consents=frozenset())
+    assert isinstance(found.decision, Stalled)
+    assert (found.decision.reason, found.decision.blockers[0].remedy) == (
+        Reason.CONSENT_REQUIRED,
+        "add zk-finalize to consents",
+    )
+
+
+def test_dual_write_is_kept_for_as_long_as_the_document_says_and_this_process_has_seen() -> None:
+    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2026-01-01T00:00:00Z")))
+    seen = cluster(P.DUAL_WRITE)
+    early = looks(held, seen, status=status, lived=timedelta(hours=23))
+    assert isinstance(early.decision, Wait)
+    assert early.decision.reason is Reason.SOAKING
+    assert isinstance(looks(held, seen, status=status, lived=timedelta(hours=25)).decision, Held)
+    lost = looks(held, seen, lived=timedelta(hours=25))
+    assert isinstance(lost.decision, Wait)
+    assert lost.decision.reason is Reason.SOAKING
+
+
+# --- what is not known, and what contradicts itself ---
+
+
+def test_an_ensemble_that_cannot_be_read_is_named_and_waited_for() -> None:
+    why = Failure(FailureKind.UNREACHABLE, "ZooKeeper zk:2181", "connection refused", "start it")
+    found = looks(wanting(D.DUAL_WRITE), replace(cluster(P.COPIED), zookeeper=Unknown(why)))
+    assert isinstance(found.decision, Wait)
+    assert "ZooKeeper zk:2181: connection refused" in said(found)
+
+
+def test_a_contradiction_is_given_a_minute_before_a_person_has_to_look() -> None:
+    """An election: /controller still names the leader of before."""
+    seen = cluster(P.DUAL_WRITE)
+    other = known(znodes(controller=claimed(3001, epoch=2), migration=progress(99)))
+    first = Look(wanting(D.DUAL_WRITE), replace(seen, zookeeper=other))
+    assert isinstance(first.decision, Wait)
+    later = Look(wanting(D.DUAL_WRITE), replace(seen, zookeeper=other), before=first, seconds=61)
+    assert isinstance(later.decision, Stalled)
+    assert later.decision.reason is Reason.MIGRATION_FAILED
+    again = Look(wanting(D.DUAL_WRITE), seen, before=later)
+    assert isinstance(again.decision, Done)
+
+
+def test_a_state_that_kafka_does_not_leave_by_itself_is_said_at_once() -> None:
+    seen = cluster(P.PRE_MIGRATION)
+    stale = known(znodes(controller=claimed(3003, epoch=3), migration=progress(409)))
+    flagged = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS]
+    found = looks(wanting(D.DUAL_WRITE), replace(cluster(P.PRE_MIGRATION, *flagged), zookeeper=stale))
+    assert isinstance(found.decision, Stalled)
+    assert "every topic deleted" in found.decision.message
+    assert seen.zookeeper != stale
+
+
+# --- beside other stages ---
+
+
+@pytest.mark.parametrize("position", [one for one in AT if one is not P.FINALIZED])
+def test_no_level_moves_and_no_other_roll_is_planned_meanwhile(position: Position) -> None:
+    wanted = replace(wanting(GOALS.get(position, D.DUAL_WRITE)), levels={"metadata.version": 22})
+    found = looks(wanted, cluster(position))
+    assert not isinstance(found.decision, Act) or found.decision.step.kind == RestartNode.kind
+    assert not any(stage.kind == "Roll" for stage in found.proposal.plan.stages)
+
+
+def test_a_plan_says_from_which_phase_to_which_and_stands_while_nodes_are_restarted() -> None:
+    wanted = wanting(D.DUAL_WRITE)
+    first = Look(wanted, cluster(P.PRE_MIGRATION))
+    (stage,) = first.proposal.plan.stages
+    assert (stage.kind, dict(stage.start), dict(stage.target)) == (
+        "Migration", {"phase": "PreMigration"}, {"phase": "DualWrite"},
+    )  # fmt: skip
+    steps = [one.detail for work in first.proposal.plan.work for one in work.steps()]
+    assert len(steps) == 2
+    assert first.proposal.plan.is_safe_to_undo
+
+
+def test_the_way_back_is_shown_whole_before_it_begins() -> None:
+    found = Look(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE)).proposal.plan
+    steps = [one.detail for work in found.work for one in work.steps()]
+    assert len(steps) == 4
+    assert "delete /controller and /migration" in steps[2]
+
+
+def test_without_a_wish_there_is_no_stage_and_nothing_is_said_of_one() -> None:
+    found = looks(replace(wanting(D.DUAL_WRITE), migration=None), cluster(P.COPIED))
+    assert not any(stage.kind == "Migration" for stage in found.stages)
+    assert NO_MEMORY.plan is None
+    assert {one.kind for one in found.decision.blockers} <= {BlockerKind.MIGRATION, BlockerKind.ZOOKEEPER_MODE}
+    assert found.seen.at == NOW

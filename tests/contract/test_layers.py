@@ -42,7 +42,7 @@ ROOMS = {
     "kafka.requests": "api core kafka.base kafka.wire kafka.probe",
     "kafka.cluster": "api core environment kafka",
     "kube": "api core environment",
-    "zookeeper": "core.facts kafka.base kafka.wire",
+    "zookeeper": "core.words core.facts core.migration environment kafka.base kafka.wire kraftlog.image",
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
         "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.aside kafka.wire.addresses "
@@ -61,7 +61,7 @@ ROOMS = {
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
-    "cli.migration": "api core environment kafka cli.shell cli.cluster",
+    "cli.migration": "api core environment kafka zookeeper cli.shell cli.cluster",
     "cli.document": "api core environment kafka reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document",
     "cli.kube": (

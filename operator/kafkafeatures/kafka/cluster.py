@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `desc
     from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.ports import PreparedUpdate
     from kafkafeatures.kafka.log.history import LogReader
+    from kafkafeatures.kafka.log.whole import WholeLog
     from kafkafeatures.kafka.partitions.partitions import PartitionReader
     from kafkafeatures.kafka.probe.identities import Identities
     from kafkafeatures.kafka.requests.unregister import HostedTopics
@@ -250,6 +251,21 @@ class Cluster:
                 return to_failure(found, "metadata log")
             self._earlier = asked, found
         return self._earlier[1]
+
+    def whole_log(self) -> WholeLog:
+        """The metadata log with all that it says, read apart from the last reading, which found the controllers."""
+        from kafkafeatures.kafka.log.whole import WholeLog
+
+        leader, settings = self._log.leader(), self._settings
+        return WholeLog(
+            self._connect_controller,
+            (*([leader[0].address] if leader is not None else []), *settings.bootstrap_controllers),
+            secrets=settings.controllers.secrets,
+            memory=self._share.memory,
+            timeout=settings.request_timeout,
+            timeouts=LOG_TIMEOUTS,
+            environment=self._environment,
+        )
 
     async def default_min_insync_replicas(self) -> int | Failure:
         """What applies to topics that set none: the highest of the brokers that answered in the last reading."""

@@ -88,17 +88,30 @@ class Session:
         if found is None or isinstance(found, Failure):
             return found
         data, stat = found
-        return Znode(path, data, stat.version, stat.czxid, stat.ephemeralOwner != 0, stat.numChildren)
+        return Znode(path, data or b"", stat.version, stat.czxid, stat.ephemeralOwner != 0, stat.numChildren)
 
     async def children(self, path: str) -> tuple[str, ...] | Failure | None:
         """Names of what lies below a path, in order; None where it is absent."""
         found = await self._asked(path, self._client.get_children_async)
         return tuple(sorted(found)) if isinstance(found, list) else found
 
-    async def _asked(self, path: str, request: Callable[[str], IAsyncResult]) -> Any:
+    def asks_for(self, path: str) -> IAsyncResult:
+        """Ask for one znode; `outcome` says what came of it."""
+        return self._client.get_async(path)
+
+    def asks_for_children(self, path: str) -> IAsyncResult:
+        """Ask for the names below a path; `outcome` says what came of it."""
+        return self._client.get_children_async(path)
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for each step."""
+        return self._ensemble.timeout
+
+    def outcome(self, path: str, done: IAsyncResult) -> Any:
+        """What came of a request that is done; None where there is no such znode, a Failure where it was not read."""
         try:
-            async with asyncio.timeout(self._ensemble.timeout):
-                return await _settled(request(path))
+            return done.get(block=False)
         except NoNodeError:
             return None
         except NoAuthError:
@@ -108,18 +121,27 @@ class Session:
                 "not authorized to read it",
                 "grant READ on it to the user of the digest, or name one that may read it",
             )
-        except TimeoutError:
-            return Failure(
-                FailureKind.TIMED_OUT,
-                f"znode {path}",
-                f"no answer within {self._ensemble.timeout:g} s",
-                "check that a majority of the ensemble runs",
-            )
         except KazooException as error:
             if self._sockets.failure is not None:
                 return self.failed(self._sockets.failure)
             what = type(error).__name__.removesuffix("Error")
             return Failure(FailureKind.DISCONNECTED, f"znode {path}", f"the session ended ({what})", "")
+
+    def late(self, path: str = "") -> Failure:
+        """Why there is no answer: about one znode, or about none of them."""
+        return Failure(
+            FailureKind.TIMED_OUT,
+            f"znode {path}" if path else f"ZooKeeper {self._ensemble}",
+            f"no answer within {self._ensemble.timeout:g} s",
+            "check that a majority of the ensemble runs",
+        )
+
+    async def _asked(self, path: str, request: Callable[[str], IAsyncResult]) -> Any:
+        try:
+            async with asyncio.timeout(self._ensemble.timeout):
+                return self.outcome(path, await _settled(request(path)))
+        except TimeoutError:
+            return self.late(path)
 
     def failed(self, error: KafkaError) -> Failure:
         """Why the ensemble could not be asked."""
@@ -133,10 +155,10 @@ class Session:
         await asyncio.get_running_loop().run_in_executor(None, close)
 
 
-async def _settled(asked: IAsyncResult) -> Any:
-    """What came of a request of kazoo, back in the event loop."""
+async def _settled(asked: IAsyncResult) -> IAsyncResult:
+    """The request, once it is done, back in the event loop."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
     asked.rawlink(lambda _: loop.call_soon_threadsafe(done.set))
     await done.wait()
-    return asked.get(block=False)
+    return asked

@@ -79,26 +79,42 @@ def hold_credential(cluster: Cluster, user: str, password: str) -> None:
 
 
 def hold_quota(broker: Node, user: str, key: str, value: float) -> None:
-    """The client has messages for it, and no call."""
+    set_quota(broker.ports[broker.cluster.internal], {"user": user}, key, value)
+
+
+def set_quota(port: int, entity: Mapping[str, str | None], key: str, value: float | None) -> None:
+    """A name None is the default; a value None removes it. The client has messages for it, and no call."""
     made = AlterClientQuotasRequest.EntryData
     entry = made(
-        entity=[made.EntityData(entity_type="user", entity_name=user)],
-        ops=[made.OpData(key=key, value=value, remove=False)],
+        entity=[made.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+        ops=[made.OpData(key=key, value=value or 0.0, remove=value is None)],
     )
     request = AlterClientQuotasRequest(entries=[entry], validate_only=False, version=1)
     request.with_header(correlation_id=7, client_id="rig")
-    reply = asked(broker.ports[broker.cluster.internal], request.encode(header=True))
+    reply = asked(port, request.encode(header=True))
     (done,) = AlterClientQuotasResponse.decode(reply, version=1, header=True).entries
     assert done.error_code == 0, done
 
 
 def hold_broker_default(broker: Node, key: str, value: str) -> None:
-    """For all brokers, whatever their files say. The client does not take the empty name that stands for all."""
+    """For all brokers, whatever their files say."""
+    set_config(broker.ports[broker.cluster.internal], BROKER, "", key, value)
+
+
+TOPIC, BROKER = 2, 4
+"""Types of resources that have configs."""
+
+
+def set_config(port: int, kind: int, name: str, key: str, value: str) -> None:
+    """The client does not take the empty name that stands for all brokers."""
     made = IncrementalAlterConfigsRequest.AlterConfigsResource
-    config = made.AlterableConfig(name=key, config_operation=0, value=value)
-    everywhere = made(resource_type=4, resource_name="", configs=[config])
-    request = IncrementalAlterConfigsRequest(resources=[everywhere], validate_only=False, version=1)
+    resource = made(
+        resource_type=kind,
+        resource_name=name,
+        configs=[made.AlterableConfig(name=key, config_operation=0, value=value)],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False, version=1)
     request.with_header(correlation_id=7, client_id="rig")
-    reply = asked(broker.ports[broker.cluster.internal], request.encode(header=True))
+    reply = asked(port, request.encode(header=True))
     (done,) = IncrementalAlterConfigsResponse.decode(reply, version=1, header=True).responses
     assert done.error_code == 0, done

@@ -18,11 +18,21 @@ FLAG = {"zookeeper.metadata.migration.enable": "true"}
 IBP = "3.9"
 
 
-class Migration:
-    """`broker`, `controller`: the processes; the second one is there once it was formatted."""
+AUTHORIZERS = {
+    True: "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    False: "kafka.security.authorizer.AclAuthorizer",
+}
+"""By whether it is for a node in KRaft mode."""
 
-    def __init__(self, root: Path, zookeeper: ZooKeeper, chroot: str = "/kafka") -> None:
-        self.root = root
+
+class Migration:
+    """`broker`, `controller`: the processes; the second one is there once it was formatted.
+
+    `authorizer`: ACLs hold, for all but ANONYMOUS, which is everyone who does not log in.
+    """
+
+    def __init__(self, root: Path, zookeeper: ZooKeeper, chroot: str = "/kafka", *, authorizer: bool = False) -> None:
+        self.root, self._has_authorizer = root, authorizer
         self.ensemble = zookeeper.connect + chroot
         self.port, self.controller_port = free_port(), free_port()
         self._nodes: dict[str, Daemon] = {}
@@ -30,6 +40,11 @@ class Migration:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "offsets.topic.replication.factor": "1",
             "log.cleaner.dedupe.buffer.size": "2097152",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "password.encoder.secret": "encodes-for-tests",
+            "delegation.token.secret.key": "signs-for-tests",
+            **({"super.users": "User:ANONYMOUS"} if authorizer else {}),
         }
         self._quorum = {
             "controller.quorum.voters": f"3001@127.0.0.1:{self.controller_port}",
@@ -53,7 +68,8 @@ class Migration:
     @property
     def plain(self) -> dict[str, str]:
         """A broker in ZooKeeper mode."""
-        return {**self._broker, **self._zookeeper, "broker.id": "1", "inter.broker.protocol.version": IBP}
+        ours = {"broker.id": "1", "inter.broker.protocol.version": IBP}
+        return {**self._broker, **self._zookeeper, **self._authorizer(kraft=False), **ours}
 
     @property
     def flagged(self) -> dict[str, str]:
@@ -63,7 +79,8 @@ class Migration:
     @property
     def kraft(self) -> dict[str, str]:
         """A broker in KRaft mode."""
-        return {**self._broker, **self._quorum, "process.roles": "broker", "node.id": "1"}
+        ours = {"process.roles": "broker", "node.id": "1"}
+        return {**self._broker, **self._quorum, **self._authorizer(kraft=True), **ours}
 
     @property
     def controller(self) -> dict[str, str]:
@@ -76,12 +93,16 @@ class Migration:
             "listeners": f"CONTROLLER://127.0.0.1:{self.controller_port}",
             "log.dirs": str(self.root / "controller-data"),
             "inter.broker.listener.name": "PLAINTEXT",
+            **self._authorizer(kraft=True),
         }
 
     @property
     def migrating_controller(self) -> dict[str, str]:
         """A controller with the flag."""
         return {**self.controller, **self._zookeeper, **FLAG}
+
+    def _authorizer(self, *, kraft: bool) -> dict[str, str]:
+        return {"authorizer.class.name": AUTHORIZERS[kraft]} if self._has_authorizer else {}
 
     def run(self, name: str, properties: dict[str, str]) -> None:
         """Start a node, or start it again with other settings."""

@@ -77,7 +77,7 @@ def test_a_topic_without_an_id_would_end_the_controller() -> None:
     found = read_topic("old", raw({"version": 1, "partitions": {"0": [1]}}))
     assert isinstance(found, Finding)
     assert found.path == "/brokers/topics/old"
-    assert found.message == "the topic has no id; the copy would end the controller"
+    assert found.message == "has no id of the topic; the copy would end the controller"
     assert "inter.broker.protocol.version to 2.8" in found.remedy
 
 
@@ -176,7 +176,7 @@ def test_a_user_who_has_quotas_with_clients_only_has_an_empty_znode() -> None:
 def test_a_quota_that_is_no_number_would_end_the_controller(value: str) -> None:
     found = read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}}))
     assert isinstance(found, Finding)
-    assert found.message == "the quota producer_byte_rate is not a number; the copy would end the controller"
+    assert found.message == "has a quota that is not a number: producer_byte_rate; the copy would end the controller"
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1.5f", "2d", ".5", "5."])

@@ -20,15 +20,19 @@ from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from kafkafeatures.zookeeper.reader import read_zookeeper
 
 
-def read(arguments: argparse.Namespace) -> ZooKeeperReading:
-    """One look. Raises CommandFailed: a text that is no ensemble, an ensemble that cannot be asked."""
+def named(arguments: argparse.Namespace) -> Ensemble:
+    """The ensemble of the flags. Raises CommandFailed for a text that is no ensemble."""
     try:
         servers, chroot = parse_connect(arguments.zookeeper, "--zookeeper")
     except ValueError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
     tls, digest = access_of(arguments.zookeeper_config)
-    ensemble = Ensemble(servers, chroot, tls, digest, timeout=arguments.request_timeout)
-    found = on_loop(read_zookeeper(ensemble, lambda: datetime.now(UTC)))
+    return Ensemble(servers, chroot, tls, digest, timeout=arguments.request_timeout)
+
+
+def read(arguments: argparse.Namespace) -> ZooKeeperReading:
+    """One look. Raises CommandFailed: a text that is no ensemble, an ensemble that cannot be asked."""
+    found = on_loop(read_zookeeper(named(arguments), lambda: datetime.now(UTC)))
     if isinstance(found, Failure):
         raise failed(found)
     return found

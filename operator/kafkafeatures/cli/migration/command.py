@@ -16,6 +16,7 @@ from kafkafeatures.core.migration.edges import TARGETS
 
 ACTIONS = {
     "settings": "kafkafeatures.cli.migration.settings",
+    "compare": "kafkafeatures.cli.migration.compare",
 }
 """What is asked, and which module answers."""
 
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", choices=tuple(ACTIONS),
         help="settings: show the lines that each kind of node needs for the next phase, and what each node has "
-        "otherwise",
+        "otherwise; compare: show all that ZooKeeper and the metadata log say differently, while both are written to",
     )  # fmt: skip
     add_connection_flags(parser)
     add_zookeeper_flags(

@@ -29,7 +29,10 @@ REMEDY = (
 
 
 class Difference(Struct, frozen=True, order=True):
-    """What one side says and the other does not. Texts for people, without secrets; `path` is in ZooKeeper."""
+    """What one side says and the other does not. Texts for people, without secrets; `path` is in ZooKeeper.
+
+    in_log empty: it cannot be compared, and `in_zookeeper` says why.
+    """
 
     kind: Kind
     name: str
@@ -39,6 +42,8 @@ class Difference(Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         what = printable(str(Key(self.kind, self.name)))
+        if not self.in_log:
+            return f"{what}: {printable(self.in_zookeeper)}"
         if self.in_zookeeper == self.in_log:
             return f"{what}: not the same, and secret"
         return f"{what}: {printable(self.in_zookeeper)} in ZooKeeper, {printable(self.in_log)} in the metadata log"

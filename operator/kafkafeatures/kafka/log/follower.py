@@ -39,7 +39,7 @@ from kafkafeatures.kafka.base.errors import (
 )
 from kafkafeatures.kafka.base.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.base.settings import Address
-from kafkafeatures.kafka.log.held import HeldLog
+from kafkafeatures.kafka.log.held import OBSERVED, HeldLog
 from kafkafeatures.kafka.log.leaders import ATTEMPT, MOVED, Connect, Leaders, refused
 from kafkafeatures.kafka.log.source import PART, snapshot_parts
 from kafkafeatures.kafka.probe.quorum import quorum_of
@@ -52,6 +52,7 @@ from kafkafeatures.kafka.wire.messages import (
     LeaderAndEpoch,
     OffsetAndEpoch,
 )
+from kraftlog import Section
 
 MAX_AGE = 3.0
 """Seconds without evidence of a majority until a reading is stale: six NoOps of a healthy controller."""
@@ -73,7 +74,8 @@ class MetadataLog:
 
     `controllers`: addresses to start from; `add_controllers` adds what is learned. `request_timeout` in seconds bounds
     each call of `catch_up` together with the time that a snapshot takes to transfer. `part`, in bytes, is the most that
-    is asked for at once. `share`: of the memory; its owner calls `discard` when it needs the memory.
+    is asked for at once. `share`: of the memory; its owner calls `discard` when it needs the memory. `sections`: what
+    the image says.
     """
 
     def __init__(
@@ -85,12 +87,13 @@ class MetadataLog:
         environment: Environment,
         part: int = PART,
         share: Share | None = None,
+        sections: frozenset[Section] = OBSERVED,
     ) -> None:
         self._leaders = Leaders(connect, controllers, request_timeout)
         self._part = part
         self._timeout = request_timeout
         self._environment, self._monotonic = environment, environment.monotonic
-        self._held = HeldLog(share or Share(MemoryBudget(), self.discard))
+        self._held = HeldLog(share or Share(MemoryBudget(), self.discard), sections)
         self._link: Connection | None = None
         self._leader = LeaderAndEpoch(-1, 0)
         self._evidence_at: float | None = None

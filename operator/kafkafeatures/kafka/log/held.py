@@ -32,12 +32,12 @@ class HeldLog:
     """The log of one cluster as far as it was read. `high_watermark`: of the last answer; -1 where there was none, or
     where everything was dropped since.
 
-    `share`: of the memory; its owner calls `give_up` when it has to go.
+    `share`: of the memory; its owner calls `give_up` when it has to go. `sections`: of the image.
     """
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: Share, sections: frozenset[Section] = OBSERVED) -> None:
         self._share = share
-        self._sections = OBSERVED
+        self._sections = sections
         self._replay = self._nothing()
         self._tail = b""
         self._given_up = False

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.copied.configs import OF_BROKERS, OF_TOPICS, usual_path
 from kafkafeatures.core.migration.copied.entries import Entries, Key, Kind, Placed, Value, are_the_same, shown
-from kafkafeatures.core.migration.copied.expected import NOWHERE, Expected
+from kafkafeatures.core.migration.copied.expected import Expected
 from kafkafeatures.core.migration.copied.findings import Finding
 from kafkafeatures.core.migration.copied.others import PRODUCER_IDS, TOKENS
 from kafkafeatures.core.migration.copied.rights import ROOTS
@@ -41,6 +41,7 @@ class Comparison:
         self._expected, self._only = expected, only
         self._seen: set[str] = set()
         self._open: dict[str, tuple[Mapping[int, Placed], set[int]]] = {}  # topics of which states are still to come
+        self._paths: dict[str, str] = {}  # of units that lie at another path than they would be written to
         self._kept = 0
         self.differing: dict[str, list[Difference]] = {}
         self.more = 0
@@ -80,11 +81,19 @@ class Comparison:
     def entries(self, path: str, found: Entries | Finding) -> None:
         unit = usual_path(path)
         self._seen.add(unit)
+        if unit != path:
+            self._paths[unit] = path
         if isinstance(found, Finding):
             kind = next((kind for root, kind in _KINDS.items() if path.startswith(root)), Kind.QUOTA)
             self._unreadable(unit, Key(kind, path), found)
             return
         expected = self._expected.entries(unit)
+        if (
+            not expected
+            and path.startswith(f"{OF_TOPICS}/")
+            and self._expected.topic(path.rsplit("/", maxsplit=1)[-1]) is None
+        ):
+            return  # configs of a deleted topic, which a controller of Kafka 3.9 may write again; nothing reads them
         for key in (*found, *(expected.keys() - found.keys())):
             self._judge(unit, path, key, found.get(key), expected.get(key))
 
@@ -96,19 +105,22 @@ class Comparison:
 
     def finish(self) -> None:
         """All was read: what ZooKeeper should have, and was not seen there, is absent."""
-        if self._only is None:
-            for name in self._expected.names:
-                if topic_path(name) not in self._seen:
-                    self.topic(name, None)
-            for path in self._expected.paths:
-                if path not in self._seen:
-                    self.entries(path, {})
-        elif NOWHERE in self._only:
-            self.entries(NOWHERE, {})
+        if self._only is not None:
+            return
+        for name in self._expected.names:
+            if topic_path(name) not in self._seen:
+                self.topic(name, None)
+        for path in self._expected.paths:
+            if path not in self._seen:
+                self.entries(path, {})
 
     def moved_in(self, later: Expected) -> frozenset[str]:
         """The units that differ, and of which the log itself says something else by now."""
         return frozenset(unit for unit in self.differing if self._expected.unit(unit) != later.unit(unit))
+
+    def paths_of(self, units: Iterable[str]) -> frozenset[str]:
+        """Where these are read again."""
+        return frozenset(self._paths.get(unit, unit) for unit in units)
 
     def differences(self, but: Iterable[str] = ()) -> tuple[Difference, ...]:
         """All that are kept, in order, without these units."""
@@ -120,7 +132,7 @@ class Comparison:
             self._keep(unit, Difference(key.kind, key.name, path, shown(in_zookeeper), shown(in_log)))
 
     def _unreadable(self, unit: str, key: Key, found: Finding) -> None:
-        self._keep(unit, Difference(key.kind, key.name, found.path, found.message, "whole"))
+        self._keep(unit, Difference(key.kind, key.name, found.path, f"the znode {found.what}", ""))
 
     def _keep(self, unit: str, difference: Difference) -> None:
         of_unit = self.differing.setdefault(unit, [])

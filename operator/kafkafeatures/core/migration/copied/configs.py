@@ -93,7 +93,7 @@ def read_configs(path: str, data: bytes) -> Entries | Finding:
     kind, type_ = (Kind.BROKER_CONFIG, BROKER_RESOURCE) if broker else (Kind.TOPIC_CONFIG, TOPIC_RESOURCE)
     name = "" if name == DEFAULT else name
     if broker and name and not (name.isascii() and name.isdigit() and len(name) <= 10):
-        return Finding(path, f"{name!r} is not the id of a broker; {ENDS}", "delete this znode if no broker needs it")
+        return Finding(path, f"{name!r} is not the id of a broker", "delete this znode if no broker needs it", ENDS)
     found = _read(path, data)
     if isinstance(found, Finding):
         return found
@@ -115,17 +115,19 @@ def read_client(path: str, data: bytes) -> Entries | Finding:
     except _NoNumber as error:
         return Finding(
             path,
-            f"the quota {error.key} is not a number; {ENDS}",
+            f"has a quota that is not a number: {error.key}",
             "remove it: kafka-configs.sh --alter --delete-config",
+            ENDS,
         )
     except _NoCredential as error:
         return Finding(
             path,
-            f"the credential for {error.mechanism} cannot be read; {ENDS}",
+            f"has a credential for {error.mechanism} that cannot be read",
             "set the password of this user again: kafka-configs.sh --alter --add-config",
+            ENDS,
         )
     except ValueError as error:
-        return Finding(path, f"cannot be read: {error}; {ENDS}", look_at(path))
+        return Finding(path, f"cannot be read: {error}", look_at(path), ENDS)
 
 
 def _of_client(path: str, config: Mapping[str, str]) -> Entries:

@@ -132,7 +132,7 @@ def shown(value: Value | None) -> str:
     if isinstance(value, Token):
         renewers = f", renewers {', '.join(value.renewers)}" if value.renewers else ""
         return f"owner {value.owner}, requester {value.requester}{renewers}, expires at {value.expires_ms} ms"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _ids(ids: tuple[int, ...]) -> str:

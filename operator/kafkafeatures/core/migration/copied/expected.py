@@ -60,11 +60,9 @@ class Expected:
         return None if number is None else shown_id(self._partitions.topics[number].id_bytes)
 
     def partitions(self, name: str) -> Mapping[int, Placed]:
-        """The partitions of a topic."""
+        """The partitions of a topic, each made when it is asked for."""
         number = self._numbers.get(name)
-        if number is None:
-            return {}
-        return dict(pair for table in self._tables for pair in _rows(table, number))
+        return {} if number is None else _Partitions([_of_topic(table, number) for table in self._tables])
 
     def entries(self, path: str) -> Entries:
         """What a znode should say that is no topic's."""
@@ -73,7 +71,7 @@ class Expected:
     def unit(self, path: str) -> object:
         """All that is said of a topic, or of another znode: to see whether it changed."""
         name = topic_name(path)
-        return self.entries(path) if name is None else (self.topic(name), self.partitions(name))
+        return self.entries(path) if name is None else (self.topic(name), dict(self.partitions(name)))
 
 
 def _sorted(partitions: Partitions) -> Iterator[Columns]:
@@ -87,18 +85,32 @@ def _sorted(partitions: Partitions) -> Iterator[Columns]:
         yield together.each(lambda column, order=order: column[order])  # type: ignore[misc]  # bound at once
 
 
-def _rows(table: Columns, topic: int) -> Iterator[tuple[int, Placed]]:
+def _of_topic(table: Columns, topic: int) -> Columns:
     first, last = np.searchsorted(table.topic, (topic, topic + 1)).tolist()
-    rows = table.each(lambda column: column[first:last])
-    for number, leader, epoch, replicas, flags in zip(
-        *(column.tolist() for column in (rows.partition, rows.leader, rows.leader_epoch, rows.replicas, rows.flags)),
-        strict=True,
-    ):
+    return table.each(lambda column: column[first:last])
+
+
+class _Partitions(Mapping[int, Placed]):
+    """Partitions of one topic, by their numbers."""
+
+    def __init__(self, tables: list[Columns]) -> None:
+        self._rows = {number: (table, row) for table in tables for row, number in enumerate(table.partition.tolist())}
+
+    def __getitem__(self, number: int) -> Placed:
+        table, row = self._rows[number]
+        replicas, flags = table.replicas[row].tolist(), table.flags[row].tolist()
         in_sync, adding, removing = (
             tuple(sorted(one for one, flag in zip(replicas, flags, strict=True) if flag & bit))
             for bit in (Replica.IN_SYNC, Replica.ADDING, Replica.REMOVING)
         )
-        yield number, Placed(tuple(replicas), adding, removing, leader, in_sync, epoch)
+        leader, epoch = int(table.leader[row]), int(table.leader_epoch[row])
+        return Placed(tuple(replicas), adding, removing, leader, in_sync, epoch)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def _entries(image: Image) -> Iterator[tuple[str, Key, Value]]:

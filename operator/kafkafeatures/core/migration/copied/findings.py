@@ -23,11 +23,17 @@ others."""
 
 
 class Finding(Struct, frozen=True):
-    """One znode, what is wrong with it, and what to do."""
+    """One znode, what is wrong with it, and what to do. then: what the copy would make of it; may be empty."""
 
     path: str
-    message: str
+    what: str
     remedy: str
+    then: str = ""
+
+    @property
+    def message(self) -> str:
+        """What is wrong, and what comes of it."""
+        return f"{self.what}; {self.then}" if self.then else self.what
 
     def __str__(self) -> str:
         return f"znode {printable(self.path)}: {self.message}; {self.remedy}"
@@ -48,11 +54,11 @@ def read(path: str, data: bytes, parse: Callable[[Any], T], otherwise: str) -> T
     except Ambiguous as error:
         return Finding(path, f"cannot be read with certainty: {error}", look_at(path))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        return Finding(path, f"cannot be read: {_why(error)}; {otherwise}", look_at(path))
+        return Finding(path, f"cannot be read: {_why(error)}", look_at(path), otherwise)
     try:
         return parse(document)
     except ValueError as error:  # so is msgspec.ValidationError
-        return Finding(path, f"cannot be read: {_why(error)}; {ENDS}", look_at(path))
+        return Finding(path, f"cannot be read: {_why(error)}", look_at(path), ENDS)
 
 
 def too_large(path: str, size: int) -> Finding | None:

@@ -72,7 +72,7 @@ class Surveyor:
     @property
     def survey(self) -> Survey:
         """All that was taken until now."""
-        findings = tuple(sorted(self._findings, key=lambda one: (one.path, one.message)))
+        findings = tuple(sorted(self._findings, key=lambda one: (one.path, one.what)))
         assigned = dict(sorted(self._assigned.items()))
         return Survey(
             findings, self._more, tuple(self._failures), dict(self._counts), tuple(sorted(self._passwords)), assigned,

@@ -88,9 +88,10 @@ def read_topic(name: str, data: bytes) -> Topic | Finding:
     if isinstance(found, Topic) and not found.id:
         return Finding(
             path,
-            f"the topic has no id; {ENDS}",
+            "has no id of the topic",
             "set inter.broker.protocol.version to 2.8 or newer on all brokers, and restart the one that is controller: "
             "it gives each topic an id",
+            ENDS,
         )
     return found
 
@@ -101,8 +102,9 @@ def read_state(topic: str, partition: int, data: bytes | None) -> State | Findin
     if data is None:
         return Finding(
             path,
-            f"the partition has no state; {_INVENTED}",
+            "is absent: the partition has no state",
             "start the brokers of its replicas until it has a leader, or delete the topic",
+            _INVENTED,
         )
     return read(path, data, partial(msgspec.convert, type=State), _INVENTED)
 

@@ -1,0 +1,53 @@
+"""`kafkafeatures migration compare`: whether ZooKeeper and the metadata log say the same, and every difference.
+
+Only while a migration writes to both. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.text import Text
+
+from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.cli.cluster import ensemble as ensembles
+from kafkafeatures.cli.cluster.connect import on_cluster, settings_from_flags
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import console, print_document
+from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.migration.equality import Differs, Equality
+from kafkafeatures.core.report.equality_document import equality_document, equality_lines
+from kafkafeatures.core.words import printable
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.zookeeper.compare import compare
+from kafkafeatures.zookeeper.ensemble import Ensemble
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 where both say the same, 4 where they do not, 5 where it is not known."""
+    settings = settings_from_flags(arguments)
+    found = on_cluster(_compared(settings, ensembles.named(arguments)))
+    if arguments.output != "table":
+        document = {"apiVersion": API_VERSION, "kind": "MigrationEquality", **equality_document(found)}
+        print_document(document, arguments.output)
+    elif isinstance(found, Unknown):
+        raise CommandFailed(printable(str(found.why)), Exit.UNREACHABLE)
+    else:
+        out = console()
+        for line in equality_lines(found):
+            out.print(Text(line), overflow="fold")
+    if isinstance(found, Unknown):
+        return Exit.UNREACHABLE
+    return Exit.BLOCKED if isinstance(found, Differs) else Exit.DONE
+
+
+async def _compared(settings: ClusterSettings, ensemble: Ensemble) -> Equality:
+    async with Cluster(settings, environment=SYSTEM) as cluster:
+        cluster_id = (await cluster.read()).probe.cluster_id
+        if isinstance(cluster_id, Failure):
+            return Unknown(cluster_id)
+        async with cluster.whole_log() as log:
+            return await compare(ensemble, log, cluster_id, SYSTEM)

@@ -1,0 +1,49 @@
+"""Which znodes there are to read, and by which rules each is read. Pure. Called by `zookeeper/copied.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kafkafeatures.core.migration.copied.configs import (
+    CLIENTS_OF_USER,
+    OF_BROKERS,
+    OF_CLIENTS,
+    OF_IPS,
+    OF_TOPICS,
+    OF_USERS,
+    read_client,
+    read_configs,
+)
+from kafkafeatures.core.migration.copied.entries import Entries
+from kafkafeatures.core.migration.copied.findings import Finding
+from kafkafeatures.core.migration.copied.others import PRODUCER_IDS, TOKENS, read_producer_ids, read_token
+from kafkafeatures.core.migration.copied.rights import RESOURCES, ROOTS, read_acl
+
+LISTS = (OF_TOPICS, OF_BROKERS, OF_USERS, OF_CLIENTS, OF_IPS, TOKENS)
+"""Paths of which each child is read."""
+
+_READERS: Mapping[str, Callable[[str, bytes], Entries | Finding]] = {
+    **dict.fromkeys((OF_TOPICS, OF_BROKERS), read_configs),
+    **dict.fromkeys((OF_USERS, OF_CLIENTS, OF_IPS), read_client),
+    **dict.fromkeys((f"{root}/{type_}" for root in ROOTS for type_ in RESOURCES), read_acl),
+    TOKENS: read_token,
+}
+
+
+def read_entries(path: str, data: bytes | None) -> Entries | Finding:
+    """What a znode says that is no topic's; nothing where it is absent. Never raises."""
+    if data is None:
+        return {}
+    if path == PRODUCER_IDS:
+        return read_producer_ids(path, data)
+    return next(reader for root, reader in _READERS.items() if path.startswith(f"{root}/"))(path, data)
+
+
+def clients_of(user_path: str) -> str:
+    """Below which quotas of a user with certain clients are."""
+    return f"{user_path}/{CLIENTS_OF_USER}"
+
+
+def can_be(path: str) -> bool:
+    """Whether ZooKeeper could have a znode there: the log may hold names that it has no place for."""
+    return path.startswith("/") and "\0" not in path and not {"", ".", ".."} & set(path.split("/")[1:])

@@ -1,0 +1,59 @@
+"""What `kafkafeatures migration compare` shows, as a document and in lines for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.migration.equality import REMEDY, Differs, Equal, Equality
+from kafkafeatures.core.report.migration_document import not_read
+from kafkafeatures.core.words import printable
+
+if TYPE_CHECKING:
+    from kafkafeatures.api.records import Json
+
+
+def equality_document(found: Equality) -> Json:
+    """`equal` null: it is not known; `notRead` says why. `offset`: of the metadata log, up to which was compared.
+    `inLog` null: the znode cannot be read, and `inZooKeeper` says why.
+    """
+    if isinstance(found, Unknown):
+        return {
+            "equal": None,
+            "offset": None,
+            "counts": {},
+            "differences": [],
+            "more": 0,
+            "notRead": [not_read(found.why)],
+        }
+    differs = found if isinstance(found, Differs) else None
+    return {
+        "equal": differs is None,
+        "offset": found.offset,
+        "counts": {kind.value: number for kind, number in differs.counts.items()} if differs else {},
+        "differences": [
+            {
+                "kind": one.kind.value,
+                "name": one.name,
+                "znode": one.path,
+                "inZooKeeper": one.in_zookeeper,
+                "inLog": one.in_log or None,
+            }
+            for one in (differs.differences if differs else ())
+        ],
+        "more": differs.more if differs else 0,
+        "notRead": [],
+    }
+
+
+def equality_lines(found: Equal | Differs) -> Iterator[str]:
+    """What came of it first, then each difference, then what to do."""
+    if isinstance(found, Equal):
+        yield f"ZooKeeper and the metadata log say the same, up to offset {found.offset}."
+        return
+    yield f"{found}."
+    yield from map(str, found.differences)
+    if found.more:
+        yield f"and {found.more} more"
+    yield f"What to do: {printable(REMEDY)}."

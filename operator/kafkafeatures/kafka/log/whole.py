@@ -1,0 +1,70 @@
+"""All that the metadata log says, with every config, right and partition: what is compared with ZooKeeper.
+
+Called by `cluster.py`, for as long as a comparison takes. It follows the log beside the one that observations are made
+of, which is not disturbed by it, and has a share of the memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.memory_budget import MemoryBudget, Share
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.log.follower import MetadataLog
+from kafkafeatures.kafka.log.leaders import Connect
+from kafkafeatures.kafka.log.outcome import reading_of
+from kafkafeatures.kafka.wire.secrets import Secrets
+from kraftlog import Image, Section
+
+T = TypeVar("T")
+
+
+class WholeLog:
+    """An async context manager. `timeout` in seconds bounds each request; a look may take `timeouts` of them."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        controllers: Sequence[Address],
+        *,
+        secrets: Secrets,
+        memory: MemoryBudget,
+        timeout: float,
+        timeouts: int,
+        environment: Environment,
+    ) -> None:
+        self._secrets, self._within = secrets, timeout * timeouts
+        self._share = Share(memory, self._discard)
+        self._log = MetadataLog(
+            connect=connect,
+            controllers=controllers,
+            request_timeout=timeout,
+            environment=environment,
+            share=self._share,
+            sections=frozenset(Section),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._log.close()
+        self._discard()
+
+    async def image(self) -> Image | Failure:
+        """Everything that is committed by now."""
+        reading = await reading_of(self._log.catch_up, self._within)
+        return reading if isinstance(reading, Failure) else reading.image
+
+    def without_secrets(self, found: T) -> T:
+        """What is shown of it: a peer may repeat ours."""
+        return self._secrets.removed_from(found)
+
+    def _discard(self) -> None:
+        self._log.discard()

@@ -1,0 +1,171 @@
+"""Whether ZooKeeper says what the metadata log says: both read, and what differs read again before it counts.
+
+Called by `migration compare`, and before a migration closes a way back. A change takes a moment from the log to
+ZooKeeper, so that what differs once proves nothing. It is read again when `/migration` says that ZooKeeper has all up
+to where the log was read, in at most three rounds; and where the log itself said something else by then, it is not
+known. What is right after that is a write that was lost (`core/migration/equality.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from kafkafeatures.core.facts import znodes
+from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import parsed
+from kafkafeatures.core.migration.copied.comparison import Comparison
+from kafkafeatures.core.migration.copied.expected import Expected
+from kafkafeatures.core.migration.equality import Differs, Equal, Equality
+from kafkafeatures.core.words import counted, printable
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.zookeeper.copied import read_copied
+from kafkafeatures.zookeeper.ensemble import Ensemble
+from kafkafeatures.zookeeper.session import Session
+from kraftlog.image import Image, ZkMigrationState
+
+T = TypeVar("T")
+
+ROUNDS = 3
+CAUGHT_UP_WITHIN = 15.0
+"""Seconds until ZooKeeper has what the log had; an idle controller moves the offset twice a second."""
+PAUSE = 0.25
+"""Seconds between two looks at `/migration`."""
+
+LOG = "metadata log"
+
+
+class Log(Protocol):
+    """The metadata log, with all that it says (`kafka/log/whole.py`)."""
+
+    def image(self) -> Awaitable[Image | Failure]:
+        """Everything that is committed by now."""
+
+    def without_secrets(self, found: T) -> T:
+        """What may be shown of it."""
+
+
+async def compare(ensemble: Ensemble, log: Log, cluster_id: str, environment: Environment) -> Equality:
+    """Three rounds at most. `cluster_id`: of the nodes that the log was read of."""
+    try:
+        async with Session(ensemble) as session:
+            found = await _Rounds(session, log, environment).of(cluster_id)
+    except KafkaError as error:
+        found = to_failure(error, f"ZooKeeper {ensemble}")
+    return log.without_secrets(Unknown(found) if isinstance(found, Failure) else found)
+
+
+class _Rounds:
+    """One comparison, in one session."""
+
+    def __init__(self, session: Session, log: Log, environment: Environment) -> None:
+        self._session, self._log, self._environment = session, log, environment
+
+    async def of(self, cluster_id: str) -> Equality | Failure:
+        image = await self._not_comparable(cluster_id) or await self._image()
+        if isinstance(image, Failure):
+            return image
+        begun, only = image.offset, None
+        for last in (*[False] * (ROUNDS - 1), True):
+            comparison = await self._compared(image, only)
+            if isinstance(comparison, Failure):
+                return comparison
+            if not comparison.differing:
+                return Equal(begun)
+            later = await self._image()
+            if isinstance(later, Failure):
+                return later
+            if last:
+                return await aside(partial(_judged, comparison, image, later))
+            only = comparison.paths_of(comparison.differing)
+            behind = await self._caught_up(later.offset)
+            if behind is not None:
+                return behind
+            image = later
+        raise AssertionError("the last round returns")
+
+    async def _compared(self, image: Image, only: frozenset[str] | None) -> Comparison | Failure:
+        """One round. Making what is expected, and saying what is absent, takes a moment with many topics."""
+        comparison = await aside(lambda: Comparison(Expected(image), only))
+        failure = await read_copied(self._session, comparison, only)
+        if failure is not None or comparison.failures:
+            return failure or comparison.failures[0]
+        await aside(comparison.finish)
+        return comparison
+
+    async def _image(self) -> Image | Failure:
+        image = await self._log.image()
+        if isinstance(image, Failure) or image.zk_migration_state == ZkMigrationState.MIGRATION:
+            return image
+        if image.zk_migration_state == ZkMigrationState.POST_MIGRATION:
+            return Failure(
+                FailureKind.UNSUPPORTED, LOG, "the migration is finalized: ZooKeeper is no longer written to"
+            )
+        return Failure(
+            FailureKind.UNSUPPORTED,
+            LOG,
+            "nothing was copied from ZooKeeper yet, so there is nothing to compare",
+            "compare when the phase is Copied or DualWrite: kafkafeatures describe --zookeeper",
+        )
+
+    async def _not_comparable(self, cluster_id: str) -> Failure | None:
+        """Where the ensemble holds another cluster, or nothing was copied."""
+        found = parsed(await self._session.get("/cluster/id"), znodes.cluster_id)
+        if isinstance(found, Failure):
+            return found
+        if found != cluster_id:
+            there = "no cluster" if found is None else f"cluster {printable(found)}"
+            return Failure(
+                FailureKind.WRONG_CLUSTER,
+                "znode /cluster/id",
+                f"ZooKeeper has {there}, and the nodes are of cluster {cluster_id}",
+                "give the ensemble and the chroot of the brokers' zookeeper.connect",
+            )
+        progress = await self._offset()
+        return progress if isinstance(progress, Failure) else None
+
+    async def _caught_up(self, offset: int) -> Failure | None:
+        """Wait until ZooKeeper has all that the log had up to this offset (exclusive)."""
+        until = self._environment.monotonic() + CAUGHT_UP_WITHIN
+        while True:
+            written = await self._offset()
+            if isinstance(written, Failure):
+                return written
+            if written >= offset - 1:
+                return None
+            if self._environment.monotonic() >= until:
+                return Failure(
+                    FailureKind.STALE,
+                    "znode /migration",
+                    f"ZooKeeper was written to up to offset {written} of the metadata log; {CAUGHT_UP_WITHIN:g} s ago "
+                    f"that had {offset - 1}",
+                    "see in the log of the active controller why it does not write to ZooKeeper",
+                )
+            await self._environment.sleep(PAUSE)
+
+    async def _offset(self) -> int | Failure:
+        behind = await self._session.synced("/migration")
+        if behind is not None:
+            return behind
+        found = parsed(await self._session.get("/migration"), znodes.migration)
+        if isinstance(found, Failure):
+            return found
+        return -1 if found is None else found.offset
+
+
+def _judged(comparison: Comparison, image: Image, later: Image) -> Equality | Failure:
+    """What came of the last round."""
+    moved = comparison.moved_in(Expected(later))
+    found = comparison.differences(but=moved)
+    if found:
+        return Differs(image.offset, found, comparison.more)
+    return Failure(
+        FailureKind.STALE,
+        "ZooKeeper",
+        f"{counted(len(moved), 'znode')} changed while compared, in {ROUNDS} rounds: {', '.join(sorted(moved)[:5])}",
+        "compare again when less is changed",
+    )

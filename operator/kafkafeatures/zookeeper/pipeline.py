@@ -1,0 +1,122 @@
+"""Many reads in one session, hundreds of them outstanding: a cluster may have a hundred thousand znodes.
+
+Called by `copied.py`. Answers come from threads of kazoo, and are taken in the event loop, a few at a time, so that
+everything else of the process has its turn. What is asked for last is sent first: a topic's partitions before the next
+topics, so that few topics are half read. Fewer are outstanding where answers are large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from kazoo.interfaces import IAsyncResult
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.zookeeper.session import Session
+
+MOST_OUTSTANDING, LEAST_OUTSTANDING = 500, 8
+MOST_BYTES = 32 * 1024 * 1024
+"""Bytes that outstanding answers may have, as far as those before them allow to tell."""
+
+TURN, TURN_BYTES = 64, 256 * 1024
+"""Answers, and their bytes, that are taken until everything else has its turn."""
+
+_FIRST = 1024 * 1024  # bytes of the largest answer, before any has come
+_LESS = 0.9
+
+_OF_ONE = (FailureKind.AUTHORIZATION, FailureKind.REJECTED)
+"""Why one znode is not read, and others are."""
+
+Data: TypeAlias = bytes | Failure | None
+Names: TypeAlias = tuple[str, ...] | Failure | None
+
+
+class _Read(NamedTuple):
+    path: str
+    take: Callable[[Data], None] | None
+    take_names: Callable[[Names], None] | None
+
+
+class Pipeline:
+    """See the prologue. What takes an answer may ask for more."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._waiting: list[_Read] = []
+        self._outstanding = 0
+        self._largest = float(_FIRST)
+        self._answered: deque[tuple[_Read, IAsyncResult]] = deque()  # written to by threads of kazoo
+        self._any = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def get(self, path: str, take: Callable[[Data], None]) -> None:
+        """Read what a znode says."""
+        self._waiting.append(_Read(path, take, None))
+
+    def children(self, path: str, take: Callable[[Names], None]) -> None:
+        """Read the names below a path."""
+        self._waiting.append(_Read(path, None, take))
+
+    async def run(self) -> Failure | None:
+        """Until all was read, and what was asked for meanwhile. A Failure where the ensemble can no longer be asked."""
+        taken = size = 0
+        while self._waiting or self._outstanding:
+            self._send()
+            if not await self._is_answered():
+                return self._session.late()
+            while self._answered:
+                read, done = self._answered.popleft()
+                self._outstanding -= 1
+                found = self._session.outcome(read.path, done)
+                if isinstance(found, Failure) and found.kind not in _OF_ONE:
+                    return found
+                taken, size = taken + 1, size + self._take(read, found)
+                if taken >= TURN or size >= TURN_BYTES:
+                    taken = size = 0
+                    self._send()
+                    await asyncio.sleep(0)
+        return None
+
+    def _take(self, read: _Read, found: Any) -> int:
+        """Give it to who asked for it; how large it was."""
+        size = 0
+        if read.take is not None:
+            data = found if found is None or isinstance(found, Failure) else found[0] or b""
+            size = len(data) if isinstance(data, bytes) else 0
+            self._largest = max(float(size), _LESS * self._largest, 1.0)
+            read.take(data)
+        elif read.take_names is not None:
+            read.take_names(tuple(sorted(found)) if isinstance(found, list) else found)
+        return size
+
+    def _send(self) -> None:
+        window = max(LEAST_OUTSTANDING, min(MOST_OUTSTANDING, int(MOST_BYTES / self._largest)))
+        while self._waiting and self._outstanding < window:
+            read = self._waiting.pop()
+            try:
+                ask = self._session.asks_for if read.take is not None else self._session.asks_for_children
+                asked = ask(read.path)
+            except ValueError:  # a path that ZooKeeper has none of
+                self._take(read, Failure(FailureKind.REJECTED, f"znode {read.path}", "this is not a valid path"))
+                continue
+            self._outstanding += 1
+            asked.rawlink(lambda done, read=read: self._is_done(read, done))
+
+    def _is_done(self, read: _Read, done: IAsyncResult) -> None:
+        """In a thread of kazoo."""
+        self._answered.append((read, done))
+        if len(self._answered) == 1:
+            self._loop.call_soon_threadsafe(self._any.set)
+
+    async def _is_answered(self) -> bool:
+        try:
+            async with asyncio.timeout(self._session.timeout):
+                while not self._answered and self._outstanding:
+                    await self._any.wait()
+                    self._any.clear()
+        except TimeoutError:
+            return False
+        return True

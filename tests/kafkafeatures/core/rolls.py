@@ -167,6 +167,11 @@ def fresh(id_: int) -> Mapping[int, Node]:
     return {id_: replace(a_node(id_), broker_epoch=900 if id_ < 3000 else -1, incarnation="second")}
 
 
+def read_at(told: Observation, moment: datetime) -> Observation:
+    """With pods that were read then by the API server's clock: that of the operator is ahead."""
+    return with_workloads(told, at=moment)
+
+
 def replication_of(told: Observation) -> Replication | None:
     """All partitions, to be judged; None where they could not be read."""
     return Replication(told.partitions.value) if isinstance(told.partitions, Known) else None

@@ -33,6 +33,7 @@ from tests.kafkafeatures.core.rolls import (
     cluster,
     current,
     fresh,
+    read_at,
     refused,
     replaced,
     rolled,
@@ -143,6 +144,13 @@ def test_nor_while_a_new_pod_of_it_never_registered() -> None:
     new = {7: a_pod(7, revision=NEW, ready=False, waiting="CrashLoopBackOff", created_at=NOW - timedelta(hours=1))}
     told = cluster({**ROLLED_CONTROLLERS, **lasting(4, OLD), **new}, down(4), without(4), replicas=7)
     assert "pod broker-7" in refused(rolled(told), Reason.ROLLOUT_HALTED)
+
+
+def test_nor_is_a_pod_late_because_the_clock_of_the_operator_is_ahead() -> None:
+    new = {7: a_pod(7, revision=NEW, ready=False, waiting="ContainerCreating", created_at=NOW - timedelta(hours=1))}
+    told = cluster({**ROLLED_CONTROLLERS, **new}, replicas=7)
+    assert "pod broker-7" in refused(rolled(told), Reason.ROLLOUT_HALTED)
+    assert "pod broker-7" in refused(rolled(read_at(told, NOW - timedelta(minutes=59))), Reason.ROLLING_NODES)
 
 
 # --- what is stuck ---

@@ -26,6 +26,7 @@ from tests.kafkafeatures.core.rolls import (
     a_pod,
     cluster,
     current,
+    read_at,
     refused,
     rolled,
     sent,
@@ -107,6 +108,17 @@ def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_w
     assert "controller-3003" in again
     long_ago = crashed(3003, revision=OLD, started_at=NOW - timedelta(minutes=11))
     assert who(rolled(cluster(long_ago))) == 3002
+
+
+def test_how_long_ago_a_voter_crashed_is_judged_by_no_clock_that_is_ahead() -> None:
+    crash = NOW - timedelta(hours=2, minutes=1)
+    one, other = (crashed(id_, revision=OLD, started_at=crash) for id_ in (3002, 3003))
+    told = cluster({**current(3001, 3002), **other})
+    assert who(rolled(cluster(other))) == 3002
+    assert who(rolled(read_at(cluster(other), NOW - timedelta(hours=2)))) == 3003
+    assert who(rolled(read_at(told, NOW - timedelta(hours=2)))) == 3003
+    both = read_at(cluster({**current(3001), **one, **other}), NOW - timedelta(hours=2))
+    assert who(rolled(both)) == 3002  # each may, or they would wait for each other
 
 
 def test_of_two_voters_that_crash_on_what_is_being_left_one_goes_as_long_as_a_majority_stays() -> None:

@@ -29,6 +29,7 @@ from tests.kafkafeatures.core.rolls import (
     a_pod,
     cluster,
     current,
+    read_at,
     refused,
     rolled,
     sent,
@@ -233,6 +234,16 @@ def test_without_the_log_the_time_counts_from_when_the_roll_was_first_seen() -> 
     assert who(rolled(seen, status=status)) == 3002
     text = refused(rolled(seen, status=status, known_for=5 * MINUTE), Reason.ROLLING_NODES)
     assert f"finalized before {NOW - 5 * MINUTE:%Y-%m-%d %H:%M:%S} UTC are not known" in text  # whatever a clock said
+
+
+def test_nor_does_the_clock_of_an_operator_that_is_ahead_make_it_shorter() -> None:
+    """A node that was started 50 minutes ago, in the course of the roll, writes its next snapshot in 16."""
+    begun = Stamp((NOW - 100 * MINUTE).isoformat())
+    pods = {id_: replace(one, started_at=NOW - 110 * MINUTE) for id_, one in PODS.items()}
+    seen = back(None, pods)
+    status = replace(EMPTY, rollout=RolloutStatus(id=rolled(seen).id, started_at=begun, total=9))
+    assert who(rolled(seen, status=status)) == 3002
+    refused(rolled(read_at(seen, NOW - HOUR), status=status), Reason.ROLLING_NODES)
 
 
 def test_a_controller_that_never_writes_one_has_to_be_seen_to() -> None:

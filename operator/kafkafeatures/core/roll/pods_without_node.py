@@ -30,7 +30,7 @@ def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
 
 def without_node_for_long(question: RestartQuestion) -> Iterator[PodWithoutNode]:
     """Pods that should run a node by now."""
-    timeout, now = question.wanted.rollout.node_timeout, question.remembered.now
+    timeout, now = question.wanted.rollout.node_timeout, question.pods_read_at
     for one in question.fleet.without_node:
         if one.pod.created_at is not None and now - one.pod.created_at > timeout and not one.pod.terminating:
             yield one

@@ -135,6 +135,11 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         away = (node.id for node in self.seen.nodes if node.roles and node.state is not NodeState.LIVE)
         return frozenset((*away, *self.fleet.unavailable)) - self.flying
 
+    @property
+    def pods_read_at(self) -> datetime:
+        """By this is judged how long ago something happened to a pod: by no clock that is ahead of the API server's."""
+        return self.seen.workloads.value.at if isinstance(self.seen.workloads, Known) else self.remembered.now
+
     @cached_property
     def stuck(self) -> frozenset[int]:
         """Nodes whose pod cannot run and is no longer what its StatefulSet wants, those in flight too. Never one that
@@ -142,7 +147,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         """
         if isinstance(self.seen.workloads, Unknown):
             return frozenset()
-        live, now = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.seen.workloads.value.at
+        live, now = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.pods_read_at
         pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing.keys() - live if id_ in self.fleet.pods}
         return frozenset(id_ for id_, pod in pods.items() if cannot_run(pod, now) and not pod.terminating)
 

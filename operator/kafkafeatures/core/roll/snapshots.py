@@ -94,7 +94,7 @@ def known_since(since: datetime, running: Iterable[Going]) -> datetime:
 
 def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
     """No controller starts from a snapshot behind which lies a level that its new binary does not support."""
-    past, now = question.seen.past_levels, question.remembered.now
+    past, now = question.seen.past_levels, question.pods_read_at
     left: Left = {}
     since: datetime | None = now - _known_for(question)
     if past is not None:

@@ -75,7 +75,7 @@ def _crashes(id_: int | None, question: RestartQuestion) -> bool:
     pod = None if id_ is None or id_ not in question.fleet.needing else question.fleet.pods.get(id_)
     if pod is None or pod.terminating or pod.draining or not pod.restarts:
         return False
-    return bool(pod.waiting) or _within(pod.started_at, question.remembered.now)
+    return bool(pod.waiting) or _within(pod.started_at, question.pods_read_at)
 
 
 def _answers(node: Node) -> bool:
@@ -91,7 +91,7 @@ def _of_pod(pod: Pod, question: RestartQuestion) -> str:
         return f"is about to stop, with its pod {pod.name}"
     if pod.waiting:
         return f"is not there: its pod {pod.name} does not run: {pod.waiting}{pod.restarts_text}"
-    if pod.restarts and _within(pod.started_at, question.remembered.now):
+    if pod.restarts and _within(pod.started_at, question.pods_read_at):
         return f"crashes: the container of its pod {pod.name} was{pod.restarts_text.removeprefix(',')}"
     return ""
 

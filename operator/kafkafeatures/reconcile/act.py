@@ -145,7 +145,7 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
             status = _ended(context, status, sent, Result.NOT_SENT, withdrawn.message)
             if not others:
                 context.on_settled()
-        return await _report(context, found.with_decision(withdrawn, status))
+        return await _report(context, found.with_decision(withdrawn, status), NotSent(withdrawn.message))
     cluster_id = found.observation.cluster_id
     cluster = cluster_id.value if isinstance(cluster_id, Known) else ""
     context.effects(EffectRecord(found.resource.name, cluster, step, via))
@@ -216,7 +216,8 @@ async def _report(context: ReconcileContext, found: Evaluation, outcome: Outcome
     """Write a decision that was made after the evaluation, or because of its outcome."""
     status = found.status
     await context.store.write_status(status)
-    return Reconciliation(found.decision, 2.0 if outcome else _requeue(found.decision), status, outcome)
+    after = 2.0 if isinstance(outcome, Rejected) else _requeue(found.decision)
+    return Reconciliation(found.decision, after, status, outcome)
 
 
 def _requeue(decision: Decision) -> float | None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.steps import Applied, Rejected
+from kafkafeatures.core.engine.steps import Applied, NotSent, Rejected
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.kinds import follows
 from kafkafeatures.core.levels.soak import LOOKS_WITHIN
@@ -48,6 +48,11 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
         often = min(check_every, LOOKS_WITHIN) if last.status.soak_started_at else check_every
         return Pause("success", often)
     first = last.requeue_after or 2.0
+    if isinstance(last.outcome, NotSent):
+        # Withdrawn at the last moment, after two writes: while that is so, it is tried later and later.
+        is_watched = follows(last.status) or last.status.soak_started_at is not None
+        seldom = min(check_every, SLOWEST_WAIT) if is_watched else check_every
+        return Pause("requeued", pace.backoff((resource.generation, NotSent), first, max(first, seldom)))
     pace.rolling = follows(last.status) and driver_of(resource.wanted.rollout).restarts_nodes
     if pace.rolling:  # each second counts, unless a user has to act first
         return Pause("requeued", HALTED_WAIT if isinstance(last.decision, Stalled) else first)

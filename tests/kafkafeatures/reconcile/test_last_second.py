@@ -314,6 +314,30 @@ async def test_a_restart_is_decided_on_a_picture_that_is_not_older_than_two_seco
     assert bool(rig.api.status.get("intents")) == bool(evicted)
 
 
+async def test_where_every_look_takes_longer_it_is_looked_later_and_later_up_to_check_every() -> None:
+    """Each attempt takes two writes of the status."""
+    rig = rolling(drift={"checkEvery": "10m"})
+    look_again = rig.kafka.look_again
+
+    async def slowly() -> Readings:
+        readings = await look_again()
+        rig.api.wait(timedelta(seconds=FRESH + 0.1))
+        return readings
+
+    rig.kafka.look_again = slowly  # type: ignore[method-assign]
+    end, writes, pause = rig.api.now + timedelta(hours=1), rig.api.writes, 0.0
+    while rig.api.now < end:
+        pause = await rig.controller.reconcile(KEY) or 0.0
+        rig.pass_time(timedelta(seconds=pause))
+    assert left(rig) == []
+    assert pause == 600
+    assert rig.api.writes - writes <= 35
+    assert "read more than 2 s ago" in rig.api.condition("Ready")["message"]
+    rig.kafka.look_again = look_again  # type: ignore[method-assign]
+    await rig.controller.reconcile(KEY)
+    assert len(left(rig)) == 1
+
+
 async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
     rig = rolling()
 

@@ -2,7 +2,9 @@
 
 What it decides: which copies prove anything of their own. A copy is of the node that its meta.properties names; where
 that says nothing, of the one that its folder is named after, unless it ends where another copy ends: then they are
-taken for one, if no snapshot that both have shows that two nodes wrote it. Called by `merging`; the gate and what is
+taken for one, if no snapshot that both have shows that two nodes wrote it. Two that name two nodes are one as well if
+all their files are the same, snapshots included: no two nodes write a snapshot in the same millisecond, so one of them
+was put beside the meta.properties of another node. Called by `merging`; the gate and what is
 committed count nodes, never folders.
 """
 
@@ -77,7 +79,19 @@ def _why_same(copy: NodeCopy, other: NodeCopy, scans: Mapping[str, Sequence[Scan
             f"{copy.node} ends as {other.node} does, and does not say whose log it is: they count as one; "
             f"copy {files.PROPERTIES} of the node with its log"
         )
+    if _is_copied(scans.get(copy.node, ()), scans.get(other.node, ())):
+        return (
+            f"all files of {copy.node} are those of {other.node}, and no two nodes write the same snapshots: they "
+            "count as one; copy the log of each node anew"
+        )
     return ""
+
+
+def _is_copied(ours: Sequence[Scan], others: Sequence[Scan]) -> bool:
+    """Whether one log was put into two folders. Without a snapshot nothing tells: what nodes replicate is the same."""
+    extents = [{one.source.file: [(each.begin, each.end, each.epoch) for each in one.spans] for one in scans}
+               for scans in (ours, others)]  # fmt: skip
+    return bool(_snapshots(ours)) and extents[0] == extents[1] and not _of_two_nodes(ours, others)
 
 
 def _ends_alike(ours: Sequence[Scan], others: Sequence[Scan]) -> bool:

@@ -109,6 +109,23 @@ def test_but_not_where_they_end_at_other_offsets_or_have_snapshots_of_their_own(
         assert readiness(found)["copied_nodes"] == nodes
 
 
+def test_who_speaks_for_itself_is_taken_for_another_one_where_all_files_are_the_same_with_a_snapshot() -> None:
+    """No two nodes write a snapshot in the same millisecond: it was put beside the meta.properties of another node."""
+    image = image_of(DATA, 9)
+    theirs = {segment_name(0): DATA, snapshot_name(9): snapshot_of(image)}
+    found = [copy("3001", theirs), copy("3002", theirs)]
+    assert (readiness(found)["copied_nodes"], readiness(found)["verdict"]) == ([3001], "unknown")
+    ((node, text),) = said(found, "same_node")
+    assert node == "3002"
+    assert text.startswith("all files of 3002 are those of 3001, and no two nodes write the same snapshots")
+    own = {**theirs, snapshot_name(9): snapshot_of(image, at_ms=1)}
+    longer = {**theirs, segment_name(0): DATA + batch(END, no_op())}
+    fetched = {segment_name(9): log(healthy()[9:], start=9), snapshot_name(9): snapshot_of(image)}
+    for files in (own, longer, fetched):
+        both = [copy("3001", theirs), copy("3002", files)]
+        assert (readiness(both)["copied_nodes"], said(both, "same_node")) == ([3001, 3002], [])
+
+
 def test_a_folder_with_nothing_in_it_is_no_copy() -> None:
     found = [copy("3001", {segment_name(0): DATA}), copy("3002", {}), copy("3003", {segment_name(0): b""})]
     row = readiness(found)

@@ -114,7 +114,8 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
 
             kubectl annotate kff NAME -n NS --overwrite kafkafeatures.dev/accept-restored-log="ID@EPOCH"
 
-        On the command line: `apply --accept-restored-log ID@EPOCH`. It is good for this log alone. Open steps are then
+        On the command line: `apply --accept-restored-log ID@EPOCH`. It is good for this log alone, and used once: for a
+        second restore with the same epoch remove the annotation, and add it again a minute later. Open steps are then
         `Unverified` in the history, approvals are void, and consents in the document count as used: give them anew.
         """
     ),
@@ -128,9 +129,11 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
         <message>
 
         Fix: `BootstrapUnreachable`: check the addresses in `spec.cluster`, DNS, network policies, and whether
-        Kafka runs. `TlsFailed`, `AuthenticationFailed`, `CredentialsInvalid`, `AddressRefused`: see
-        their own pages. No condition Reachable (`Pending`): the operator has not reconciled
-        this resource yet; see [OperatorDown](OperatorDown.md).
+        Kafka runs. If the message names pods that do not run, the operator restarts none of them: without a
+        node that answers nothing tells which may go. Delete those that it tells you to. `TlsFailed`,
+        `AuthenticationFailed`, `CredentialsInvalid`, `AddressRefused`: see their own pages. No condition
+        Reachable (`Pending`): the operator has not reconciled this resource yet; see
+        [OperatorDown](OperatorDown.md).
         """
     ),
 }

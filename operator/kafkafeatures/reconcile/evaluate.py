@@ -40,6 +40,7 @@ from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.roll.drivers import driver_of
+from kafkafeatures.core.roll.none_answers import with_pods
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
 from kafkafeatures.reconcile.ages import Ages
@@ -166,8 +167,9 @@ class Evaluation(Struct, frozen=True):
     def status(self) -> Status:
         """What is to be reported of it."""
         if not self.ours:
+            previous = replace(self.resource.status, spent_consents=self.remembered.spent_consents)
             return status_of_wrong_cluster(
-                self.decision, generation=self.resource.generation, previous=self.resource.status, now=self.now
+                self.decision, generation=self.resource.generation, previous=previous, now=self.now
             )
         status = status_of(
             self.decision,
@@ -201,10 +203,11 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         observation = await (look_again(context.ports, asked) if again else _look(context, resource, asked))
     except ClusterUnreachable as error:
         context.ages.interrupted("the cluster could not be read")
+        failure = with_pods(error.failure, asked.workloads)
         status = status_of_unreachable(
-            error.failure, generation=resource.generation, previous=resource.status, now=context.now()
+            failure, generation=resource.generation, previous=resource.status, now=context.now()
         )
-        return Unread(resource, error.failure, status)
+        return Unread(resource, failure, status)
     kept, wanted, ours = resource, resource.wanted, is_ours(resource, observation)
     log_says, earlier = None, EarlierMoves()
     if ours:
@@ -222,9 +225,8 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         observation, remembered, followed, unsettled, why_open = await _settled(context, resource, first, replication)
         replication = replication if observation is first else await replication_in(observation)
         remembered = accounted(resource, remembered, observation, earlier.moves)
-    remembered = replace(
-        remembered, spent_consents=tuple(one for one in remembered.spent_consents if one in wanted.consents)
-    )
+    given = {*wanted.consents, wanted.accepted_log}
+    remembered = replace(remembered, spent_consents=tuple(one for one in remembered.spent_consents if one in given))
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
     memory = (
         memory_of(remembered, context.age_of, context.known_for)

@@ -396,14 +396,14 @@ async def test_a_consent_is_not_used_up_by_an_eviction_that_the_api_server_rejec
     assert rig.api.status["spentConsents"] == ["quorum-of-one"]
 
 
+def cannot_be_pulled(pod: dict[str, Any]) -> None:
+    waiting = {"name": "kafka", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    not_ready = [{"type": "Ready", "status": "False"}]
+    pod["status"].update(phase="Pending", conditions=not_ready, containerStatuses=[waiting])
+
+
 async def test_where_every_broker_is_down_those_that_are_stuck_are_evicted_outside_the_windows_too() -> None:
     rig = Rig()
-
-    def cannot_be_pulled(pod: dict[str, Any]) -> None:
-        waiting = {"name": "kafka", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
-        not_ready = [{"type": "Ready", "status": "False"}]
-        pod["status"].update(phase="Pending", conditions=not_ready, containerStatuses=[waiting])
-
     for id_ in (1, 2, 3):
         rig.kafka.world.stop(Role.BROKER, id_, kill=True)
         rig.workloads.change_pod(f"broker-{id_ - 1}", cannot_be_pulled)
@@ -412,3 +412,15 @@ async def test_where_every_broker_is_down_those_that_are_stuck_are_evicted_outsi
     rig.api.edit(rollout={"windows": [{"schedule": f"0 {hour} * * *", "duration": "10m"}]})
     await rig.work()
     assert rig.workloads.evictions == ["broker-0", "broker-1", "broker-2"]
+
+
+async def test_where_no_node_answers_the_status_names_the_pods_that_do_not_run() -> None:
+    rig = Rig()
+    rig.kafka.away = True
+    for ordinal in (0, 1, 2):
+        rig.workloads.change_pod(f"broker-{ordinal}", cannot_be_pulled)
+    await rig.work(1)
+    ready = rig.api.condition("Ready")
+    assert ready["reason"] == "Unreachable"
+    assert "`kubectl delete pod broker-0 broker-1 broker-2`" in ready["message"]
+    assert rig.workloads.evictions == []

@@ -1,0 +1,57 @@
+"""What a person can do about a cluster of which no node answers, where its pods show why.
+
+Pure. Called by `reconcile/evaluate.py`: where no node answers there is no observation, so no restart is decided on.
+With combined nodes that is so as soon as all of them are down. Nothing tells then which node may go first, so the
+operator deletes no pod; but a pod of a revision that is being left stays as it is until a person deletes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
+from kafkafeatures.core.roll.pods import cannot_run, is_outdated
+
+PODS_SHOWN = 3
+
+_NO_ANSWER = (FailureKind.UNREACHABLE, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED, FailureKind.NO_LEADER)
+"""Failures that pods explain which do not run; of any other kind is what a node that runs has answered."""
+
+
+def with_pods(failure: Failure, workloads: WorkloadsReading | Failure) -> Failure:
+    """Why no node answers, with the pods that do not run and what to do about them. Without numbers that grow: a status
+    that says the same is not written again.
+    """
+    if isinstance(workloads, Failure) or failure.kind not in _NO_ANSWER:
+        return failure
+    down = [(pod, owner) for owner in workloads.stateful_sets for pod in owner.pods if _is_down(pod)]
+    if not down:
+        return failure
+    texts = [f"pod {pod.name} {_why(pod)}" for pod, _ in down[:PODS_SHOWN]]
+    more = [f"{len(down) - PODS_SHOWN} more do not run"] if len(down) > PODS_SHOWN else []
+    stuck = [pod for pod, owner in down if is_outdated(pod, owner) and cannot_run(pod, workloads.at)]
+    remedy = _delete(stuck) if stuck else f"see `kubectl logs {down[0][0].name} --previous`, and repair what they need"
+    return replace(
+        failure,
+        message=f"{failure.message}; {', '.join((*texts, *more))}",
+        remedy="; ".join(filter(None, (remedy, failure.remedy))),
+    )
+
+
+def _is_down(pod: Pod) -> bool:
+    return not pod.terminating and bool(pod.waiting or (pod.restarts and not pod.ready))
+
+
+def _why(pod: Pod) -> str:
+    return "crashes" if pod.restarts else f"does not run: {pod.waiting}"
+
+
+def _delete(stuck: Sequence[Pod]) -> str:
+    names = " ".join(pod.name for pod in stuck[:PODS_SHOWN])
+    rest = f", and {len(stuck) - PODS_SHOWN} more that cannot run" if len(stuck) > PODS_SHOWN else ""
+    return (
+        f"the operator restarts no node while none answers: `kubectl delete pod {names}`{rest}; what replaces them is "
+        "of the current revision"
+    )

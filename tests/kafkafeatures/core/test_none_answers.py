@@ -1,0 +1,79 @@
+"""Where no node answers, the message says which pods do not run, and which of them to delete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
+from kafkafeatures.core.roll.none_answers import with_pods
+from tests.kafkafeatures.core.fleets import NEW, pod, stateful_set
+from tests.kafkafeatures.core.rolls import CRASHES
+from tests.kafkafeatures.worlds import NOW
+
+REFUSED = Failure(FailureKind.UNREACHABLE, "kafka:9092", "connection refused", "check the addresses")
+
+
+@dataclass(frozen=True)
+class Case:
+    pods: tuple[Pod, ...]
+    said: str
+
+
+def crashing(id_: int, **fields: Any) -> Pod:
+    return pod(id_, **{"ready": False, **CRASHES, **fields})
+
+
+def told(*pods: Pod, failure: Failure = REFUSED) -> Failure:
+    return with_pods(failure, WorkloadsReading(NOW, (stateful_set(*pods),)))
+
+
+DELETE = "the operator restarts no node while none answers: `kubectl delete pod"
+CASES = {
+    "all crash on what is being left": Case(
+        (crashing(1), crashing(2), crashing(3)),
+        f"pod broker-1 crashes, pod broker-2 crashes, pod broker-3 crashes; {DELETE} broker-1 broker-2 broker-3`; what",
+    ),
+    "many do": Case(
+        tuple(map(crashing, range(1, 6))),
+        "pod broker-3 crashes, 2 more do not run; "
+        + DELETE
+        + " broker-1 broker-2 broker-3`, and 2 more that cannot run;",
+    ),
+    "one cannot run, and others crash on what is rolled out": Case(
+        (crashing(1, revision=NEW), pod(2, ready=False, waiting="ErrImagePull"), pod(3)),
+        f"pod broker-1 crashes, pod broker-2 does not run: ErrImagePull; {DELETE} broker-2`; what",
+    ),
+    "all crash on what is rolled out": Case(
+        (crashing(1, revision=NEW),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`, and repair"
+    ),
+    "one that may run again by itself": Case(
+        (crashing(1, ended_for="OOMKilled"),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`, and"
+    ),
+    "one that runs for a moment": Case(
+        (crashing(1, waiting="", started_at=NOW - timedelta(seconds=2)),), "pod broker-1 crashes; see `kubectl logs"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_pods_that_do_not_run_are_named_and_those_to_delete_where(case: Case) -> None:
+    text = str(told(*case.pods))
+    assert text.startswith("kafka:9092: connection refused; ")
+    assert case.said in text
+    assert text.endswith("; check the addresses")
+
+
+def test_how_often_they_crashed_is_no_part_of_it() -> None:
+    assert told(crashing(1)) == told(crashing(1, restarts=8))
+
+
+def test_nothing_is_said_of_pods_that_run_or_stop_or_where_a_node_answers_or_pods_were_not_read() -> None:
+    assert told(pod(1), pod(2, ready=False), crashing(3, terminating=True)) == REFUSED
+    denied = Failure(FailureKind.AUTHENTICATION, "kafka:9092", "login refused")
+    assert told(crashing(1), failure=denied) == denied
+    assert with_pods(REFUSED, NOT_ASKED) == REFUSED

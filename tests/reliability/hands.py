@@ -183,4 +183,5 @@ def as_the_status_asks(scene: Scene) -> None:
     for condition in hands.status.get("conditions", ()):
         asked = _ASKED.search(condition["message"])
         if asked is not None:
-            hands.annotate(ACCEPT_RESTORED_LOG, asked[1])
+            is_spent = asked[1] in (hands.status.get("spentConsents") or ())
+            hands.annotate(ACCEPT_RESTORED_LOG, "" if is_spent else asked[1])

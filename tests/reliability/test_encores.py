@@ -87,7 +87,7 @@ def test_a_person_finds_what_to_accept_in_the_words_of_the_status() -> None:
     source = Source(SourceKind.METADATA_LOG, 7, 3)
     seen: Any = type("Seen", (), {"source": source, "cluster_id": Known("A", SourceKind.API_REQUESTS, "", None)})  # type: ignore[arg-type]
     missing: Any = type("Position", (), {"offset": 9})
-    asked = _ASKED.search(why_restored(seen, missing))
+    asked = _ASKED.search(why_restored(seen, missing, is_spent=True))
     assert asked is not None
     assert asked[1] == "A@3"
 

@@ -39,7 +39,8 @@ async def held_against_the_log(
     """The resource, what is decided where the metadata log is not the one that the status tells of, and the moves of
     levels from before the reading that its status does not account for.
 
-    Where a person accepts another log, nothing is known of what was sent, approved or allowed before.
+    Where a person accepts another log, nothing is known of what was sent, approved or allowed before. What they said is
+    used once: left where it is, it does not accept the next log that begins with the same epoch.
     """
     cluster_id = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else ""
     status = resource.status
@@ -50,12 +51,15 @@ async def held_against_the_log(
         return resource, Wait(Reason.PREFLIGHT, why, after=2.0), EarlierMoves()
     if earlier.restored:
         missing = status.log_position
-    if missing is not None and resource.wanted.accepted_log != acceptance_of(seen):
-        return resource, Stalled(Reason.CLUSTER_ID_MISMATCH, why_restored(seen, missing)), EarlierMoves()
+    accepted = resource.wanted.accepted_log
+    if missing is not None and (accepted != acceptance_of(seen) or accepted in status.spent_consents):
+        why = why_restored(seen, missing, is_spent=accepted in status.spent_consents)
+        return resource, Stalled(Reason.CLUSTER_ID_MISMATCH, why), EarlierMoves()
     if missing is not None:
         for one in sent_by(status):
             status = with_result(status, one, Result.UNVERIFIED, at=at, age_of=age_of)
-        resource, earlier = replace(resource, status=void_all(status, resource.wanted.consents)), EarlierMoves()
+        status = void_all(status, resource.wanted.consents, accepted)
+        resource, earlier = replace(resource, status=status), EarlierMoves()
     position = position_of(seen)
     if position is not None:
         ages.read_until[cluster_id] = position

@@ -52,15 +52,19 @@ def acceptance_of(seen: Observation) -> str:
     return f"{cluster}@{seen.source.epoch}"
 
 
-def why_restored(seen: Observation, missing: LogPosition) -> str:
-    """Without what moves on: a status that says the same is not written again."""
+def why_restored(seen: Observation, missing: LogPosition, *, is_spent: bool) -> str:
+    """Without what moves on: a status that says the same is not written again. `is_spent`: an earlier log was accepted
+    by the annotation that is there.
+    """
     accepted = acceptance_of(seen)
+    once_more = "; the one that is there accepted an earlier log: remove it first, and add it a minute later"
     return (
         f"the metadata log of this cluster no longer holds what was read of it up to offset {missing.offset}: Kafka "
         "was restored from a backup, or formatted again, so the outcome of earlier changes is unknown, and nothing is "
         "sent; "
         f"check the finalized levels, then accept this log with the annotation {ACCEPT_RESTORED_LOG}: "
         f'"{accepted}" (on the command line: --accept-restored-log {accepted})'
+        f"{once_more if is_spent else ''}"
     )
 
 
@@ -109,9 +113,11 @@ def void_after(before: Status, status: Status, consents: Iterable[str], moved: M
     return replace(status, spent_consents=tuple(sorted(spent)))
 
 
-def void_all(status: Status, consents: Iterable[str]) -> Status:
-    """End the plan and use up all consents to downgrades, where it is not known which levels were moved."""
-    spent = {*status.spent_consents, *(one for one in consents if is_downgrade(one))}
+def void_all(status: Status, consents: Iterable[str], accepted: str) -> Status:
+    """End the plan and use up all consents to downgrades, where it is not known which levels were moved, and what
+    `accepted` that.
+    """
+    spent = {*status.spent_consents, *(one for one in consents if is_downgrade(one)), accepted}
     return replace(
         status,
         plan=None,

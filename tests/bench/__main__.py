@@ -40,7 +40,7 @@ from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
 from kafkasim.ports import SimulatedCluster
-from tests.bench import bench_kraftlog, metadata_logs, pipelines, rolls
+from tests.bench import bench_kraftlog, equality, metadata_logs, pipelines, rolls
 from tests.bench.new_start import new_start
 from tests.bench.real_roll import real_roll
 from tests.bench.secured import secured
@@ -66,6 +66,7 @@ PARTS = (
     "log",
     "metadata-logs",
     "rolls",
+    "equality",
 )
 SPARK = pipelines.PARTS
 """With PySpark, which not every environment has: `--quick` takes them only where they are asked for."""
@@ -89,6 +90,7 @@ class Size:
     log: bench_kraftlog.Size
     metadata_logs: metadata_logs.Size
     rolls: rolls.Size
+    equality: equality.Size
     pipelines: pipelines.Size
 
 
@@ -104,10 +106,23 @@ FULL = Size(
     bench_kraftlog.FULL,
     metadata_logs.FULL,
     rolls.FULL,
+    equality.FULL,
     pipelines.FULL,
 )
 QUICK = Size(
-    1, 1, 3, (1.0, 1.0), 10, 3, 2_000, 10, bench_kraftlog.QUICK, metadata_logs.QUICK, rolls.QUICK, pipelines.QUICK
+    1,
+    1,
+    3,
+    (1.0, 1.0),
+    10,
+    3,
+    2_000,
+    10,
+    bench_kraftlog.QUICK,
+    metadata_logs.QUICK,
+    rolls.QUICK,
+    equality.QUICK,
+    pipelines.QUICK,
 )
 
 
@@ -184,6 +199,8 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Siz
         metadata_logs.run(size.metadata_logs, command)
     if "rolls" in wanted:
         rolls.run(size.rolls)
+    if "equality" in wanted:
+        equality.run(size.equality)
 
 
 def describe(cluster: Cluster, rounds: int, command: list[str]) -> None:

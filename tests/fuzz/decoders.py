@@ -16,6 +16,9 @@ from functools import cache, partial
 
 import google_crc32c
 
+from kafkafeatures.core.migration.copied.findings import Finding
+from kafkafeatures.core.migration.copied.places import read_entries
+from kafkafeatures.core.migration.copied.topics import read_state, read_topic
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, KafkaError, NotKafka
 from kafkafeatures.kafka.base.settings import OAuthToken, Sasl
 from kafkafeatures.kafka.log import batch_heads
@@ -297,6 +300,46 @@ TOKENS = [
 ]
 
 
+# --- znodes: which one goes in front ---
+
+
+class ZnodeRefusedError(Exception):
+    """A znode was not understood: readers of znodes say so with a value."""
+
+
+ZNODES: Mapping[str, bytes] = {
+    "/brokers/topics/t": b'{"version":3,"topic_id":"4L6g3nShT-eMCtK--X86sw","partitions":{"0":[1,2]},'
+    b'"adding_replicas":{}}',
+    "/brokers/topics/t/partitions/0/state": b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}',
+    "/config/topics/t": b'{"version":1,"config":{"retention.ms":"1","of.a.plugin":"secret"}}',
+    "/config/users/a%40b": b'{"version":1,"config":{"SCRAM-SHA-256":"salt=QQ==,stored_key=QQ==,server_key=QQ==,'
+    b'iterations=4096","producer_byte_rate":"1e3"}}',
+    "/config/users/a/clients/b": b'{"version":1,"config":{"request_percentage":"12.5"}}',
+    "/kafka-acl/Topic/t": b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Deny","host":"*",'
+    b'"operation":"Read"}]}',
+    "/delegation_token/tokens/t": b'{"version":3,"owner":"User%3Aa","tokenRequester":"User%3Aa","renewers":[],'
+    b'"issueTimestamp":1,"maxTimestamp":3,"expiryTimestamp":2,"tokenId":"t"}',
+    "/latest_producer_id_block": b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}',
+}
+
+
+def _znode(data: bytes) -> object:
+    path = [*ZNODES][data[0] % len(ZNODES)] if data else "/config/topics/t"
+    if path.endswith("/state"):
+        found: object = read_state("t", 0, data[1:])
+    elif path == "/brokers/topics/t":
+        found = read_topic("t", data[1:])
+    else:
+        found = read_entries(path, data[1:])
+    if isinstance(found, Finding):
+        raise ZnodeRefusedError(str(found))
+    return str(found)
+
+
+def _znodes() -> Bytes:
+    return [bytes([at]) + data for at, data in enumerate(ZNODES.values())]
+
+
 def _head(data: bytes) -> object:
     return length_of(data[:4].ljust(4, b"\0"), most=MAX_FETCH_FRAME)
 
@@ -319,5 +362,6 @@ DECODERS: Mapping[str, Decoder] = {
     "varint": Decoder(_varints, KraftLogError, lambda: [b"\x96\1\0\0", b"\xff\xff\xff\xff\x0f\0\0", bytes(3)]),
     "SCRAM": Decoder(partial(_exchange, "SCRAM-SHA-256"), AuthenticationFailed, lambda: SCRAM),
     "OAUTHBEARER": Decoder(partial(_exchange, "OAUTHBEARER"), AuthenticationFailed, lambda: [_answers(b"{}", b"")]),
+    "znode": Decoder(_znode, ZnodeRefusedError, _znodes),
     "token": Decoder(_token, AuthenticationFailed, lambda: TOKENS),
 }  # fmt: skip

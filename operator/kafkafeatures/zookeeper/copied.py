@@ -5,7 +5,7 @@ Called by `compare.py`, and by preflight for a dry run of the copy. Nothing is k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from kafkafeatures.core.facts.readings import Failure
@@ -17,7 +17,7 @@ from kafkafeatures.core.migration.copied.survey import Sink, Survey, Surveyor
 from kafkafeatures.core.migration.copied.topics import Topic
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.zookeeper.ensemble import Ensemble
-from kafkafeatures.zookeeper.pipeline import Data, Names, Pipeline
+from kafkafeatures.zookeeper.pipeline import Data, Names, Pipeline, Read
 from kafkafeatures.zookeeper.session import Session
 
 
@@ -36,75 +36,70 @@ async def read_copied(session: Session, sink: Sink, only: Iterable[str] | None =
     """`only`: paths of topics and of other znodes; None: all that there are. A Failure where the ensemble can no longer
     be asked; what alone cannot be read goes to the sink.
     """
-    reader = _Reader(Pipeline(session), sink)
-    if only is None:
-        reader.read_all()
-    else:
-        for path in only:
-            reader.read(path)
-    return await reader.pipeline.run()
+    pipeline = Pipeline(session)
+    reader = _Reader(pipeline, sink)
+    pipeline.add(reader.all() if only is None else (read for path in only for read in reader.unit(path)))
+    return await pipeline.run()
 
 
 class _Reader:
-    """Asks for znodes, and by what they say for others."""
+    """Which znodes are read, and what is read by what they say. Lists are gone through as their reads are sent."""
 
     def __init__(self, pipeline: Pipeline, sink: Sink) -> None:
-        self.pipeline, self._sink = pipeline, sink
+        self._pipeline, self._sink = pipeline, sink
 
-    def read_all(self) -> None:
+    def all(self) -> Iterator[Read]:
+        yield self._names(topics.PENDING_DELETIONS, self._topics)
         for root in places.LISTS:
-            self._each(root, partial(self._below, root))
+            yield self._names(root, partial(self._below, root))
         for root in rights.ROOTS:
-            self._each(root, partial(self._type, root))
-        self.read(PRODUCER_IDS)
-        self._each(topics.PENDING_DELETIONS, self._topics, all_at_once=True)
+            yield self._names(root, partial(self._types, root))
+        yield from self.unit(PRODUCER_IDS)
 
-    def read(self, path: str) -> None:
+    def unit(self, path: str) -> Iterator[Read]:
         name = topics.topic_name(path)
         if not places.can_be(path):
             self._sink.entries(path, {})
         elif name is None:
-            self.pipeline.get(path, partial(self._entries, path))
+            yield Read(path, partial(self._entries, path))
         else:
-            self._topic(name)
+            yield self._topic(name)
 
-    def _each(self, root: str, take: Callable[..., None], *, all_at_once: bool = False) -> None:
+    def _names(self, root: str, reads: Callable[[tuple[str, ...]], Iterable[Read]]) -> Read:
+        """The names below a path, and what is to be read by them."""
+
         def taken(names: Names) -> None:
             if isinstance(names, Failure):
                 self._sink.unread(names)
-            elif all_at_once:
-                take(names or ())
             else:
-                for name in names or ():
-                    take(name)
+                self._pipeline.add(reads(names or ()))
 
-        self.pipeline.children(root, taken)
+        return Read(root, None, taken)
 
-    def _below(self, root: str, name: str) -> None:
-        path = f"{root}/{name}"
-        self.read(path)
-        if root == OF_USERS:
-            self._each(places.clients_of(path), partial(self._below, places.clients_of(path)))
+    def _below(self, root: str, names: tuple[str, ...]) -> Iterator[Read]:
+        for name in names:
+            path = f"{root}/{name}"
+            yield from self.unit(path)
+            if root == OF_USERS:
+                yield self._names(places.clients_of(path), partial(self._below, places.clients_of(path)))
 
-    def _type(self, root: str, name: str) -> None:
-        path = f"{root}/{name}"
-        if name in rights.RESOURCES:
-            self._each(path, partial(self._below, path))
-        else:
-            self._sink.remark(rights.not_copied(path))
+    def _types(self, root: str, names: tuple[str, ...]) -> Iterator[Read]:
+        for name in names:
+            path = f"{root}/{name}"
+            if name in rights.RESOURCES:
+                yield self._names(path, partial(self._below, path))
+            else:
+                self._sink.remark(rights.not_copied(path))
 
-    def _topics(self, pending: tuple[str, ...]) -> None:
+    def _topics(self, pending: tuple[str, ...]) -> Iterator[Read]:
         """All but those that are to be deleted, which are not copied."""
         left_out = frozenset(pending)
+        yield self._names(
+            topics.TOPICS, lambda names: (self._topic(name) for name in names if name not in left_out)
+        )  # fmt: skip
 
-        def take(name: str) -> None:
-            if name not in left_out:
-                self._topic(name)
-
-        self._each(topics.TOPICS, take)
-
-    def _topic(self, name: str) -> None:
-        self.pipeline.get(topics.topic_path(name), partial(self._take_topic, name))
+    def _topic(self, name: str) -> Read:
+        return Read(topics.topic_path(name), partial(self._take_topic, name))
 
     def _take_topic(self, name: str, data: Data) -> None:
         if isinstance(data, Failure):
@@ -114,8 +109,10 @@ class _Reader:
         found = None if data is None else topics.read_topic(name, data)
         self._sink.topic(name, found)
         if isinstance(found, Topic):
-            for number in found.partitions:
-                self.pipeline.get(topics.state_path(name, number), partial(self._take_state, found, number))
+            self._pipeline.add(
+                Read(topics.state_path(name, number), partial(self._take_state, found, number))
+                for number in found.partitions
+            )
 
     def _take_state(self, topic: Topic, number: int, data: Data) -> None:
         if isinstance(data, Failure):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from kazoo.interfaces import IAsyncResult
@@ -21,7 +22,7 @@ MOST_OUTSTANDING, LEAST_OUTSTANDING = 500, 8
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes that outstanding answers may have, as far as those before them allow to tell."""
 
-TURN, TURN_BYTES = 64, 256 * 1024
+TURN, TURN_BYTES = 16, 128 * 1024
 """Answers, and their bytes, that are taken until everything else has its turn."""
 
 _FIRST = 1024 * 1024  # bytes of the largest answer, before any has come
@@ -34,31 +35,29 @@ Data: TypeAlias = bytes | Failure | None
 Names: TypeAlias = tuple[str, ...] | Failure | None
 
 
-class _Read(NamedTuple):
+class Read(NamedTuple):
+    """One read, and who takes its answer: what a znode says, or the names below a path."""
+
     path: str
     take: Callable[[Data], None] | None
-    take_names: Callable[[Names], None] | None
+    take_names: Callable[[Names], None] | None = None
 
 
 class Pipeline:
-    """See the prologue. What takes an answer may ask for more."""
+    """See the prologue. What takes an answer may add more."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._waiting: list[_Read] = []
+        self._waiting: list[Iterator[Read]] = []
         self._outstanding = 0
         self._largest = float(_FIRST)
-        self._answered: deque[tuple[_Read, IAsyncResult]] = deque()  # written to by threads of kazoo
+        self._answered: deque[tuple[Read, IAsyncResult]] = deque()  # written to by threads of kazoo
         self._any = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    def get(self, path: str, take: Callable[[Data], None]) -> None:
-        """Read what a znode says."""
-        self._waiting.append(_Read(path, take, None))
-
-    def children(self, path: str, take: Callable[[Names], None]) -> None:
-        """Read the names below a path."""
-        self._waiting.append(_Read(path, None, take))
+    def add(self, reads: Iterable[Read]) -> None:
+        """Read these, before what waits. Each is taken from the iterable, which adds nothing, only when it is sent."""
+        self._waiting.append(iter(reads))
 
     async def run(self) -> Failure | None:
         """Until all was read, and what was asked for meanwhile. A Failure where the ensemble can no longer be asked."""
@@ -80,7 +79,7 @@ class Pipeline:
                     await asyncio.sleep(0)
         return None
 
-    def _take(self, read: _Read, found: Any) -> int:
+    def _take(self, read: Read, found: Any) -> int:
         """Give it to who asked for it; how large it was."""
         size = 0
         if read.take is not None:
@@ -94,8 +93,10 @@ class Pipeline:
 
     def _send(self) -> None:
         window = max(LEAST_OUTSTANDING, min(MOST_OUTSTANDING, int(MOST_BYTES / self._largest)))
-        while self._waiting and self._outstanding < window:
-            read = self._waiting.pop()
+        for _ in range(2 * TURN):  # more than are taken, so that more are outstanding each time
+            read = self._next() if self._outstanding < window else None
+            if read is None:
+                return
             try:
                 ask = self._session.asks_for if read.take is not None else self._session.asks_for_children
                 asked = ask(read.path)
@@ -103,9 +104,18 @@ class Pipeline:
                 self._take(read, Failure(FailureKind.REJECTED, f"znode {read.path}", "this is not a valid path"))
                 continue
             self._outstanding += 1
-            asked.rawlink(lambda done, read=read: self._is_done(read, done))
+            asked.rawlink(partial(self._is_done, read))
 
-    def _is_done(self, read: _Read, done: IAsyncResult) -> None:
+    def _next(self) -> Read | None:
+        """The next read; None where none waits."""
+        while self._waiting:
+            read = next(self._waiting[-1], None)
+            if read is not None:
+                return read
+            self._waiting.pop()
+        return None
+
+    def _is_done(self, read: Read, done: IAsyncResult) -> None:
         """In a thread of kazoo."""
         self._answered.append((read, done))
         if len(self._answered) == 1:

@@ -76,10 +76,11 @@ def problems_of(found: Restored) -> list[str]:
 
 
 def _sections() -> frozenset[Section]:
-    """All; without topics and partitions where the library that holds them is not installed."""
+    """All that is shown; without topics and partitions where the library that holds them is not installed."""
     from importlib.util import find_spec
 
-    return frozenset(Section) if find_spec("numpy") else frozenset(Section) - {Section.PARTITIONS}
+    shown = frozenset(Section) - {Section.CONFIGS}
+    return shown if find_spec("numpy") else shown - {Section.PARTITIONS}
 
 
 def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:

@@ -30,6 +30,7 @@ from kraftlog.partitions import Columns, Partitions, Replica
 NOWHERE = ""
 """The path of what ZooKeeper has no place for: a quota of an unusual entity."""
 
+_BITS = tuple(map(int, (Replica.IN_SYNC, Replica.ADDING, Replica.REMOVING)))
 _KINDS = {TOPIC_RESOURCE: Kind.TOPIC_CONFIG, BROKER_RESOURCE: Kind.BROKER_CONFIG}
 
 
@@ -100,8 +101,7 @@ class _Partitions(Mapping[int, Placed]):
         table, row = self._rows[number]
         replicas, flags = table.replicas[row].tolist(), table.flags[row].tolist()
         in_sync, adding, removing = (
-            tuple(sorted(one for one, flag in zip(replicas, flags, strict=True) if flag & bit))
-            for bit in (Replica.IN_SYNC, Replica.ADDING, Replica.REMOVING)
+            tuple(sorted(one for one, flag in zip(replicas, flags, strict=True) if flag & bit)) for bit in _BITS
         )
         leader, epoch = int(table.leader[row]), int(table.leader_epoch[row])
         return Placed(tuple(replicas), adding, removing, leader, in_sync, epoch)

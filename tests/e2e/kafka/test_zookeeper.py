@@ -109,7 +109,7 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         assert (found["controller"]["id"], found["controller"]["kraft"], found["migration"]) == (1, False, None)
         assert [one["id"] for one in found["brokers"]] == [1]
 
-        needs = asked(cluster, "Finalized", *brokers)
+        needs = asked(cluster, "DualWrite", *brokers)
         assert (needs["position"], needs["next"], needs["code"]) == ("ZooKeeper", "PreMigration", 0)
         assert differing(needs) == {("Broker", 1): set()}
         assert {"process.roles=controller", f"{FLAG}=true"} <= lines(needs, "Controller")
@@ -119,7 +119,7 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         wait_until("the quorum waits for brokers", reached("PreMigration", both), step=0.5)
         assert (found["migration"] or {"offset": -1})["offset"] == -1  # the controller is about to create it
 
-        needs = asked(cluster, "Finalized", *both)
+        needs = asked(cluster, "DualWrite", *both)
         assert (needs["position"], needs["next"], needs["code"]) == ("PreMigration", "Copied", 4)
         assert differing(needs) == {
             ("Controller", 3001): set(),
@@ -131,7 +131,7 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         assert (found["controller"]["id"], found["controller"]["kraft"]) == (3001, True)
         assert found["migration"]["offset"] > 0
 
-        needs = asked(cluster, "Finalized", *both)
+        needs = asked(cluster, "DualWrite", *both)
         assert (needs["position"], needs["next"], needs["code"]) == ("Copied", "DualWrite", 4)
         assert differing(needs) == {
             ("Controller", 3001): set(),

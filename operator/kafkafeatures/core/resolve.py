@@ -13,8 +13,8 @@ from kafkafeatures.api.spec import (
     ClusterSpec,
     Desired,
     KafkaFeatures,
-    MigrationSpec,
     RolloutSpec,
+    Spec,
     WorkloadSpec,
 )
 from kafkafeatures.core.engine.remedies import cluster_flags
@@ -63,7 +63,7 @@ def wanted_of(
         uid=uid or f"{resource.metadata.namespace}/{resource.metadata.name}",
         rollout=_rollout(spec.workload, spec.rollout),
         finalize_after=timedelta(seconds=spec.features.finalize_after_seconds),
-        migration=_migration(spec.migration),
+        migration=migration_in(spec),
     )
 
 
@@ -85,7 +85,9 @@ def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
     )
 
 
-def _migration(migration: MigrationSpec | None) -> Migration | None:
+def migration_in(spec: Spec) -> Migration | None:
+    """The migration that is wanted, for which the ensemble has to be read; None where none is."""
+    migration = spec.migration
     if migration is None or migration.desired == "None":
         return None
     return Migration(Desired(migration.desired), timedelta(seconds=migration.hold_dual_write_for_seconds))

@@ -134,8 +134,8 @@ class Cluster:
         reading = asyncio.create_task(self._read_log(controllers_known))
         try:
             asked = await probe_cluster(self._pool, found=on_found)
-            if not controllers_known.is_set() or not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes):
-                reading.cancel()  # where no node answers, ten seconds more would not change that
+            if not controllers_known.is_set() or not asked.may_have_a_log:
+                reading.cancel()  # ten seconds more would not change that
             log = await self._of_this_cluster(asked, await result_of(reading))
             as_read = None
             if isinstance(log, LogReading):

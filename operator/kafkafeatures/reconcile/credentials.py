@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import CREDENTIALS
-from kafkafeatures.api.spec import ClusterSpec, SaslSpec, TlsSpec
+from kafkafeatures.api.spec import ClusterSpec, LoginSecretRef, SaslSpec, TlsSpec
 from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.base.errors import TlsFailed
 from kafkafeatures.kafka.base.settings import (
@@ -24,8 +24,10 @@ from kafkafeatures.kafka.base.settings import (
     Security,
     parse_addresses,
 )
+from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.zookeeper.ensemble import Digest, Ensemble, parse_connect
 
 
 class Reference(NamedTuple):
@@ -71,8 +73,8 @@ def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
     return BootstrapAddresses(*found)
 
 
-def references(cluster: ClusterSpec) -> tuple[Reference, ...]:
-    """Everything that has to be read before `settings_of`, each once."""
+def references(cluster: ClusterSpec, *, ensemble: bool = False) -> tuple[Reference, ...]:
+    """Everything that has to be read before `settings_of`, each once; `ensemble`: before `ensemble_of` too."""
     found: list[Reference] = []
 
     def note(reference: Reference, key: str) -> str:
@@ -83,6 +85,9 @@ def references(cluster: ClusterSpec) -> tuple[Reference, ...]:
         if one is not None:
             _tls(one.tls, note)
             _sasl(one.sasl, note)
+    if ensemble and cluster.zookeeper is not None:
+        _tls(cluster.zookeeper.tls, note)
+        _digest(cluster.zookeeper.digest_secret_ref, note)
     return tuple(dict.fromkeys(found))
 
 
@@ -144,6 +149,35 @@ def settings_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | Non
         controllers=_within(controllers, policy),
         request_timeout=cluster.request_timeout_seconds,
     )
+
+
+def ensemble_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | None = None) -> Ensemble | None:
+    """Where the ensemble is and how to speak to it; None where the document names none.
+
+    Raises InvalidDocument for an address that is none, before any secret is read; CredentialsInvalid.
+    """
+    spec = cluster.zookeeper
+    if spec is None:
+        return None
+    try:
+        servers, chroot = parse_connect(spec.connect, "spec.cluster.zookeeper.connect")
+    except ValueError as error:
+        raise InvalidDocument((str(error),)) from None
+    found = _tls(spec.tls, read)
+    if found is not None:
+        try:
+            tls.context(found)
+        except TlsFailed as error:
+            raise CredentialsInvalid(f"spec.cluster.zookeeper.tls: {error}; {error.remedy}") from None
+    return Ensemble(servers, chroot, found, _digest(spec.digest_secret_ref, read), policy)
+
+
+def _digest(ref: LoginSecretRef | None, read: Read) -> Digest | None:
+    if ref is None:
+        return None
+    login = Reference("Secret", ref.name)
+    username = _need(read, login, ref.username_key).strip("\r\n")
+    return Digest(username, _need(read, login, ref.password_key).strip("\r\n"))
 
 
 def _within(security: Security, policy: AddressPolicy | None) -> Security:

@@ -18,6 +18,7 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status, StepState
 from kafkafeatures.cli.cluster.connect import failed, on_loop
 from kafkafeatures.cli.document.documents import (
+    Reach,
     add_document_flags,
     document_errors,
     how_to_approve,
@@ -36,7 +37,6 @@ from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.resolve import driver_in
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
 from kafkafeatures.reconcile.ages import Ages
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         return CODES[plan_of_file(arguments, arguments.output or "table")]
     with ExitStack() as stack:
         with document_errors(arguments.file):
-            resource, settings = read(arguments)
+            resource, reach = read(arguments)
             driver = driver_in(resource.spec.workload)
             if driver.reads_pods:
                 raise InvalidDocument((_NEEDS_THE_OPERATOR.format(driver.name),))
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         permission, progress = _Permission(store, arguments, approved_in_document=named), _Progress()
         while True:
             try:
-                last, code = on_loop(_until_settled(store, settings, arguments.timeout, progress, permission))
+                last, code = on_loop(_until_settled(store, reach, arguments.timeout, progress, permission))
                 break
             except _Question as question:  # asked while nothing is connected; then everything is looked at anew
                 permission.ask(question)
@@ -120,12 +120,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _until_settled(
-    store: FileStore, settings: ClusterSettings, timeout: float, progress: _Progress, permission: _Permission
+    store: FileStore,
+    reach: Reach,
+    timeout: float,
+    progress: _Progress,
+    permission: _Permission,
 ) -> tuple[Reconciliation, Exit]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     last = None
-    async with Cluster(settings, environment=SYSTEM) as cluster:
+    async with Cluster(reach.settings, environment=SYSTEM) as cluster:
         context = ReconcileContext(
             store,
             cluster,
@@ -134,6 +138,7 @@ async def _until_settled(
             monotonic=SYSTEM.monotonic,
             ages=progress.ages,
             before_act=permission.check,
+            zookeeper=reach.zookeeper,
             # The lock shows that the process of before has ended, and nothing of what it wrote to the network.
             hand_over=ON_ITS_WAY.total_seconds(),
         )

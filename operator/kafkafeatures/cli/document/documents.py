@@ -11,18 +11,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.plan import HASH_SHOWN
-from kafkafeatures.core.resolve import driver_in
+from kafkafeatures.core.ports import ZooKeeperPort
+from kafkafeatures.core.resolve import driver_in, migration_in
 from kafkafeatures.core.words import printable
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, ensemble_of, secrets_in, settings_of
 from kafkafeatures.reconcile.file_store import STDIN, StateHeld, StateUnreadable, read_file
+from kafkafeatures.zookeeper.ensemble import Ensemble
 
 
 def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -112,7 +115,14 @@ def document_errors(path: Path) -> Iterator[None]:
         raise CommandFailed(f"{where}: {error.strerror}", Exit.BLOCKED) from None
 
 
-def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, ClusterSettings]:
+class Reach(NamedTuple):
+    """How to reach a cluster, and its ensemble where a migration is wanted."""
+
+    settings: ClusterSettings
+    zookeeper: ZooKeeperPort | None
+
+
+def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, Reach]:
     """The document and how to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
     resource = read_file(arguments.file)
     driver = driver_in(resource.spec.workload)
@@ -120,4 +130,13 @@ def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, ClusterSettings]
         raise CommandFailed(
             f"spec.workload.driver: {driver.name} needs numpy; install it: pip install numpy", Exit.FAILED
         )
-    return resource, settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))
+    spec, secrets = resource.spec, secrets_in(arguments.secrets_dir)
+    ensemble = ensemble_of(spec.cluster, secrets) if migration_in(spec) is not None else None
+    return resource, Reach(settings_of(spec.cluster, secrets), None if ensemble is None else _opened(ensemble))
+
+
+def _opened(ensemble: Ensemble) -> ZooKeeperPort:
+    """Imported only where one is named: it brings a client with threads of its own."""
+    from kafkafeatures.zookeeper.client import ZooKeeper
+
+    return ZooKeeper(ensemble, SYSTEM.clock)

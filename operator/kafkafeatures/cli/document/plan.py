@@ -13,7 +13,14 @@ from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import failed, on_cluster
-from kafkafeatures.cli.document.documents import add_document_flags, document_errors, how_to_approve, read, state_of
+from kafkafeatures.cli.document.documents import (
+    Reach,
+    add_document_flags,
+    document_errors,
+    how_to_approve,
+    read,
+    state_of,
+)
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag, console, print_document
@@ -24,7 +31,6 @@ from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.report.plan_document import plan_document, plan_verdict
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
@@ -86,12 +92,12 @@ def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
 def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = False) -> PlanVerdict:
     """Look at the cluster of the document that the flags name, and print its plan in this form."""
     with document_errors(arguments.file):
-        document, settings = read(arguments)
+        document, reach = read(arguments)
         store = FileStore(
             document, state_of(arguments), approve=arguments.approve or "", accepted_log=arguments.accept_restored_log
         )
         resource = store.peek()
-    seen = on_cluster(_evaluated(settings, store, resource, latest=latest))
+    seen = on_cluster(_evaluated(reach, store, resource, latest=latest))
     if isinstance(seen, Unread):
         raise failed(seen.failure)
     status = seen.status  # made anew each time that it is asked for
@@ -114,9 +120,13 @@ def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = Fal
 
 
 async def _evaluated(
-    settings: ClusterSettings, store: FileStore, resource: Resource, *, latest: bool
+    reach: Reach,
+    store: FileStore,
+    resource: Resource,
+    *,
+    latest: bool,
 ) -> Evaluation | Unread:
-    async with Cluster(settings, environment=SYSTEM) as cluster:
+    async with Cluster(reach.settings, environment=SYSTEM) as cluster:
         if latest:
             wanted = replace(resource.wanted, levels={}, bundle=_latest(observe(*await cluster.read())))
             resource = replace(resource, wanted=wanted)
@@ -127,6 +137,7 @@ async def _evaluated(
             sleep=SYSTEM.sleep,
             monotonic=SYSTEM.monotonic,
             ages=Ages(SYSTEM.monotonic),
+            zookeeper=reach.zookeeper,
         )
         return await evaluate(context, resource)
 

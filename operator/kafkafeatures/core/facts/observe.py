@@ -28,6 +28,7 @@ from kafkafeatures.core.facts.observation import (
     Unknown,
 )
 from kafkafeatures.core.facts.readings import (
+    DESCRIBE_QUORUM,
     NOT_ASKED,
     BrokerList,
     ClusterProbe,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faste
 
 T = TypeVar("T")
 
-DESCRIBE_QUORUM = 55
 _LATEST_MS = 4_102_444_800_000  # the year 2100
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:  # asking works without the library that reads logs, and start
     from kraftlog.partitions import Partitions
 
 
+DESCRIBE_QUORUM = 55
+"""An API that a broker offers only in KRaft mode."""
+
+
 class Role(StrEnum):
     """A combined node has both."""
 
@@ -190,6 +194,12 @@ class ClusterProbe(Struct, frozen=True):
     nodes: tuple[ProbedNode, ...]
     bootstrap_failures: tuple[Failure, ...] = field(default=())  # addresses that gave nothing, while another did
     named_apart: bool = False  # addresses of brokers and of controllers were given: one cluster's, or of two by mistake
+
+    @property
+    def may_have_a_log(self) -> bool:
+        """Whether a node answers that may lead to the metadata log: not where only brokers in ZooKeeper mode do."""
+        answers = [(node.role, node.answer) for node in self.nodes if isinstance(node.answer, NodeAnswer)]
+        return any(role is Role.CONTROLLER or DESCRIBE_QUORUM in one.apis for role, one in answers)
 
 
 class LogReading(Struct, frozen=True):

@@ -14,13 +14,10 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind
-from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import ControllerClaim, ZooKeeperReading
 from kafkafeatures.core.words import counted
 from kraftlog.image import ZkMigrationState
-
-DESCRIBE_QUORUM = 55
-"""An API that a broker offers only in KRaft mode."""
 
 
 class Position(StrEnum):

@@ -79,7 +79,12 @@ def _halts(question: RestartQuestion) -> Iterator[Halt]:
             yield Halt(why_not, question.owner_of(one.step.pod), found)
     for id_, why in question.fleet.needing.items():
         if id_ not in question.flying and _restarted_before(question, id_):
-            remedy = question.driver.remedy_of_outdated(question.title(id_))
+            title = question.title(id_)
+            remedy = (
+                f"give {title} these settings, and restart it again"
+                if question.permit is not None
+                else question.driver.remedy_of_outdated(title)
+            )
             why_not = _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
             owner = question.fleet.sets.get(id_)
             yield Halt(why_not, owner, owner.update_revision if owner is not None else "")
@@ -131,6 +136,8 @@ def _restarted_before(question: RestartQuestion, id_: int) -> bool:
     status = question.remembered.status
     if status.rollout is not None and status.rollout.id == question.roll_id and holds(status.rollout.nodes, id_):
         return True
+    if question.permit is not None:
+        return False  # the same node is restarted several times, and no other release began that
     pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     target = pod.name if pod is not None else question.title(id_)
     after = owner.update_revision if owner is not None else ""

@@ -198,13 +198,16 @@ class RestartInFlight(InFlight, frozen=True):
         return Result.NOT_APPLIED if unwanted else Open()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
-        """The roll that it belongs to has one node more that was restarted, and another average."""
+        """The roll that it belongs to has one node more that was restarted, and another average. To a roll that began
+        after it, as on the next way of a migration, its node is still to be restarted.
+        """
         rollout = status.rollout
         if result is not Result.APPLIED or rollout is None:
             return status
         seconds, others = int(age_of(self.stopping_since or self.at).total_seconds()), rollout.restarted
         average = (rollout.node_seconds * others + seconds) // (others + 1)
-        nodes = with_node(rollout.nodes, self.step.node_id)
+        is_of_it = rollout.started_at is None or self.at >= rollout.started_at
+        nodes = with_node(rollout.nodes, self.step.node_id) if is_of_it else rollout.nodes
         return replace(status, rollout=replace(rollout, restarted=others + 1, node_seconds=average, nodes=nodes))
 
     @property

@@ -281,3 +281,20 @@ def test_without_a_wish_there_is_no_stage_and_nothing_is_said_of_one() -> None:
     assert NO_MEMORY.plan is None
     assert {one.kind for one in found.decision.blockers} <= {BlockerKind.MIGRATION, BlockerKind.ZOOKEEPER_MODE}
     assert found.seen.at == NOW
+
+
+def test_it_is_not_over_while_a_node_is_being_restarted() -> None:
+    one = RestartInFlight(RestartNode(3, "broker 3", broker_epoch=90), Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE), sent=(one,)).decision
+    assert isinstance(found, Wait)
+    assert "broker 3 is in sync" in found.message
+
+
+def test_a_restart_that_was_asked_for_stands_while_its_node_does_not_say_how_it_is() -> None:
+    """It stops, or has just been started."""
+    step = RestartNode(2, "broker 2", broker_epoch=102)
+    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    silent = replace(a_node(2, Shape.PLAIN_BROKER), settings={}, proved_at="")
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(one,))
+    (stage,) = (stage for stage in found.stages if stage.kind == "Migration")
+    assert stage.withdrawn == ()

@@ -33,6 +33,7 @@ def permit_for(place: Place | Misplaced | Failure) -> Permit:
         way=f"{way.start[0]} -> {way.end}",
         needing=needing,
         last=claim.node_id if claim is not None and not claim.is_kraft else None,
+        unknown=frozenset(place.differing.keys() - needing.keys()),
         is_first=all(one.id in place.differing for one in of_role),
         has_quorum=way.end is not Position.ZOOKEEPER,
     )

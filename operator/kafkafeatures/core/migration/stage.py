@@ -61,7 +61,7 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def is_due(self) -> bool:
         """Whether the cluster is not where the document wants it, or may not be."""
-        return not isinstance(self.place, Place) or self.place.edge is not None
+        return not isinstance(self.place, Place) or self.place.edge is not None or self.is_at_work is not None
 
     @property
     def is_at_work(self) -> tuple[Reason, str] | None:
@@ -147,14 +147,13 @@ class MigrationNow(StageNow, frozen=True):
         """The next step, or what it waits for."""
         if not isinstance(self.place, Place):
             return self.blocked or Wait(Reason.MIGRATING, "the phase is not known", after=2.0)
-        edge = self.place.way
-        if edge is None:
-            return Done(Reason.IN_SYNC, f"the migration is at {phase_of(self.place.position, self.wish.desired)}")
         if self.roll is not None and (decision := self.roll.decision) is not None:
             asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
             if isinstance(decision, Wait) and asked is not None:
                 return asked_of_a_person(self.place, decision, asked)
             return decision
+        if self.place.way is None:
+            return Done(Reason.IN_SYNC, f"the migration is at {phase_of(self.place.position, self.wish.desired)}")
         return asked_of_git(self.place)
 
     @property

@@ -19,13 +19,15 @@ class Permit(Struct, frozen=True):
     """way: where the restarts lead, which identifies their roll. needing: nodes that have to be restarted, and why.
 
     last: the node that goes after all others; None where any may. is_first: none of them is as it has to be yet, so one
-    goes alone. has_quorum: whether an active controller of a quorum is needed, which in ZooKeeper mode there is not.
+    goes alone. unknown: nodes of which it is not known whether they are as they have to be. has_quorum: whether an
+    active controller of a quorum is needed, which in ZooKeeper mode there is not.
     """
 
     way: str
     needing: Mapping[int, str]
     last: int | None = None
     is_first: bool = False
+    unknown: frozenset[int] = frozenset()
     has_quorum: bool = True
 
     def applied(self, fleet: Fleet, driver: Driver) -> Fleet:
@@ -34,6 +36,10 @@ class Permit(Struct, frozen=True):
             return replace(fleet, needing=self.needing)
         due = {id_: self.needing[id_] for id_ in fleet.needing if id_ in self.needing}
         return replace(fleet, needing=due)
+
+    def is_over_for(self, id_: int) -> bool:
+        """Whether this node certainly is as it has to be."""
+        return id_ not in self.needing and id_ not in self.unknown
 
     def in_turn(self, needing: frozenset[int]) -> frozenset[int]:
         """Those of them whose turn it is: the last one only once no other is left."""

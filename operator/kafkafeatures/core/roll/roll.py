@@ -149,7 +149,7 @@ def is_withdrawn(
     if not driver_of(wanted.rollout).asks_people:
         return True
     if permit is not None:
-        return step.node_id not in permit.needing
+        return permit.is_over_for(step.node_id)
     node = seen.node(step.node_id)
     holds = node is not None and all(node.surely_holds(one.feature, one.after) for one in changes)
     return holds and isinstance(seen.finalized, Known)

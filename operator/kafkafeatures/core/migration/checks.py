@@ -21,7 +21,7 @@ from kafkafeatures.core.facts.replication import Replication, format_partitions
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import FINALIZE, FLAG_BROKERS, MOVE_BROKERS, MOVE_BROKERS_BACK, Edge
 from kafkafeatures.core.migration.place import Place
-from kafkafeatures.core.migration.positions import BrokerMode
+from kafkafeatures.core.migration.positions import BrokerMode, Position
 
 LARGEST_LAG = 10.0
 """Seconds: how far behind ZooKeeper may be when the last controller with the flag is stopped."""
@@ -43,6 +43,20 @@ class Asked(Struct, frozen=True):
 
 
 Check = Callable[[Asked], Iterator[Blocker]]
+
+NO_OPS = 2
+"""Records that an idle active controller appends to the metadata log in a second (`metadata.max.idle.interval.ms`)."""
+
+
+def lag_of(place: Place, seen: float | None) -> float | None:
+    """How many seconds ZooKeeper is behind, at most. seen: by the looks of before; where they do not tell, the records
+    that are not written yet do, as the log grows all the time.
+    """
+    behind = place.seen.source.offset - 1 - place.facts.offset
+    by_records = behind / NO_OPS if place.seen.source.offset >= 0 else None
+    if seen is None or by_records is None:
+        return by_records if by_records is not None and by_records <= LARGEST_LAG else seen
+    return min(seen, by_records)
 
 
 def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
@@ -138,10 +152,15 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
 
 
 def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
-    """Nothing leads back from there."""
+    """Nothing leads back from there. Once it has begun there is nothing left to consent to."""
+    if asked.place.position is not Position.DUAL_WRITE:
+        return
+    text = "to finalize the migration is irreversible"
     if ZK_FINALIZE not in asked.consents:
-        text, remedy = "to finalize the migration is irreversible", f"add {ZK_FINALIZE} to consents"
-        yield Blocker(BlockerKind.CONSENT, text, remedy)
+        yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
+    elif ZK_FINALIZE in asked.spent:
+        remedy = f"the consent {ZK_FINALIZE} was used before: remove it, apply that, then add it again"
+        yield Blocker(BlockerKind.CONSENT, text, remedy, reason=Reason.CONSENT_SPENT)
 
 
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
+from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
@@ -24,6 +27,7 @@ from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration import checks
+from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.demands import NAMES
 from kafkafeatures.core.migration.edges import FINALIZE, Refused
 from kafkafeatures.core.migration.kept import MigrationKept
@@ -91,7 +95,7 @@ class MigrationNow(StageNow, frozen=True):
         found = checks.blockers(
             checks.Asked(
                 self.place, self.facts.wanted.consents, self.facts.memory.spent, flying, self.facts.replication,
-                self.memory.lag(self.facts.monotonic),
+                lag_of(self.place, self.memory.lag(self.facts.monotonic)),
             )
         )  # fmt: skip
         fleet = self.roll.fleet if self.roll is not None else None
@@ -127,6 +131,7 @@ class MigrationNow(StageNow, frozen=True):
         left = lasts - (self.facts.known_for(begun) if begun is not None else timedelta(0))
         if left <= timedelta(0):
             return None
+        left = timedelta(seconds=ceil(left.total_seconds()))
         text = (
             f"dual write is kept for {format_span(lasts)}; {format_span(left)} are left, and until then one can go back"
         )
@@ -171,13 +176,18 @@ class MigrationNow(StageNow, frozen=True):
         """What this look has seen."""
         return self.memory
 
+    def remembered(self, status: Status) -> Status:
+        """Once the last way has begun, its consent is used: none that is left in Git is for a later migration."""
+        begun = isinstance(self.place, Place) and self.place.position in (Position.FINALIZING, Position.FINALIZED)
+        if not begun or ZK_FINALIZE not in self.facts.wanted.consents:
+            return status
+        return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
+
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(status, self.place, self.wish.desired, previous, self.facts.stamp)
         if self.roll is None:
             return status
-        from kafkafeatures.api.values import replace
-
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp)
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 

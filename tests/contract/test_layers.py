@@ -46,7 +46,7 @@ ROOMS = {
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
         "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.aside kafka.wire.addresses "
-        "kafka.wire.pem"
+        "kafka.wire.pem kafka.wire.tls zookeeper.ensemble"
     ),
     "resources": "environment kube reconcile",
     "handlers": "api environment kube version",
@@ -62,7 +62,7 @@ ROOMS = {
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
     "cli.migration": "api core environment kafka zookeeper cli.shell cli.cluster",
-    "cli.document": "api core environment kafka reconcile cli.shell cli.cluster cli.kube",
+    "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document",
     "cli.kube": (
         "api core environment kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document "

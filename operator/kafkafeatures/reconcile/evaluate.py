@@ -40,7 +40,6 @@ from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.none_answers import with_pods
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
 from kafkafeatures.reconcile.ages import Ages
@@ -203,6 +202,8 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         observation = await (look_again(context.ports, asked) if again else _look(context, resource, asked))
     except ClusterUnreachable as error:
         context.ages.interrupted("the cluster could not be read")
+        from kafkafeatures.core.roll.none_answers import with_pods  # no level needs the pods
+
         failure = with_pods(error.failure, asked.workloads)
         status = status_of_unreachable(
             failure, generation=resource.generation, previous=resource.status, now=context.now()

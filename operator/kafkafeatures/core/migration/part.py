@@ -18,12 +18,11 @@ from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.migration.edges import FINALIZE, Edge
+from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.phases import phase_of
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced
 
-MIGRATION = "Migration"
-"""The kind of a stage that moves a cluster from ZooKeeper to KRaft, or back."""
 PHASE = "phase"
 
 
@@ -75,17 +74,17 @@ class MigrationWork(Struct, frozen=True):
 
 
 class MigrationPart(Part, frozen=True):
-    """What there is to do. desired None: no migration is wanted. place: where the cluster is, if that is known."""
+    """What there is to do. place: where the cluster is, if that is known."""
 
     kind: ClassVar[str] = MIGRATION
 
-    desired: Desired | None = None
-    place: Place | Misplaced | Failure | None = None
+    desired: Desired
+    place: Place | Misplaced | Failure
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """One, unless the cluster is where the document wants it."""
-        if self.desired is None or not isinstance(self.place, Place) or not self.place.route:
+        if not isinstance(self.place, Place) or not self.place.route:
             return ()
         start = phase_of(self.place.position, self.desired)
         return (Stage(kind=MIGRATION, start={PHASE: start.value}, target={PHASE: self.desired.value}),)
@@ -98,7 +97,7 @@ class MigrationPart(Part, frozen=True):
     @property
     def is_known(self) -> bool:
         """Whether it is known where the cluster is."""
-        return self.desired is None or isinstance(self.place, Place)
+        return isinstance(self.place, Place)
 
     @property
     def unverified(self) -> tuple[str, ...]:

@@ -1,232 +1,43 @@
-"""The stage that moves a cluster from ZooKeeper to KRaft, or back: what prevents the next step, and which one it is.
+"""The kind of stage that moves a cluster from ZooKeeper to KRaft, or back.
 
-Pure. Where the cluster is comes from the metadata log, the znodes and the nodes of this very look
-(`core/migration/positions.py`), never from a status. Nodes are restarted by the machinery of rolls, which gets a permit
-for exactly those that the next position needs. Their settings are changed in Git, never from here.
+Pure. It is light: nearly every document wants no migration, and none of what judges one is imported for it
+(`core/migration/now.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
-from functools import cached_property
-from math import ceil
-from typing import TYPE_CHECKING, ClassVar
-
-from kafkafeatures.api.names import ZK_FINALIZE
-from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import Status
-from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import Conditions, Next, Part, StageNow
-from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
-from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.migration import checks
-from kafkafeatures.core.migration.checks import lag_of
-from kafkafeatures.core.migration.demands import NAMES
-from kafkafeatures.core.migration.edges import FINALIZE, Refused
-from kafkafeatures.core.migration.kept import MigrationKept
-from kafkafeatures.core.migration.part import MIGRATION, MigrationPart
-from kafkafeatures.core.migration.phases import Phase, phase_of
-from kafkafeatures.core.migration.place import Place, place_of
-from kafkafeatures.core.migration.positions import Misplaced, Position
-from kafkafeatures.core.migration.report import migration_settled, with_migration
-from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
-from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
-from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll
-from kafkafeatures.core.words import format_span
-
-if TYPE_CHECKING:
-    from kafkafeatures.core.roll.roll import Roll
-
-CONTRADICTS_FOR = 60.0
-"""Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
-
-
-class MigrationNow(StageNow, frozen=True):
-    """Where the migration stands. `roll`: of the nodes that the next position needs restarted; None where none are, or
-    no driver restarts nodes from here.
-    """
-
-    kind: ClassVar[str] = MIGRATION
-
-    facts: Facts
-    wish: Migration
-    place: Place | Misplaced | Failure
-    memory: MigrationKept
-    roll: Roll | None = None
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the cluster is not where the document wants it, or may not be."""
-        return not isinstance(self.place, Place) or self.place.edge is not None or self.is_at_work is not None
-
-    @property
-    def is_at_work(self) -> tuple[Reason, str] | None:
-        """Nodes in flight."""
-        return (Reason.MIGRATING, self.roll.titles_in_flight) if self.roll is not None and self.roll.in_flight else None
-
-    @property
-    def outlook(self) -> str:
-        """Where it would go, and what prevents it."""
-        if not isinstance(self.place, Place):
-            return str(self.place)
-        would = f"would continue from {self.place.position} to {self.wish.desired}"
-        found = self.blocked or self.next
-        return would if isinstance(found, Act) else f"{would}; now: {found.message}"
-
-    @cached_property
-    def blockers(self) -> tuple[Blocker, ...]:
-        """All that prevents the next step."""
-        if isinstance(self.place, Failure):
-            return (Blocker(BlockerKind.ZOOKEEPER, self.place.message, self.place.remedy),)
-        if isinstance(self.place, Misplaced):
-            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy),)
-        if isinstance(self.place.edge, Refused):
-            refused = self.place.edge
-            return (Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED),)
-        flying = frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
-        found = checks.blockers(
-            checks.Asked(
-                self.place, self.facts.wanted.consents, self.facts.memory.spent, flying, self.facts.replication,
-                lag_of(self.place, self.memory.lag(self.facts.monotonic)),
-            )
-        )  # fmt: skip
-        fleet = self.roll.fleet if self.roll is not None else None
-        return (*found, *template_ahead(self.place, self.facts.seen), *wrongly_restarted(self.place, fleet, flying))
-
-    @property
-    def blocked(self) -> Wait | Stalled | None:
-        """What its blockers come to."""
-        found = self.blockers
-        if not found:
-            return None
-        if isinstance(self.place, Place):
-            refused = isinstance(self.place.edge, Refused)
-            return Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found) if refused else blocked(found)
-        if isinstance(self.place, Failure):
-            return Wait(Reason.MIGRATING, f"the phase is not known: {self.place}", after=5.0, blockers=found)
-        since = self.memory.unknown_since
-        lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
-        if self.place.remedy or lasts:
-            return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
-        return Wait(Reason.MIGRATING, str(self.place), after=2.0, blockers=found)
-
-    @property
-    def soaking(self) -> Wait | None:
-        """In dual write there is a way back: it is kept for as long as the document says."""
-        if not isinstance(self.place, Place) or self.place.position is not Position.DUAL_WRITE:
-            return None
-        if self.place.way is not FINALIZE:
-            return None
-        known = self.facts.remembered.migration
-        begun = known.since if known is not None and known.phase == Phase.DUAL_WRITE else None
-        lasts = self.wish.hold_dual_write_for
-        left = lasts - (self.facts.known_for(begun) if begun is not None else timedelta(0))
-        if left <= timedelta(0):
-            return None
-        left = timedelta(seconds=ceil(left.total_seconds()))
-        text = (
-            f"dual write is kept for {format_span(lasts)}; {format_span(left)} are left, and until then one can go back"
-        )
-        return Wait(Reason.SOAKING, text, after=min(10.0, left.total_seconds()))
-
-    @property
-    def needs_approval(self) -> bool:
-        """To finalize is irreversible: it is approved under every policy."""
-        return self.wish.desired is Desired.FINALIZED or self.facts.wanted.policy is ApprovalPolicy.ALWAYS
-
-    @property
-    def goes_at_any_time(self) -> bool:
-        """Windows are for restarts."""
-        return not isinstance(self.next, Act)
-
-    @cached_property
-    def next(self) -> Next:
-        """The next step, or what it waits for."""
-        if not isinstance(self.place, Place):
-            return self.blocked or Wait(Reason.MIGRATING, "the phase is not known", after=2.0)
-        if self.roll is not None and (decision := self.roll.decision) is not None:
-            asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
-            if isinstance(decision, Wait) and asked is not None:
-                return asked_of_a_person(self.place, decision, asked)
-            return decision
-        if self.place.way is None:
-            return Done(Reason.IN_SYNC, f"the migration is at {phase_of(self.place.position, self.wish.desired)}")
-        return asked_of_git(self.place)
-
-    @property
-    def approval_reason(self) -> Reason:
-        """Why its plan waits for an approval."""
-        return Reason.MIGRATION_FINALIZE if self.wish.desired is Desired.FINALIZED else Reason.PLAN_PENDING
-
-    @property
-    def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
-        """Restarts that a person must not carry out now, or does not have to."""
-        return self.roll.withdrawn if self.roll is not None else ()
-
-    @property
-    def kept(self) -> MigrationKept:
-        """What this look has seen."""
-        return self.memory
-
-    def remembered(self, status: Status) -> Status:
-        """Once the last way has begun, its consent is used: none that is left in Git is for a later migration."""
-        begun = isinstance(self.place, Place) and self.place.position in (Position.FINALIZING, Position.FINALIZED)
-        if not begun or ZK_FINALIZE not in self.facts.wanted.consents:
-            return status
-        return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
-
-    def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """The status with where the migration is, and how far its restarts are."""
-        status = with_migration(status, self.place, self.wish.desired, previous, self.facts.stamp)
-        if self.roll is None:
-            return status
-        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp)
-        return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
-
-    def conditions(self, decision: Decision) -> Conditions:
-        """Whether the migration is over, and the restarts on its way."""
-        said = {Condition.MIGRATION_SETTLED: migration_settled(self.place, self.wish.desired)}
-        if self.roll is not None:
-            said[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
-        return said
+from kafkafeatures.core.engine.stage import Part, StageNow
+from kafkafeatures.core.migration.none_wanted import NoMigration
 
 
 class Migrations:
     """The kind of stage that moves a cluster from ZooKeeper to KRaft."""
 
     def demands(self, asked: Asked) -> Demands:
-        """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
-        wish = asked.wanted.migration
-        if wish is None:
+        """The znodes, the settings of each node, and partitions, as far as the way that comes next needs them."""
+        if asked.wanted.migration is None:
             return Demands()
-        place = place_of(asked.seen, wish.desired) if asked.seen is not None else None
-        restarts = isinstance(place, Place) and place.way is not None and place.way.restarts is not None
-        return Demands(partitions=restarts, znodes=True, settings=NAMES)
+        from kafkafeatures.core.migration.now import demands_of
 
-    def propose(self, facts: Facts, later: tuple[Part, ...]) -> MigrationPart:
+        return demands_of(asked, asked.wanted.migration)
+
+    def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
         """The way from where the cluster is to where the document wants it."""
-        wish = facts.wanted.migration
-        if wish is None:
-            return MigrationPart()
-        return MigrationPart(wish.desired, place_of(facts.seen, wish.desired))
+        if facts.wanted.migration is None:
+            return NoMigration()
+        from kafkafeatures.core.migration.part import MigrationPart
+        from kafkafeatures.core.migration.place import place_of
 
-    def judge(self, facts: Facts, proposal: Proposal) -> MigrationNow | None:
+        desired = facts.wanted.migration.desired
+        return MigrationPart(desired, place_of(facts.seen, desired))
+
+    def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
         """Where the migration stands; None where none is wanted."""
-        part = next(part for part in proposal.parts if isinstance(part, MigrationPart))
-        wish, place = facts.wanted.migration, part.place
-        if wish is None or place is None or not facts.ours:
+        if facts.wanted.migration is None:
             return None
-        now = facts.monotonic
-        before = facts.kept.get(MIGRATION)
-        kept = before if isinstance(before, MigrationKept) else MigrationKept()
-        offset = place.facts.offset if isinstance(place, Place) else -1
-        kept = kept.seen(now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset)
-        return MigrationNow(facts, wish, place, kept, permitted_roll(facts, permit_for(place)))
+        from kafkafeatures.core.migration.now import migration_now
+        from kafkafeatures.core.migration.part import MigrationPart
+
+        return migration_now(facts, next(part for part in proposal.parts if isinstance(part, MigrationPart)))

@@ -16,7 +16,6 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
@@ -25,17 +24,6 @@ WITHOUT_ZOOKEEPER = 22
 """metadata.version 4.0-IV0: a node that supports it knows no migration."""
 
 _BY_HAND = "finalize the migration or roll it back; until then restart nodes by hand, in the order of the migration"
-
-
-def is_left_to_migration(wanted: Wanted, seen: Observation) -> bool:
-    """Whether the migration that the document asks for decides on every restart: until the cluster runs in KRaft mode,
-    and no controller that answers has the flag.
-    """
-    if wanted.migration is None:
-        return False
-    if isinstance(seen.mode, Unknown) or seen.mode.value is not MetadataMode.KRAFT:
-        return True
-    return any(isinstance(node.answer, Known) and node.answer.value.zk_migration_ready for node in seen.nodes)
 
 
 def no_migration_is_open(question: RestartQuestion) -> Refusal | None:

@@ -7,12 +7,17 @@ Pure. Made by `core/migration/stage.py` in each look; without one, nothing is re
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.roll.drivers import Driver
-from kafkafeatures.core.roll.pods import Fleet
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
+
+if TYPE_CHECKING:  # every document asks whether it has one
+    from kafkafeatures.core.roll.drivers import Driver
+    from kafkafeatures.core.roll.pods import Fleet
 
 
 class Permit(Struct, frozen=True):
@@ -45,3 +50,14 @@ class Permit(Struct, frozen=True):
         """Those of them whose turn it is: the last one only once no other is left."""
         others = needing - {self.last}
         return others if self.last in needing and others else needing
+
+
+def is_left_to_migration(wanted: Wanted, seen: Observation) -> bool:
+    """Whether the migration that the document asks for decides on every restart: until the cluster runs in KRaft mode,
+    and no controller that answers has the flag.
+    """
+    if wanted.migration is None:
+        return False
+    if isinstance(seen.mode, Unknown) or seen.mode.value is not MetadataMode.KRAFT:
+        return True
+    return any(isinstance(node.answer, Known) and node.answer.value.zk_migration_ready for node in seen.nodes)

@@ -22,6 +22,14 @@ What fetches and is registered as nothing is taken for a broker: a controller re
 metadata.version 15 on. But a last fetch from before the node was unregistered is that of a node that was stopped.
 
 Where a broker's fencing cannot be known, a broker that does not answer is Unreachable: the word that promises least.
+
+While a broker in ZooKeeper mode is the controller, brokers are counted by `/brokers/ids`, where that was read:
+
+    a znode      answers us   the cluster counts on it            state
+    yes          yes          -                                   Live
+    yes          no           its session is alive                Unreachable
+    no           yes          no session; or a new one by now     Fenced
+    no           no           -                                   as the log has it; Unreachable if it does not
 """
 
 from __future__ import annotations
@@ -34,6 +42,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
+    DESCRIBE_QUORUM,
     BrokerList,
     ClusterProbe,
     ControllerList,
@@ -47,7 +56,8 @@ from kafkafeatures.core.facts.readings import (
 )
 
 if TYPE_CHECKING:  # the types alone: core runs without the library that reads logs
-    from kraftlog.image import BrokerRegistration, ControllerRegistration
+    from kafkafeatures.core.facts.znodes import RegisteredBroker, ZooKeeperReading
+    from kraftlog.image import BrokerRegistration, ControllerRegistration, Image
 
 T = TypeVar("T")
 
@@ -69,11 +79,15 @@ _range = lru_cache(maxsize=4096)(VersionRange)  # the nodes of a cluster share a
 
 
 class Membership:
-    """What was read, indexed by node. `log` None: it was not read."""
+    """What was read, indexed by node. `log`, `zookeeper` None: it was not read."""
 
-    def __init__(self, probe: ClusterProbe, log: LogReading | None) -> None:
+    def __init__(self, probe: ClusterProbe, log: LogReading | None, zookeeper: ZooKeeperReading | None = None) -> None:
         self.probe = probe
         self.image = log.image if log else None
+        self._zookeeper = zookeeper
+        znodes = {} if zookeeper is None or isinstance(zookeeper.brokers, Failure) else zookeeper.brokers
+        self._znodes: Mapping[int, RegisteredBroker | Failure] = znodes
+        self.by_znodes = zookeeper is not None and _counts_by_znodes(zookeeper, self.image)
         self._log_at = log.at if log else probe.at
         self._log_where = f"metadata log at offset {log.image.offset}" if log else ""
         self.probed: dict[int, list[ProbedNode]] = {}
@@ -96,8 +110,10 @@ class Membership:
 
     def registered_brokers(self) -> Known[frozenset[int]] | Unknown:
         """Fenced ones too, or Unknown."""
-        if self.image is not None:
+        if self.image is not None:  # with the quorum, which some in ZooKeeper mode are not yet
             return self.from_log(frozenset(self.image.brokers))
+        if self.by_znodes and self._zookeeper is not None:
+            return Known(frozenset(self._znodes), SourceKind.ZOOKEEPER, self._zookeeper.ensemble, self._zookeeper.at)
         if isinstance(self.probe.brokers, Failure):
             return Unknown(self.probe.brokers)
         if not self.probe.brokers.lists_fenced:
@@ -115,6 +131,8 @@ class Membership:
     def nodes(self) -> tuple[Node, ...]:
         """Everybody who is listed, registered, a voter, probed, or seen to fetch: controllers, then brokers, by id."""
         brokers, controllers = set(self._brokers), set(self._controllers) | self._voters
+        if self.by_znodes:
+            brokers |= set(self._znodes)
         if self.image is not None:
             brokers |= set(self.image.brokers)
             controllers |= set(self.image.controllers)
@@ -126,6 +144,26 @@ class Membership:
             brokers |= unregistered
         everybody = sorted(brokers | controllers | unregistered, key=lambda id_: (id_ not in controllers, id_))
         return tuple(self._node(id_, is_broker=id_ in brokers, is_controller=id_ in controllers) for id_ in everybody)
+
+    def in_zookeeper_mode(self) -> tuple[int, ...]:
+        """Brokers that run in ZooKeeper mode by their own word, or registered so last."""
+        known = self.image.brokers if self.image is not None else {}
+        registered = {id_ for id_, one in known.items() if one.is_migrating_zk_broker}
+        answering = {
+            node.id
+            for node in self.probe.nodes
+            if node.id is not None
+            and node.role is Role.BROKER
+            and isinstance(node.answer, NodeAnswer)
+            and DESCRIBE_QUORUM not in node.answer.apis
+        }
+        return tuple(sorted(registered | answering))
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a KRaft quorum is the controller by what is in ZooKeeper."""
+        claim = self._zookeeper.controller if self._zookeeper is not None else None
+        return claim is not None and not isinstance(claim, Failure) and claim.is_kraft
 
     def _unregistered_observers(self) -> set[int]:
         """Who fetches, and was not stopped before it was unregistered. Both are times of the leader."""
@@ -146,7 +184,10 @@ class Membership:
             if registration is not None:
                 ranges = {name: _range(*pair) for name, pair in registration.features.items()}
                 registered[role] = self.from_log(MappingProxyType(ranges))
-        host, port = self._address(id_, best, broker if broker and broker.endpoints else controller)
+        znode = self._znodes.get(id_) if is_broker else None
+        in_zookeeper = None if isinstance(znode, Failure) else znode
+        addresses = in_zookeeper.addresses if in_zookeeper is not None and broker is None else ()
+        host, port = self._address(id_, best, broker if broker and broker.endpoints else controller, addresses)
         answers = best is not None and isinstance(best.answer, NodeAnswer)
         return Node(
             id=id_,
@@ -158,24 +199,36 @@ class Membership:
             registered=registered,
             is_voter=id_ in self._voters,
             migrating_from_zookeeper=bool(broker and broker.is_migrating_zk_broker),
-            broker_epoch=broker.epoch if broker else -1,
+            broker_epoch=broker.epoch if broker else in_zookeeper.epoch if in_zookeeper else -1,
+            czxid=in_zookeeper.epoch if in_zookeeper else -1,
             incarnation=str(current.incarnation) if (current := broker or controller) else "",
-            listeners=tuple((one.host, one.port) for found in (broker, controller) if found for one in found.endpoints),
+            listeners=addresses
+            + tuple((one.host, one.port) for found in (broker, controller) if found for one in found.endpoints),
             proved_at=next((one.proved_at for one in probed if one.proved_at), ""),
             settings=next((one.settings for one in probed if one.proved_at), {}),
         )
 
     def _address(
-        self, id_: int, probed: ProbedNode | None, registration: BrokerRegistration | ControllerRegistration | None
+        self,
+        id_: int,
+        probed: ProbedNode | None,
+        registration: BrokerRegistration | ControllerRegistration | None,
+        in_zookeeper: tuple[tuple[str, int], ...],
     ) -> tuple[str, int]:
         known = probed or self._controllers.get(id_) or self._brokers.get(id_)
         if known is None and registration is not None and registration.endpoints:
             return registration.endpoints[0].host, registration.endpoints[0].port
-        return (known.host, known.port) if known else ("", -1)
+        return (known.host, known.port) if known else next(iter(in_zookeeper), ("", -1))
 
     def _state(self, id_: int, answers: bool, *, is_broker: bool, is_controller: bool) -> NodeState:
         registered_broker, fenced = self._broker_registration(id_)
         if is_broker and not is_controller:
+            if self.by_znodes:
+                if id_ in self._znodes:
+                    return NodeState.LIVE if answers else NodeState.UNREACHABLE
+                if answers:
+                    return NodeState.FENCED
+                registered_broker = registered_broker or None  # there is no controller that refuses it
             if registered_broker is False:
                 return NodeState.REFUSED
             if fenced is None or registered_broker is None:
@@ -202,6 +255,20 @@ class Membership:
             # Up to Kafka 3.9 only unfenced brokers are listed: absence may mean fenced or not registered.
             return (True, False) if listed else (None, None)
         return None, None
+
+
+def _counts_by_znodes(zookeeper: ZooKeeperReading, image: Image | None) -> bool:
+    """Whether a broker in ZooKeeper mode is the controller, or is to be elected and nothing was copied yet."""
+    claim = zookeeper.controller
+    if isinstance(claim, Failure) or isinstance(zookeeper.brokers, Failure):
+        return False
+    if claim is not None:
+        return not claim.is_kraft
+    return image is None or (image.zk_migration_state or 0) in _NOTHING_COPIED
+
+
+_NOTHING_COPIED = (0, 2)
+"""States of the metadata log: `ZkMigrationState.NONE` and `PRE_MIGRATION` of kraftlog."""
 
 
 _BROKER_STATES = {

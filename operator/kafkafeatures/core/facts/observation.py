@@ -88,7 +88,8 @@ class Node(Struct, frozen=True):
     """A broker, a controller or both. Without roles: something unknown that fetches the metadata log.
 
     `answer` is what the live process says of itself; `registered` what its current registration in the metadata
-    log says, per role (empty where the log was not read or knows no such node).
+    log says, per role (empty where the log was not read or knows no such node). `broker_epoch` is the czxid while it is
+    registered in ZooKeeper alone; which process in ZooKeeper mode it is, `czxid` tells.
     """
 
     id: int
@@ -100,7 +101,11 @@ class Node(Struct, frozen=True):
     registered: Mapping[Role, Known[Mapping[str, VersionRange]]] = field(default_factory=dict)
     is_voter: bool = False
     migrating_from_zookeeper: bool = False
-    broker_epoch: int = -1  # of its registration as a broker; -1 where it has none, or none is known
+    broker_epoch: int = -1  # of its registration as a broker; -1 where it has none, or none is known. A czxid where it
+    # is registered in ZooKeeper alone: numbers of the two are never compared, as they count different things
+    czxid: int = (
+        -1
+    )  # of its znode in `/brokers/ids`: a process in ZooKeeper mode; -1 where there is none, or none was read
     incarnation: str = ""  # of the process that registered last; empty where it is not known
     listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
     proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did

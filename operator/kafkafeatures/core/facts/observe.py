@@ -74,7 +74,7 @@ def observe(
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))
     reading = log if isinstance(log, LogReading) else None
-    members = Membership(probe, reading)
+    members = Membership(probe, reading, None if isinstance(zookeeper, Failure) else zookeeper)
     mode = _mode(probe, members)
     active = _active(probe, reading)
     nodes = members.nodes()
@@ -186,10 +186,12 @@ def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unk
     without_quorum = [DESCRIBE_QUORUM not in answer.apis for answer in brokers]
     if any(without_quorum) and any(role is Role.CONTROLLER for role, _ in answers):
         found, where = MetadataMode.MIGRATING, "ApiVersions of brokers"
-    elif brokers and all(without_quorum):
-        found, where = MetadataMode.ZOOKEEPER, "ApiVersions of brokers"
     elif any(answer.zk_migration_ready for _, answer in answers):
         found, where = MetadataMode.MIGRATING, "ZkMigrationReady"
+    elif any(without_quorum) and members.is_claimed:
+        found, where = MetadataMode.MIGRATING, "znode /controller"
+    elif brokers and all(without_quorum):
+        found, where = MetadataMode.ZOOKEEPER, "ApiVersions of brokers"
     elif answers:
         found, where = MetadataMode.KRAFT, "ApiVersions"
     else:
@@ -201,7 +203,16 @@ def _mode_of_log(members: Membership, is_migrating: bool | None) -> Known[Metada
     if is_migrating is None:
         text = "the metadata log has a state of the migration from ZooKeeper that this version does not know"
         return Unknown(Failure(FailureKind.UNSUPPORTED, "", text, "use a newer version of KafkaFeatures"))
-    return members.from_log(MetadataMode.MIGRATING if is_migrating else MetadataMode.KRAFT)
+    if is_migrating:
+        return members.from_log(MetadataMode.MIGRATING)
+    left = members.in_zookeeper_mode()
+    if not left:
+        return members.from_log(MetadataMode.KRAFT)
+    if not (members.image and members.image.zk_migration_state):  # a quorum that never heard of a migration
+        return Known(MetadataMode.MIGRATING, SourceKind.API_REQUESTS, "ApiVersions of brokers", members.probe.at)
+    text = f"the migration was finalized while brokers were in ZooKeeper mode: {', '.join(map(str, left))}"
+    remedy = "there is no way back; restart each of them in KRaft mode, or unregister it if it no longer exists"
+    return Unknown(Failure(FailureKind.UNSUPPORTED, "", text, remedy))
 
 
 def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mapping[str, int]] | Unknown:

@@ -7,6 +7,7 @@ the path, and never a default. An absent znode is None. Shapes as Kafka 3.9 writ
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import IntEnum
@@ -19,6 +20,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.words import printable
 
 T = TypeVar("T")
+_ENDPOINT = re.compile(r"[^:/]*://\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]{1,5})")  # as `EndPoint.scala` reads it
 Read: TypeAlias = T | Failure | None
 """A znode: what is in it, why it could not be read, or None where it is absent."""
 
@@ -99,6 +101,12 @@ class RegisteredBroker(Struct, frozen=True):
     def listeners(self) -> tuple[str, ...]:
         """Names of its listeners."""
         return tuple(self.security)
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """(host, port) of its endpoints, as far as they are `NAME://host:port`."""
+        found = (_ENDPOINT.fullmatch(one) for one in self.endpoints)
+        return tuple((one[1], int(one[2])) for one in found if one is not None)
 
 
 class ZooKeeperReading(Struct, frozen=True):

@@ -1,0 +1,239 @@
+"""Who is in a cluster that comes from ZooKeeper: brokers are counted by the one that is the controller at that moment.
+
+The metadata log is that of a real migration with Kafka 3.9.1, cut where it was at some moment of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import (
+    NOT_ASKED,
+    BrokerList,
+    ControllerList,
+    Failure,
+    FailureKind,
+    Host,
+    LogReading,
+    NodeAnswer,
+    ProbedNode,
+)
+from kafkafeatures.core.facts.znodes import RegisteredBroker, ZooKeeperReading
+from kraftlog import Image, Replay
+from tests.kafkafeatures.ensembles import ENSEMBLE, claimed, elected, reading
+from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
+from tests.kraftlog.golden import MIGRATION
+
+PLAIN = answer({}, {}, keys=(18,), epoch=-1)
+FLAGGED = replace(PLAIN, zk_migration_ready=True)
+IN_KRAFT = answer()
+CONTROLLERS = tuple(
+    replace(asked(id_), answer=replace(answer(), zk_migration_ready=True)) for id_ in (3001, 3002, 3003)
+)
+BEFORE_ANY_BROKER, ONE_FLAGGED, ALL_FLAGGED, DUAL_WRITE, FINALIZED = 6, 300, 400, 700, 840
+"""Offsets: of state 2, the same with broker 1 registered and with all of them, state 1, state 3."""
+
+
+def cut_at(offset: int) -> Image:
+    replay = Replay()
+    replay.append(MIGRATION.read_bytes(), below=offset)
+    return replay.image()
+
+
+def registered(*ids: int, first: int = 5000) -> dict[int, RegisteredBroker]:
+    """Brokers in ZooKeeper mode; of czxid 5001 for broker 1."""
+    return {id_: RegisteredBroker(id_, first + id_, (f"PLAINTEXT://b{id_}:9092",), {}) for id_ in ids}
+
+
+def seen(
+    *brokers: ProbedNode, at: int | Image | None, znodes: ZooKeeperReading | Failure = NOT_ASKED, **parts: Any
+) -> Observation:
+    """`at`: the offset of the log, None where no controller answers."""
+    if at is None:
+        quorumless = {"quorum": SILENT, "controllers": SILENT, "brokers": listed(*brokers), **parts}
+        return observe(probe(*brokers, **quorumless), SILENT, zookeeper=znodes)
+    found = cut_at(at) if isinstance(at, int) else at
+    log = LogReading(found, found.offset, 3001, found.epoch, NOW)
+    return observe(probe(*CONTROLLERS, *brokers, **parts), log, zookeeper=znodes)
+
+
+def listed(*brokers: ProbedNode) -> BrokerList:
+    """A list of Kafka 3.9."""
+    return BrokerList(tuple(Host(one.id, one.host, one.port) for one in brokers if one.id is not None), False)
+
+
+def brokers_of(said: NodeAnswer | Failure, *ids: int) -> tuple[ProbedNode, ...]:
+    return tuple(asked(id_, said) for id_ in ids)
+
+
+def node(it: Observation, id_: int) -> Node:
+    found = it.node(id_)
+    assert found is not None
+    return found
+
+
+def states(it: Observation) -> dict[int, NodeState]:
+    return {one.id: one.state for one in it.nodes if one.id < 3000}
+
+
+def mode(it: Observation) -> MetadataMode | None:
+    return it.mode.value if isinstance(it.mode, Known) else None
+
+
+# --- a broker in ZooKeeper mode is the controller ---
+
+
+def test_plain_brokers_are_live_while_a_quorum_waits_for_the_migration() -> None:
+    it = seen(*brokers_of(PLAIN, 1, 2, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2, 3))
+    assert states(it) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
+    assert mode(it) is MetadataMode.MIGRATING
+    assert isinstance(it.registered_brokers, Known)
+    assert not it.registered_brokers.value  # with the quorum
+
+
+def in_zookeeper(*ids: int, **parts: Any) -> ZooKeeperReading:
+    """A broker is the controller, and these are registered."""
+    return reading(controller=elected(1), brokers=registered(*ids), **parts)
+
+
+def test_where_znodes_were_not_read_a_broker_that_the_log_does_not_know_is_refused_as_before() -> None:
+    for znodes in (NOT_ASKED, reading(controller=elected(1), brokers=Failure(FailureKind.AUTHORIZATION, "", "no"))):
+        it = seen(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=znodes)
+        assert states(it) == {1: NodeState.REFUSED}
+
+
+def test_the_epoch_of_a_broker_in_zookeeper_mode_is_the_czxid_of_its_znode() -> None:
+    it = seen(*brokers_of(PLAIN, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(2))
+    assert (node(it, 2).broker_epoch, node(it, 2).czxid, node(it, 2).incarnation) == (5002, 5002, "")
+    assert node(it, 2).listeners == (("b2", 9092),)
+    assert node(it, 3001).czxid == -1
+
+
+def test_a_flagged_broker_has_both_epochs_and_the_two_are_kept_apart() -> None:
+    znodes = in_zookeeper(1, 2, 3)
+    it = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2, 3), at=ONE_FLAGGED, znodes=znodes)
+    assert states(it) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
+    assert [(node(it, id_).broker_epoch, node(it, id_).czxid) for id_ in (1, 2)] == [(240, 5001), (5002, 5002)]
+    assert node(it, 1).incarnation
+    assert node(it, 1).migrating_from_zookeeper
+
+
+def test_a_broker_that_answers_and_has_no_znode_is_not_counted_on_and_one_that_is_silent_still_is() -> None:
+    """Its session has expired, or it has registered since the znodes were read: it is refused by no controller."""
+    here = seen(*brokers_of(PLAIN, 1, 2), *brokers_of(SILENT, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 3))
+    assert states(here) == {1: NodeState.LIVE, 2: NodeState.FENCED, 3: NodeState.UNREACHABLE}
+    gone = seen(*brokers_of(PLAIN, 1), *brokers_of(SILENT, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1))
+    assert states(gone)[2] is NodeState.UNREACHABLE
+
+
+def test_a_broker_that_is_only_in_znodes_is_there_with_its_address() -> None:
+    it = seen(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2))
+    assert node(it, 2).state is NodeState.UNREACHABLE
+    assert (node(it, 2).host, node(it, 2).port) == ("b2", 9092)
+
+
+def test_a_znode_that_cannot_be_read_is_a_registration_all_the_same() -> None:
+    damaged = Failure(FailureKind.REJECTED, "znode /brokers/ids/2", "cannot be read")
+    znodes = reading(controller=elected(1), brokers={**registered(1), 2: damaged})
+    it = seen(*brokers_of(PLAIN, 1, 2), at=BEFORE_ANY_BROKER, znodes=znodes)
+    assert states(it) == dict.fromkeys((1, 2), NodeState.LIVE)
+    assert (node(it, 2).broker_epoch, node(it, 2).czxid, node(it, 2).listeners) == (-1, -1, ())
+
+
+def test_a_silent_broker_that_has_no_znode_is_what_the_log_says_of_it() -> None:
+    here: dict[str, Any] = {"quorum": quorum(voters=(3001, 3002, 3003)), "znodes": in_zookeeper(2, 3)}
+    assert node(seen(*brokers_of(SILENT, 1), at=ONE_FLAGGED, **here), 1).state is NodeState.UNREACHABLE
+    fenced = image({1: (NEW, True)}, {3001: NEW}, zk_migration_state=2)
+    assert node(seen(*brokers_of(SILENT, 1), at=fenced, **here), 1).state is NodeState.GHOST
+
+
+def test_between_two_controllers_brokers_are_counted_by_znodes_until_a_copy_was_made() -> None:
+    nobody = reading(controller=None, brokers=registered(1))
+    assert states(seen(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=nobody)) == {1: NodeState.LIVE}
+    written = image({1: (NEW, True)}, {3001: NEW}, zk_migration_state=1)
+    assert states(seen(*brokers_of(FLAGGED, 1), at=written, znodes=nobody)) == {1: NodeState.FENCED}
+
+
+def test_without_any_controller_of_a_quorum_znodes_say_who_is_registered() -> None:
+    it = seen(*brokers_of(PLAIN, 1, 2), at=None, znodes=in_zookeeper(1))
+    assert states(it) == {1: NodeState.LIVE, 2: NodeState.FENCED}
+    assert mode(it) is MetadataMode.ZOOKEEPER
+    assert it.registered_brokers == Known(frozenset({1}), SourceKind.ZOOKEEPER, ENSEMBLE, NOW)
+    without = seen(*brokers_of(PLAIN, 1, 2), at=None)
+    assert states(without) == dict.fromkeys((1, 2), NodeState.LIVE)
+    assert isinstance(without.registered_brokers, Unknown)
+
+
+# --- a controller of the quorum is ---
+
+
+@pytest.mark.parametrize("claim", [claimed(3001, epoch=3), Failure(FailureKind.AUTHORIZATION, "znode /controller", "")])
+def test_once_the_quorum_has_claimed_the_log_counts_brokers_and_so_where_the_claim_is_not_known(claim: object) -> None:
+    znodes = reading(controller=claim, brokers=registered(1, 2, 3))
+    it = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2), at=ONE_FLAGGED, znodes=znodes)
+    assert states(it) == {1: NodeState.LIVE, 2: NodeState.REFUSED}
+    assert (node(it, 1).broker_epoch, node(it, 1).czxid) == (240, 5001)
+    assert it.registered_brokers == Known(frozenset({1}), SourceKind.METADATA_LOG, "metadata log at offset 300", NOW)
+
+
+# --- the mode ---
+
+
+def test_finalized_with_brokers_left_in_zookeeper_mode_is_no_kraft_cluster() -> None:
+    """Seen on real nodes: the migration can be finalized while they are."""
+    it = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(FLAGGED, 3), at=finalized_with(3))
+    assert isinstance(it.mode, Unknown)
+    assert "finalized while brokers were in ZooKeeper mode: 3" in it.mode.why.message
+    assert "restart each of them in KRaft mode" in it.mode.why.remedy
+    assert not it.mode.why.kind.may_pass
+
+
+def finalized_with(*left: int) -> Image:
+    """The log of state 3, in which these brokers registered in ZooKeeper mode last."""
+    found = cut_at(FINALIZED)
+    assert found.zk_migration_state == 3
+    assert found.registrations is not None
+    brokers = {
+        id_: replace(one, is_migrating_zk_broker=id_ in left) for id_, one in found.registrations.brokers.items()
+    }
+    return replace(found, registrations=replace(found.registrations, brokers=brokers))
+
+
+def test_nor_where_such_a_broker_is_silent_or_was_never_registered() -> None:
+    silent = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(SILENT, 3), at=finalized_with(3))
+    plain = seen(*brokers_of(IN_KRAFT, 1, 2, 3), *brokers_of(PLAIN, 4), at=FINALIZED)
+    for it, id_ in ((silent, 3), (plain, 4)):
+        assert isinstance(it.mode, Unknown)
+        assert f"ZooKeeper mode: {id_}" in it.mode.why.message
+
+
+def test_finalized_and_all_in_kraft_mode_is_kraft() -> None:
+    assert mode(seen(*brokers_of(IN_KRAFT, 1, 2, 3), at=FINALIZED)) is MetadataMode.KRAFT
+
+
+def test_plain_brokers_beside_a_quorum_that_never_heard_of_a_migration_are_no_kraft_cluster() -> None:
+    """Controllers that were started once without the flag."""
+    it = seen(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}), znodes=in_zookeeper(1, 2))
+    assert mode(it) is MetadataMode.MIGRATING
+    assert states(it) == dict.fromkeys((1, 2), NodeState.LIVE)
+
+
+@pytest.mark.parametrize(
+    ("said", "znodes"),
+    [(FLAGGED, NOT_ASKED), (PLAIN, reading(controller=claimed())), (FLAGGED, reading(controller=elected(1)))],
+)
+def test_a_flag_or_a_claim_of_a_quorum_is_a_migration_also_where_no_controller_answers(
+    said: NodeAnswer, znodes: ZooKeeperReading | Failure
+) -> None:
+    assert mode(seen(*brokers_of(said, 1, 2), at=None, znodes=znodes)) is MetadataMode.MIGRATING
+
+
+def test_what_does_not_answer_and_no_list_of_controllers_leaves_the_mode_unknown_as_before() -> None:
+    nobody = {"controllers": ControllerList((), None)}
+    it = seen(*brokers_of(PLAIN, 1), at=None, znodes=in_zookeeper(1), **nobody)
+    assert mode(it) is MetadataMode.ZOOKEEPER

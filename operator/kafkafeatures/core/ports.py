@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome
     from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Readings
     from kafkafeatures.core.facts.workloads import WorkloadsReading
-    from kafkafeatures.core.facts.znodes import ZooKeeperReading
+    from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
     from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.roll.restart_node import RestartNode
 
@@ -92,3 +92,6 @@ class ZooKeeperPort(Protocol):
 
     async def read(self) -> ZooKeeperReading | Failure:
         """What a migration depends on, read in one session. What alone could not be read is a `Failure` in it."""
+
+    async def compare(self, cluster_id: str) -> Compared | Failure:
+        """All that Kafka copied there with the metadata log of this cluster; a Failure where that cannot be known."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import Asked, Demands
-from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
 from kafkafeatures.core.kinds import demands_of
@@ -51,7 +51,9 @@ async def look(ports: Ports, asked: Asked, is_ours: Callable[[Observation], bool
     if not is_ours(seen):
         return seen
     more = demands | demands_of(replace(asked, seen=seen))
-    return seen if more == demands else await _seen(ports, asked, more)
+    if replace(more, comparison=False) != demands:
+        seen = await _seen(ports, asked, more)
+    return await _compared(ports, seen) if more.comparison else seen
 
 
 async def look_again(ports: Ports, asked: Asked) -> Observation:
@@ -73,6 +75,16 @@ async def _seen(ports: Ports, asked: Asked, demands: Demands) -> Observation:
     zookeeper = await _znodes(ports, demands)
     readings = await ports.kafka.read(partitions=demands.partitions, settings=demands.settings)
     return observe(*readings, asked.workloads, zookeeper)
+
+
+async def _compared(ports: Ports, seen: Observation) -> Observation:
+    """With what ZooKeeper and the metadata log hold, compared after everything else was read."""
+    if ports.zookeeper is None or isinstance(seen.cluster_id, Unknown):
+        return seen
+    found = await ports.zookeeper.compare(seen.cluster_id.value)
+    where = "metadata log and ZooKeeper"
+    compared = Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, where, found.at)
+    return replace(seen, compared=compared)
 
 
 async def _znodes(ports: Ports, demands: Demands) -> ZooKeeperReading | Failure:

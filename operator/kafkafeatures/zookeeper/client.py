@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from contextlib import AbstractAsyncContextManager
+from typing import assert_never
 
-from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
+from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
+from kafkafeatures.core.migration.equality import Differs, Equal
+from kafkafeatures.environment import Environment
+from kafkafeatures.zookeeper.compare import Log, compare
 from kafkafeatures.zookeeper.ensemble import Ensemble
 from kafkafeatures.zookeeper.reader import read_zookeeper
 
 
 class ZooKeeper:
-    """`now`: the time that a reading is stamped with. Nothing is held between two calls."""
+    """`environment`: its time is what a reading is stamped with. `whole_log`: opens the metadata log of the cluster;
+    None where nothing is compared with it. Nothing is held between two calls.
+    """
 
-    def __init__(self, ensemble: Ensemble, now: Callable[[], datetime]) -> None:
-        self._ensemble, self._now = ensemble, now
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        environment: Environment,
+        whole_log: Callable[[], AbstractAsyncContextManager[Log]] | None = None,
+    ) -> None:
+        self._ensemble, self._environment, self._whole_log = ensemble, environment, whole_log
 
     async def read(self) -> ZooKeeperReading | Failure:
         """All of it, in one session."""
-        return await read_zookeeper(self._ensemble, self._now)
+        return await read_zookeeper(self._ensemble, self._environment.clock)
+
+    async def compare(self, cluster_id: str) -> Compared | Failure:
+        """All that Kafka copied, in three rounds at most: what differs is read again before it counts."""
+        if self._whole_log is None:
+            return NOT_ASKED
+        async with self._whole_log() as log:
+            found = await compare(self._ensemble, log, cluster_id, self._environment)
+        match found:
+            case Unknown(why=why):
+                return why
+            case Equal(offset=offset):
+                return Compared(self._environment.clock(), offset)
+            case Differs(offset=offset):
+                return Compared(
+                    self._environment.clock(), offset, found.total, str(found), tuple(map(str, found.named))
+                )
+            case _:
+                assert_never(found)

@@ -22,6 +22,7 @@ from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, Obse
 from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.facts.settings import Setting, SettingSource
+from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.kinds import assess
 from kafkafeatures.core.migration.demands import known_of
 from kafkafeatures.core.migration.positions import Position
@@ -104,6 +105,7 @@ def cluster(
         source=replace(told.source, kind=kind, epoch=3),
         zk_migration_state=known(int(state)) if state is not None else Unknown(SILENT),
         zookeeper=known(znodes(controller=claims, migration=progressed), SourceKind.ZOOKEEPER),
+        compared=known(Compared(NOW, 99), SourceKind.ZOOKEEPER),
         partitions=Known(reading(*partitions), SourceKind.METADATA_LOG, "", NOW),
     )
     return replace(told, **parts)

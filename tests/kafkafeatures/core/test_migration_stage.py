@@ -16,8 +16,9 @@ from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.memory import NO_MEMORY
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
 from kafkafeatures.core.facts.observation import Observation, Unknown
-from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import Setting, SettingSource
+from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.place import place_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.restarts import permit_for
@@ -298,3 +299,35 @@ def test_a_restart_that_was_asked_for_stands_while_its_node_does_not_say_how_it_
     found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(one,))
     (stage,) = (stage for stage in found.stages if stage.kind == "Migration")
     assert stage.withdrawn == ()
+
+
+LOST = known(
+    Compared(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders: 1 in one, 2 in the other",))
+)
+
+
+def test_no_door_is_closed_while_both_stores_differ_or_were_not_compared() -> None:
+    for position, desired in ((P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK), (P.COPIED, D.ROLLED_BACK)):
+        differs = looks(wanting(desired), replace(cluster(position), compared=LOST))
+        assert isinstance(differs.decision, Stalled)
+        assert differs.decision.reason is Reason.METADATA_DIFFERS
+        assert "topic orders" in said(differs)
+        unknown = looks(wanting(desired), replace(cluster(position), compared=Unknown(NOT_ASKED)))
+        assert isinstance(unknown.decision, Wait)
+        assert "not known whether" in said(unknown)
+    assert isinstance(approved(replace(cluster(P.DUAL_WRITE), compared=LOST)).decision, Stalled)
+
+
+def test_to_go_back_to_a_zookeeper_that_lacks_something_takes_a_consent() -> None:
+    consents = frozenset({"zk-rollback-lossy"})
+    seen = replace(cluster(P.DUAL_WRITE), compared=LOST)
+    assert restarted(looks(wanting(D.ROLLED_BACK, consents=consents), seen)) == 1
+    forward = looks(wanting(D.DUAL_WRITE, consents=consents), replace(cluster(P.COPIED), compared=LOST))
+    assert isinstance(forward.decision, Stalled)
+
+
+def test_a_comparison_counts_for_two_minutes() -> None:
+    first = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))
+    unread = replace(cluster(P.COPIED), compared=Unknown(NOT_ASKED))
+    assert isinstance(Look(wanting(D.DUAL_WRITE), unread, before=first, seconds=100).decision, Act)
+    assert isinstance(Look(wanting(D.DUAL_WRITE), unread, before=first, seconds=130).decision, Wait)

@@ -9,17 +9,19 @@ import pytest
 from kafkafeatures.api.values import replace
 from kafkafeatures.core import kinds
 from kafkafeatures.core.engine.kind import Asked, Demands
-from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, Readings
-from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
 from tests.kafkafeatures.ensembles import ENSEMBLE, reading
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of
+from tests.kafkafeatures.worlds import NOW
 
 WANTED = {"metadata.version": 25}
 INTERVAL = "metadata.log.max.snapshot.interval.ms"
 NOTHING_MORE = Demands()
+COMPARED = Compared(NOW, 99)
 
 
 class Demanding(Levels):
@@ -47,6 +49,10 @@ class Ensemble:
     async def read(self) -> ZooKeeperReading | Failure:
         self.order.append("znodes")
         return self._found
+
+    async def compare(self, cluster_id: str) -> Compared | Failure:
+        self.order.append("comparison")
+        return COMPARED
 
 
 class Here:
@@ -144,3 +150,14 @@ def test_every_node_is_asked_for_the_settings_that_stages_demand(monkeypatch: py
     assert all(INTERVAL in node.settings for node in nodes)
     demand(monkeypatch, Demands())
     assert not any(node.settings for node in here.looked().nodes)
+
+
+def test_zookeeper_is_compared_with_the_log_last_and_only_where_that_is_demanded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    demand(monkeypatch, Demands(znodes=True), Demands(comparison=True))
+    here = Here()
+    assert here.looked().compared == Known(COMPARED, SourceKind.ZOOKEEPER, "metadata log and ZooKeeper", COMPARED.at)
+    assert here.order == ["znodes", "cluster", "comparison"]
+    demand(monkeypatch, Demands(znodes=True))
+    assert here.looked().compared == Unknown(NOT_ASKED)

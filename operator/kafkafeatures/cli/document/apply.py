@@ -138,7 +138,7 @@ async def _until_settled(
             monotonic=SYSTEM.monotonic,
             ages=progress.ages,
             before_act=permission.check,
-            zookeeper=reach.zookeeper,
+            zookeeper=reach.zookeeper(cluster),
             # The lock shows that the process of before has ended, and nothing of what it wrote to the network.
             hand_over=ON_ITS_WAY.total_seconds(),
         )

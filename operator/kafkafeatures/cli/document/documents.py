@@ -23,6 +23,7 @@ from kafkafeatures.core.resolve import driver_in, migration_in
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, ensemble_of, secrets_in, settings_of
 from kafkafeatures.reconcile.file_store import STDIN, StateHeld, StateUnreadable, read_file
 from kafkafeatures.zookeeper.ensemble import Ensemble
@@ -119,7 +120,15 @@ class Reach(NamedTuple):
     """How to reach a cluster, and its ensemble where a migration is wanted."""
 
     settings: ClusterSettings
-    zookeeper: ZooKeeperPort | None
+    ensemble: Ensemble | None
+
+    def zookeeper(self, cluster: Cluster) -> ZooKeeperPort | None:
+        """Imported only where a migration is wanted: it brings a client with threads of its own."""
+        if self.ensemble is None:
+            return None
+        from kafkafeatures.zookeeper.client import ZooKeeper
+
+        return ZooKeeper(self.ensemble, SYSTEM, cluster.whole_log)
 
 
 def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, Reach]:
@@ -132,11 +141,4 @@ def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, Reach]:
         )
     spec, secrets = resource.spec, secrets_in(arguments.secrets_dir)
     ensemble = ensemble_of(spec.cluster, secrets) if migration_in(spec) is not None else None
-    return resource, Reach(settings_of(spec.cluster, secrets), None if ensemble is None else _opened(ensemble))
-
-
-def _opened(ensemble: Ensemble) -> ZooKeeperPort:
-    """Imported only where one is named: it brings a client with threads of its own."""
-    from kafkafeatures.zookeeper.client import ZooKeeper
-
-    return ZooKeeper(ensemble, SYSTEM.clock)
+    return resource, Reach(settings_of(spec.cluster, secrets), ensemble)

@@ -137,7 +137,7 @@ async def _evaluated(
             sleep=SYSTEM.sleep,
             monotonic=SYSTEM.monotonic,
             ages=Ages(SYSTEM.monotonic),
-            zookeeper=reach.zookeeper,
+            zookeeper=reach.zookeeper(cluster),
         )
         return await evaluate(context, resource)
 

@@ -66,12 +66,14 @@ class Demands(Struct, frozen=True):
     partitions: bool = False
     znodes: bool = False  # what Kafka keeps in ZooKeeper, read before everything else
     settings: frozenset[str] = frozenset()  # of every node, by name
+    comparison: bool = False  # of ZooKeeper with the metadata log, which takes long in a large cluster
 
     def __or__(self, other: Demands) -> Demands:
         return Demands(
             partitions=self.partitions or other.partitions,
             znodes=self.znodes or other.znodes,
             settings=self.settings | other.settings,
+            comparison=self.comparison or other.comparison,
         )
 
 

@@ -28,7 +28,7 @@ from kafkafeatures.core.facts.settings import Setting
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
-    from kafkafeatures.core.facts.znodes import ZooKeeperReading
+    from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
 
 T = TypeVar("T")
 
@@ -228,6 +228,7 @@ class Observation(Struct, frozen=True):
     partitions: Known[PartitionsReading] | Unknown = Unknown(NOT_ASKED)
     workloads: Known[WorkloadsReading] | Unknown = Unknown(NOT_ASKED)
     zookeeper: Known[ZooKeeperReading] | Unknown = Unknown(NOT_ASKED)
+    compared: Known[Compared] | Unknown = Unknown(NOT_ASKED)  # ZooKeeper with the metadata log
     past_levels: PastLevels | None = None  # where the metadata log was read
 
     def level_of(self, feature: str) -> int | None:

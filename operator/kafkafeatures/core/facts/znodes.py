@@ -73,6 +73,19 @@ class MigrationProgress(Struct, frozen=True):
     text: str
 
 
+class Compared(Struct, frozen=True):
+    """What came of comparing all that Kafka keeps in ZooKeeper with the metadata log, up to `offset` (exclusive).
+
+    differences: how many there are. said: what differs, for people; named: the first of them.
+    """
+
+    at: datetime
+    offset: int
+    differences: int = 0
+    said: str = ""
+    named: tuple[str, ...] = ()
+
+
 class FeatureStatus(IntEnum):
     """`status` of `/feature` (KIP-584)."""
 

@@ -12,14 +12,24 @@ from itertools import chain
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import ZK_FINALIZE
+from kafkafeatures.api.names import ZK_FINALIZE, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.engine.blockers import Blocker, title_of, verb
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
-from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.replication import Replication, format_partitions
+from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.demands import NodeDemand
-from kafkafeatures.core.migration.edges import FINALIZE, FLAG_BROKERS, MOVE_BROKERS, MOVE_BROKERS_BACK, Edge
+from kafkafeatures.core.migration.edges import (
+    FINALIZE,
+    FLAG_BROKERS,
+    MOVE_BROKERS,
+    MOVE_BROKERS_BACK,
+    STOP_CONTROLLERS,
+    Edge,
+)
+from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Position
 
@@ -28,7 +38,11 @@ LARGEST_LAG = 10.0
 
 
 class Asked(Struct, frozen=True):
-    """May the next step of this way be taken? flying: nodes that are being restarted, of which nothing is expected."""
+    """May the next step of this way be taken? flying: nodes that are being restarted, of which nothing is expected.
+
+    lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
+    known. closes: the step closes a door, and nothing else has to come before it.
+    """
 
     place: Place
     consents: frozenset[str]
@@ -36,6 +50,8 @@ class Asked(Struct, frozen=True):
     flying: frozenset[int] = frozenset()
     replication: Replication | None = None
     lag: float | None = None
+    compared: Compared | None = None
+    closes: bool = True
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
         """Nodes of this role that are not being restarted."""
@@ -163,16 +179,45 @@ def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.CONSENT, text, remedy, reason=Reason.CONSENT_SPENT)
 
 
+def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
+    """A write to ZooKeeper that failed is never repeated (`core/migration/equality.py`): compared before brokers leave
+    ZooKeeper mode, before a migration is finalized, and before it is rolled back, while the first node has not gone.
+    """
+    if not asked.closes or not needs_comparison(asked.place):
+        return
+    why = asked.place.seen.compared
+    if asked.compared is None:
+        message = f": {why.why}" if isinstance(why, Unknown) and why.why.kind is not FailureKind.NOT_ASKED else ""
+        yield Blocker(
+            BlockerKind.MIGRATION, f"it is not known whether ZooKeeper and the metadata log hold the same{message}"
+        )
+    elif asked.compared.differences:
+        named = "; ".join(asked.compared.named)
+        lossy = asked.place.desired is Desired.ROLLED_BACK
+        if lossy and ZK_ROLLBACK_LOSSY in asked.consents:
+            return
+        accept = f"; or, if ZooKeeper may lack them, add {ZK_ROLLBACK_LOSSY} to consents" if lossy else ""
+        yield Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY + accept)
+
+
+def needs_comparison(place: Place) -> bool:
+    """Whether the next step closes a door: the first node of a way goes, or the quorum."""
+    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and place.position in (
+        Position.COPIED, Position.DUAL_WRITE,
+    )  # fmt: skip
+
+
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     FLAG_BROKERS: (
         quorum_is_led, controllers_have_their_settings, settings_are_known,
     ),
-    MOVE_BROKERS: (quorum_is_led, settings_are_known, brokers_are_registered),
+    MOVE_BROKERS: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     FINALIZE: (
         quorum_is_led, settings_are_known, brokers_are_registered, no_broker_is_in_zookeeper_mode, partitions_are_whole,
-        zookeeper_keeps_up, finalizing_is_consented,
+        zookeeper_keeps_up, both_hold_the_same, finalizing_is_consented,
     ),
-    MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered),
+    MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
+    STOP_CONTROLLERS: (both_hold_the_same,),
 }  # fmt: skip
 """By way; `docs/explanation/how-a-migration-goes.md` shows them."""
 

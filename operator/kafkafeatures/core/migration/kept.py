@@ -6,28 +6,39 @@ Pure. A process that has just started knows nothing of it, and neither does one 
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec import Struct
+
+from kafkafeatures.core.facts.znodes import Compared
 
 KEEPS = 60.0
 """Seconds for which ends of the metadata log are kept."""
 MOST = 64
+COMPARED_WITHIN = 120.0
+"""Seconds for which a comparison of ZooKeeper with the metadata log counts."""
 
 
 class MigrationKept(Struct, frozen=True):
     """By a clock that is never set. unknown_since: since when it is not known where the cluster is. ends: when the
-    metadata log ended where. offset, still_since: of `/migration`, and since when it is that.
+    metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
+    the last comparison of ZooKeeper with the metadata log.
     """
 
     unknown_since: float | None = None
     ends: tuple[tuple[float, int], ...] = ()
     offset: int = -1
     still_since: float | None = None
+    compared: Compared | None = None
+    compared_at: float = -inf
 
     def interrupted(self, why: str) -> MigrationKept:
         """Where nothing could be read, nothing is known to have stood still."""
         return MigrationKept(unknown_since=self.unknown_since)
 
-    def seen(self, now: float, *, known: bool, end: int, offset: int) -> MigrationKept:
+    def seen(
+        self, now: float, *, known: bool, end: int, offset: int, compared: Compared | None = None
+    ) -> MigrationKept:
         """With what this look has seen. end: of the metadata log, -1 where it was not read."""
         ends = tuple((at, one) for at, one in self.ends if now - at <= KEEPS)
         if end >= 0:
@@ -38,7 +49,13 @@ class MigrationKept(Struct, frozen=True):
             ends,
             offset,
             self.still_since if is_still else now,
+            self.compared if compared is None else compared,
+            self.compared_at if compared is None else now,
         )
+
+    def comparison(self, now: float) -> Compared | None:
+        """The last comparison; None where it is too old to close a door on."""
+        return self.compared if now - self.compared_at <= COMPARED_WITHIN else None
 
     def lag(self, now: float) -> float | None:
         """How many seconds what is written to ZooKeeper is behind the metadata log, at most; None where that is not

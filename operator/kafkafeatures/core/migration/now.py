@@ -8,7 +8,7 @@ for exactly those that the next position needs. Their settings are changed in Gi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
@@ -23,7 +23,8 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wa
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration, Wanted
+from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration import checks
 from kafkafeatures.core.migration.checks import lag_of
@@ -45,6 +46,8 @@ from kafkafeatures.core.words import format_span
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
+COMPARE_EVERY = timedelta(seconds=60)
+"""Between two comparisons of ZooKeeper with the metadata log, while a step waits that needs them to hold the same."""
 CONTRADICTS_FOR = 60.0
 """Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
@@ -95,7 +98,8 @@ class MigrationNow(StageNow, frozen=True):
         found = checks.blockers(
             checks.Asked(
                 self.place, self.facts.wanted.consents, self.facts.memory.spent, flying, self.facts.replication,
-                lag_of(self.place, self.memory.lag(self.facts.monotonic)),
+                lag_of(self.place, self.memory.lag(self.facts.monotonic)), self.memory.comparison(self.facts.monotonic),
+                self.place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
             )
         )  # fmt: skip
         fleet = self.roll.fleet if self.roll is not None else None
@@ -185,7 +189,7 @@ class MigrationNow(StageNow, frozen=True):
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
-        status = with_migration(status, self.place, self.wish.desired, previous, self.facts.stamp)
+        status = with_migration(status, self.place, self.wish.desired, previous, self.facts)
         if self.roll is None:
             return status
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp)
@@ -207,12 +211,38 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
     now, before = facts.monotonic, facts.kept.get(MIGRATION)
     kept = before if isinstance(before, MigrationKept) else MigrationKept()
     offset = place.facts.offset if isinstance(place, Place) else -1
-    kept = kept.seen(now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset)
+    found = facts.seen.compared
+    kept = kept.seen(
+        now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
+        compared=found.value if isinstance(found, Known) else None,
+    )  # fmt: skip
     return MigrationNow(facts, wish, place, kept, permitted_roll(facts, permit_for(place)))
 
 
 def demands_of(asked: Asked, wish: Migration) -> Demands:
     """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
     place = place_of(asked.seen, wish.desired) if asked.seen is not None else None
-    restarts = isinstance(place, Place) and place.way is not None and place.way.restarts is not None
-    return Demands(partitions=restarts, znodes=True, settings=NAMES)
+    if not isinstance(place, Place):
+        return Demands(znodes=True, settings=NAMES)
+    restarts = place.way is not None and place.way.restarts is not None
+    compares = checks.needs_comparison(place) and _is_due_again(asked, place, wish)
+    return Demands(partitions=restarts, znodes=True, settings=NAMES, comparison=compares)
+
+
+def is_approved(wanted: Wanted) -> bool:
+    """Whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
+    return bool(wanted.approvals or wanted.only)
+
+
+def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
+    """Whether a step is about to close a door, and the last comparison, of whatever process, is a while ago."""
+    known = asked.status.migration
+
+    def passed(at: str | None, span: timedelta) -> bool:
+        return at is not None and asked.now - datetime.fromisoformat(at) >= span
+
+    held = known is not None and passed(known.since, wish.hold_dual_write_for)
+    if place.way is FINALIZE and not (held and is_approved(asked.wanted)):
+        return False
+    last = known.equality if known is not None else None
+    return last is None or last.at is None or passed(last.at, COMPARE_EVERY)

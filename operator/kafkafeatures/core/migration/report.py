@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import BrokersByMode, MigrationStatus, Status
+from kafkafeatures.api.status import BrokersByMode, EqualityStatus, MigrationStatus, Status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.stage import Said
+from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.phases import Phase, phase_of
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced
 
 
 def with_migration(
-    status: Status, place: Place | Misplaced | Failure, desired: Desired, previous: Status, now: Stamp
+    status: Status, place: Place | Misplaced | Failure, desired: Desired, previous: Status, facts: Facts
 ) -> Status:
     """The status with where the migration is; as it was where that is not known now."""
     before = previous.migration
@@ -28,16 +31,25 @@ def with_migration(
     found = MigrationStatus(
         phase=phase,
         position=place.position.value,
-        since=before.since if before is not None and before.phase == phase else now,
+        since=before.since if before is not None and before.phase == phase else facts.stamp,
         zk_migration_state=place.facts.state.name if place.facts.state is not None else "",
         brokers=BrokersByMode(
             zoo_keeper=modes.count(BrokerMode.PLAIN),
             flagged=modes.count(BrokerMode.FLAGGED),
             kraft=modes.count(BrokerMode.KRAFT),
         ),
+        equality=_equality(facts.seen.compared) or (before.equality if before is not None else None),
         lag_records=_steady(lag, before.lag_records if before is not None else None),
     )
     return replace(status, migration=found)
+
+
+def _equality(found: Known[Compared] | Unknown) -> EqualityStatus | None:
+    """What came of a comparison in this look; None where none was made."""
+    if isinstance(found, Unknown):
+        return None
+    differences = found.value.differences
+    return EqualityStatus(at=stamp(found.at), state="Differs" if differences else "Equal", differences=differences)
 
 
 def _steady(lag: int, before: int | None) -> int | None:

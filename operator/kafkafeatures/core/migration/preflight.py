@@ -1,0 +1,87 @@
+"""Preflight of a migration: what would fail, all of it at once, before anything is touched.
+
+Pure. `findings` runs an ordered table of small checks; none hides another. It is asked on the way to PreMigration, of
+brokers and ZooKeeper, and on the way to Copied again, with the controllers that are there by then. A check that cannot
+tell says so with a blocker: silence never allows a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
+
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.migration import preflight_controllers as controllers
+from kafkafeatures.core.migration import preflight_nodes as nodes
+from kafkafeatures.core.migration import preflight_znodes as znodes
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.preflight_question import Preflight
+from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, IBP, LISTENER
+
+NOT_DEFINED = frozenset({controllers.SUPER_USERS})
+"""Settings that a node gives only where they are set: Kafka itself does not define them."""
+
+NAMES = NOT_DEFINED | {
+    nodes.BROKER_ID, nodes.GENERATED, nodes.RESERVED, nodes.LOG_DIRS, nodes.ROLES, IBP, LISTENER, CONNECT, AUTHORIZER,
+    controllers.PROTOCOL, controllers.PROTOCOLS, controllers.ENCODER, *controllers.TOKEN_KEYS, *controllers.DECIDED,
+    *controllers.OF_ITS_CLIENT,
+}  # fmt: skip
+"""What each node has to be asked for."""
+
+Check = Callable[[Preflight], Iterable[Blocker]]
+
+
+class Row(Struct, frozen=True):
+    """One check, and at the end of which ways it is made."""
+
+    check: Check
+    ends: tuple[Position, ...]
+
+
+def every_setting_is_known(asked: Preflight) -> Iterator[Blocker]:
+    """Each node gave all of `NAMES` that Kafka defines."""
+    return nodes.every_setting_is_known(asked, NAMES - NOT_DEFINED)
+
+
+BOTH = (Position.PRE_MIGRATION, Position.COPIED)
+WITHOUT_CONTROLLERS = (Position.PRE_MIGRATION,)
+WITH_CONTROLLERS = (Position.COPIED,)
+
+ROWS = (
+    Row(nodes.there_are_nodes, BOTH),
+    Row(znodes.the_ensemble_can_be_read, BOTH),
+    Row(znodes.it_is_the_ensemble_of_this_cluster, BOTH),
+    Row(nodes.every_broker_was_asked, BOTH),
+    Row(nodes.every_node_says_who_it_is, BOTH),
+    Row(nodes.every_node_runs_kafka_3_9, BOTH),
+    Row(every_setting_is_known, BOTH),
+    Row(nodes.every_protocol_is_set_and_the_same, BOTH),
+    Row(nodes.every_id_is_set, BOTH),
+    Row(nodes.several_log_dirs_are_possible, BOTH),
+    Row(nodes.ids_are_apart, WITH_CONTROLLERS),
+    Row(nodes.no_node_is_combined, WITH_CONTROLLERS),
+    Row(nodes.the_quorum_has_the_protocol, WITH_CONTROLLERS),
+    Row(controllers.brokers_have_the_listener, WITH_CONTROLLERS),
+    Row(controllers.controllers_use_the_same_ensemble, WITH_CONTROLLERS),
+    Row(controllers.controllers_use_zookeeper_as_brokers_do, WITH_CONTROLLERS),
+    Row(controllers.controllers_can_read_passwords, WITH_CONTROLLERS),
+    Row(controllers.controllers_can_use_tokens, WITH_CONTROLLERS),
+    Row(controllers.controllers_decide_as_brokers_did, WITH_CONTROLLERS),
+    Row(controllers.brokers_may_register, WITH_CONTROLLERS),
+    Row(znodes.nothing_was_copied_yet, WITHOUT_CONTROLLERS),
+    Row(znodes.controllers_reached_zookeeper, WITH_CONTROLLERS),
+    Row(znodes.a_broker_is_controller, BOTH),
+    Row(znodes.no_feature_is_finalized_there, BOTH),
+    Row(znodes.nothing_is_deleted_or_moved, BOTH),
+    Row(znodes.every_replica_has_its_broker, BOTH),
+    Row(znodes.the_copy_works, BOTH),
+)
+
+
+def findings(asked: Preflight) -> tuple[Blocker, ...]:
+    """All that prevents the way, in the order of the table; empty: it may be taken. Refuses an `end` without rows."""
+    rows = [row for row in ROWS if asked.end in row.ends]
+    if not rows:
+        raise ValueError(f"nothing is looked at before {asked.end}")
+    return tuple(found for row in rows for found in row.check(asked))

@@ -1,0 +1,212 @@
+"""Preflight: can the controllers do what brokers and ZooKeeper did until now? What they lack, or have otherwise.
+
+Pure. A controller decides by its own file from the copy on (`ControllerServer`, `ControllerApis` and
+`ConfigurationControlManager` of Kafka 3.9), and nothing warns where that says something else than the brokers' files
+did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.core.engine.blockers import Blocker, Nodes, shortened, these, title_of, verb
+from kafkafeatures.core.facts.observation import Node
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.znodes import RegisteredBroker
+from kafkafeatures.core.migration.copied.entries import Kind
+from kafkafeatures.core.migration.preflight_question import Preflight, is_set, names_in, of_each, own, said, sets
+from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, LISTENER, OF_ZOOKEEPER, STANDARD_AUTHORIZER
+
+PROTOCOL, PROTOCOLS = "security.inter.broker.protocol", "listener.security.protocol.map"
+ENCODER = "password.encoder.secret"
+TOKEN_KEYS = ("delegation.token.secret.key", "delegation.token.master.key")
+SUPER_USERS = "super.users"
+"""Kafka does not define it, so that a node gives no value of it, but only that it is set."""
+
+DECIDED = (
+    "create.topic.policy.class.name", "alter.config.policy.class.name", "default.replication.factor", "num.partitions",
+    "auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "unclean.leader.election.enable",
+    "delete.topic.enable",
+)  # fmt: skip
+"""What controllers decide by. leader.imbalance.per.broker.percentage is not among them: KRaft controllers do not read
+it.
+"""
+OF_ITS_CLIENT = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
+"""How a node uses ZooKeeper. A controller with zookeeper.set.acl does not start without credentials
+(`KafkaZkClient.createZkClient`).
+"""
+
+Words: TypeAlias = Callable[[str, str, str, Nodes], tuple[str, str]]
+"""Message and remedy, from a name, what a node has, what the brokers have, and the node."""
+
+
+def brokers_have_the_listener(asked: Preflight) -> Iterator[Blocker]:
+    """A broker registers only with the listener that controllers have as inter.broker.listener.name, and controllers
+    reach it there, by the security protocol of their own map.
+    """
+    if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
+        return
+    there = {
+        one.id: {name.upper(): protocol for name, protocol in one.security.items()}
+        for one in asked.znodes.brokers.values()
+        if isinstance(one, RegisteredBroker)
+    }
+    for node in asked.controllers:
+        name, protocol = _listener(node)
+        lacking = [id_ for id_, listeners in there.items() if name and name not in listeners]
+        other = [id_ for id_, listeners in there.items() if protocol and listeners.get(name, protocol) != protocol]
+        if lacking:
+            wanted = ", ".join(sorted({_listener(one)[0] for one in asked.brokers} - {""}))
+            yield from of_each((node,), BlockerKind.SETTING, _no_listener, name, shortened(lacking), wanted)
+        if other:
+            yield from of_each((node,), BlockerKind.SETTING, _other_protocol, name, protocol, shortened(other))
+
+
+def _listener(node: Node) -> tuple[str, str]:
+    """Name and security protocol of what a node takes for the inter-broker listener; empty where it is not known."""
+    values = {name: own(setting) for name in (LISTENER, PROTOCOL, PROTOCOLS) for _, setting in said((node,), name)}
+    name = (values.get(LISTENER) or values.get(PROTOCOL, "")).upper()
+    protocols = dict(one.partition(":")[::2] for one in names_in(values.get(PROTOCOLS, "")))
+    return name, {key.strip().upper(): value.strip() for key, value in protocols.items()}.get(name, "")
+
+
+def controllers_use_the_same_ensemble(asked: Preflight) -> Iterator[Blocker]:
+    """A controller creates a chroot that is not there, and copies what is below it: of another cluster, or nothing."""
+    there = [_connect(own(setting)) for _, setting in said(asked.brokers, CONNECT) if own(setting)]
+    for node, setting in said(asked.controllers, CONNECT):
+        if not own(setting):
+            continue  # `settings.py` asks for it
+        servers, chroot = _connect(own(setting))
+        if any(chroot != other or servers.isdisjoint(known) for known, other in there):
+            of_brokers = own(said(asked.brokers, CONNECT)[0][1])
+            yield from of_each((node,), BlockerKind.SETTING, _other_ensemble, own(setting), of_brokers)
+
+
+def _connect(value: str) -> tuple[frozenset[str], str]:
+    servers, _, chroot = value.partition("/")
+    return frozenset(one.lower() for one in names_in(servers)), chroot.strip("/")
+
+
+def controllers_use_zookeeper_as_brokers_do(asked: Preflight) -> Iterator[Blocker]:
+    """Otherwise controllers may not write, or what they write is open to every client."""
+    yield from _as_brokers_have_it(asked, OF_ITS_CLIENT, _other_client)
+
+
+def controllers_decide_as_brokers_did(asked: Preflight) -> Iterator[Blocker]:
+    """Policies and defaults of new topics, elections and deletions."""
+    yield from _as_brokers_have_it(asked, DECIDED, _decides_otherwise)
+
+
+def _as_brokers_have_it(asked: Preflight, names: tuple[str, ...], say: Words) -> Iterator[Blocker]:
+    for name in names:
+        values = sorted({own(setting) for _, setting in said(asked.brokers, name)})
+        for node, setting in said(asked.controllers, name):
+            if values and [own(setting)] != values:
+                of_brokers = " or ".join(value or "unset" for value in values)
+                yield from of_each((node,), BlockerKind.SETTING, say, name, own(setting) or "unset", of_brokers)
+
+
+def controllers_can_read_passwords(asked: Preflight) -> Iterator[Blocker]:
+    """Without the secret they are copied as they are encoded, and no broker can use them."""
+    found = () if isinstance(asked.survey, Failure) else asked.survey.passwords
+    if found:
+        lacking = [node for node in asked.controllers if node.proved_at and not sets(node, ENCODER)]
+        yield from of_each(lacking, BlockerKind.SETTING, _no_encoder, found[0], len(found))
+
+
+def controllers_can_use_tokens(asked: Preflight) -> Iterator[Blocker]:
+    """Without the key no delegation token is valid, and none can be renewed."""
+    if not isinstance(asked.survey, Failure) and asked.survey.counts.get(Kind.TOKEN):
+        lacking = [node for node in asked.controllers if node.proved_at and not sets(node, *TOKEN_KEYS)]
+        yield from of_each(lacking, BlockerKind.SETTING, _no_token_key)
+
+
+def brokers_may_register(asked: Preflight) -> Iterator[Blocker]:
+    """Registering needs CLUSTER_ACTION, and before the copy there are no ACLs: only super users may then."""
+    classes = {own(setting) for _, setting in said(asked.brokers, AUTHORIZER)} - {""}
+    custom = sorted(classes - {OF_ZOOKEEPER, STANDARD_AUTHORIZER})
+    for node, setting in said(asked.controllers, AUTHORIZER):
+        if custom and own(setting) not in custom:
+            words = (custom[0], own(setting) or "unset")
+            yield from of_each((node,), BlockerKind.SETTING, _custom_authorizer, *words)
+        elif classes and is_set(setting) and own(setting) not in custom and not sets(node, SUPER_USERS):
+            yield from of_each((node,), BlockerKind.SETTING, _no_super_users)
+
+
+# --- words ---
+
+
+def _no_listener(name: str, lacking: str, wanted: str, nodes: Nodes) -> tuple[str, str]:
+    value = wanted if wanted and "," not in wanted else "the brokers' own"
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {LISTENER} {name}, which is not a listener of brokers "
+        f"{lacking}: they could not register",
+        f"set {LISTENER}={value} on {these(nodes)}, with its security protocol in {PROTOCOLS}",
+    )
+
+
+def _other_protocol(name: str, protocol: str, brokers: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {protocol} for listener {name}, and brokers {brokers} speak "
+        "another protocol there",
+        f"give listener {name} the brokers' security protocol in {PROTOCOLS} of {these(nodes)}",
+    )
+
+
+def _other_ensemble(found: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {CONNECT} {found}, and the brokers have {of_brokers}: another "
+        "ensemble, or another chroot, would be copied",
+        f"set the brokers' {CONNECT} on {these(nodes)}",
+    )
+
+
+def _other_client(name: str, found: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {name} {found}, and the brokers have {of_brokers}: "
+        f"{verb(nodes, 'it', 'they')} may not write to ZooKeeper, or leave znodes without ACLs",
+        f"give {these(nodes)} the brokers' zookeeper.* settings, with their credentials",
+    )
+
+
+def _decides_otherwise(name: str, found: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {name} {found}, and the brokers have {of_brokers}; the "
+        "controllers' value counts from the copy on",
+        f"set the same {name} on all nodes",
+    )
+
+
+def _no_encoder(path: str, count: int, nodes: Nodes) -> tuple[str, str]:
+    more = f" and {count - 1} more" if count > 1 else ""
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'does', 'do')} not set {ENCODER}, and ZooKeeper has passwords in configs of "
+        f"brokers ({path}{more}): they would be copied as they are encoded, and be unusable",
+        f"give {these(nodes)} the brokers' {ENCODER}",
+    )
+
+
+def _no_token_key(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'does', 'do')} not set {TOKEN_KEYS[0]}, and there are delegation tokens: "
+        "none of them could be used",
+        f"give {these(nodes)} the brokers' {TOKEN_KEYS[0]}",
+    )
+
+
+def _no_super_users(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} an authorizer without {SUPER_USERS}: brokers could not "
+        "register, as no ACL is there before the copy",
+        f"add the brokers' principals to {SUPER_USERS} of {these(nodes)}",
+    )
+
+
+def _custom_authorizer(of_brokers: str, found: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"the brokers have the authorizer {of_brokers}, and {title_of(nodes)} {verb(nodes, 'has', 'have')} "
+        f"{AUTHORIZER} {found}: requests would be judged by other rules, or by none",
+        f"set {AUTHORIZER}={of_brokers} on {these(nodes)}, if it works without ZooKeeper and lets the brokers register",
+    )

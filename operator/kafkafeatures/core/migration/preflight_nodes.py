@@ -1,0 +1,264 @@
+"""Preflight: is each node one that Kafka takes along in a migration? Its release, its id, its protocol, its disks.
+
+Pure. Rules: `KafkaConfig.validateValues`, `KafkaServer`, and `ActivationRecordsGenerator` of Kafka 3.9, which refuse to
+start; late, in the middle of a roll, and each broker for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.core.engine.blockers import Blocker, Nodes, these, title_of, verb
+from kafkafeatures.core.facts.observation import Node, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.releases import METADATA_VERSIONS, metadata_version_named
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.preflight_question import Preflight, is_set, names_in, of_each, own, said
+from kafkafeatures.core.migration.settings import IBP
+
+API_VERSIONS = 18
+SINCE_3_9 = 4
+"""The version of ApiVersions that came with Kafka 3.9, on brokers in ZooKeeper mode and on controllers alike. Brokers
+in ZooKeeper mode name no feature that would distinguish them from older ones.
+"""
+SINCE_4_0 = 22
+"""metadata.version 4.0-IV0: what supports it knows no ZooKeeper."""
+
+LOWEST, HIGHEST = 13, 21
+"""metadata.version 3.6-IV1 and 3.9-IV0: below, Kafka 3.9 begins no migration (`ActivationRecordsGenerator`)."""
+SEVERAL_DISKS = 17
+"""metadata.version 3.7-IV2: the first with several log dirs."""
+
+BROKER_ID, GENERATED, RESERVED = "broker.id", "broker.id.generation.enable", "reserved.broker.max.id"
+LOG_DIRS, ROLES = "log.dirs", "process.roles"
+
+
+def every_node_says_who_it_is(asked: Preflight) -> Iterator[Blocker]:
+    """The process at the address of a node said that it has this id, and gave its settings."""
+    for node in asked.nodes:
+        if node.proved_at:
+            continue
+        why = node.answer.why if isinstance(node.answer, Unknown) else _NO_SETTINGS
+        yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, why, why=why.kind)
+
+
+def every_setting_is_known(asked: Preflight, names: frozenset[str]) -> Iterator[Blocker]:
+    """A node of Kafka 3.9 gives each setting that Kafka defines, with its default where it is not set."""
+    for node in asked.nodes:
+        missing = names - node.settings.keys()
+        if node.proved_at and missing:
+            shown = ", ".join(sorted(missing)[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+            yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _silent, shown, why=FailureKind.UNSUPPORTED)
+
+
+def there_are_nodes(asked: Preflight) -> Iterator[Blocker]:
+    """At least one broker is known, and at least one controller where there have to be some."""
+    if not asked.brokers and not asked.flying:
+        yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
+    if asked.end is not Position.PRE_MIGRATION and not asked.controllers and not asked.flying:
+        yield Blocker(
+            BlockerKind.NODE_UNKNOWN, "no controller is known", "add one to spec.cluster.bootstrapControllers"
+        )
+
+
+def every_broker_was_asked(asked: Preflight) -> Iterator[Blocker]:
+    """Each broker that is registered in ZooKeeper is one of the nodes that were seen."""
+    if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
+        return
+    known = {node.id for node in asked.brokers} | asked.flying
+    for id_ in sorted(asked.znodes.brokers.keys() - known):
+        yield Blocker(
+            BlockerKind.NODE_UNKNOWN,
+            f"broker {id_} is registered in ZooKeeper, and its address is not known",
+            "add it to spec.cluster.bootstrapServers",
+        )
+
+
+def every_node_runs_kafka_3_9(asked: Preflight) -> Iterator[Blocker]:
+    """The last release that migrates, and the only one whose migration is known here."""
+    for node in asked.nodes:
+        if isinstance(node.answer, Unknown):
+            continue
+        answer = node.answer.value
+        newest = answer.apis.get(API_VERSIONS)
+        metadata = answer.supported.get(METADATA_VERSION)
+        if newest is None or newest.max < SINCE_3_9:
+            yield from of_each((node,), BlockerKind.NODE_RANGE, _too_old)
+        elif metadata is not None and metadata.max >= SINCE_4_0:
+            yield from of_each((node,), BlockerKind.NODE_RANGE, _too_new)
+
+
+def no_node_is_combined(asked: Preflight) -> Iterator[Blocker]:
+    """KIP-866 has no migration to nodes that are broker and controller."""
+    combined = [node for node, roles in said(asked.nodes, ROLES) if len(names_in(own(roles))) > 1]
+    yield from of_each(combined, BlockerKind.SETTING, _combined)
+
+
+def ids_are_apart(asked: Preflight) -> Iterator[Blocker]:
+    """Brokers and controllers have their ids from one space."""
+    used = set() if isinstance(asked.survey, Failure) else set(asked.survey.assigned)
+    if not isinstance(asked.znodes, Failure) and not isinstance(asked.znodes.brokers, Failure):
+        used |= asked.znodes.brokers.keys()
+    combined = {node.id for node, roles in said(asked.nodes, ROLES) if len(names_in(own(roles))) > 1}
+    for node in asked.controllers:
+        if node.id not in combined and (Role.BROKER in node.roles or node.id in used):
+            yield from of_each((node,), BlockerKind.SETTING, _clash)
+
+
+def every_id_is_set(asked: Preflight) -> Iterator[Blocker]:
+    """With the flag a broker with a generated id does not start, nor one with an id above those that are reserved."""
+    generates = {node.id for node, it in said(asked.brokers, GENERATED) if own(it) == "true"}
+    highest = {node.id: int(own(it)) for node, it in said(asked.brokers, RESERVED) if own(it).isdecimal()}
+    for node, id_ in said(asked.brokers, BROKER_ID):
+        above = node.id in generates and node.id > highest.get(node.id, node.id)
+        if not is_set(id_) or own(id_) == "-1":
+            yield from of_each((node,), BlockerKind.SETTING, _generated_id, above)
+        elif above:
+            yield from of_each((node,), BlockerKind.SETTING, _id_above)
+
+
+def protocol_of(node: Node) -> int | None:
+    """The level of the inter-broker protocol that a broker follows; None where it is not known, or below 3.0."""
+    level = next((metadata_version_named(own(setting)) for _, setting in said((node,), IBP)), None)
+    return None if level is None else level.level
+
+
+def every_protocol_is_set_and_the_same(asked: Preflight) -> Iterator[Blocker]:
+    """A broker registers with exactly its inter-broker protocol as metadata.version, which the quorum has to have."""
+    there = said(asked.brokers, IBP)
+    levels = [level for node, _ in there if (level := protocol_of(node)) is not None]
+    highest = max(levels, default=HIGHEST)
+    for node, setting in there:
+        level = protocol_of(node)
+        if not is_set(setting):
+            yield from of_each((node,), BlockerKind.SETTING, _protocol_unset, own(setting))
+        elif level is None or not LOWEST <= level <= HIGHEST:
+            yield from of_each((node,), BlockerKind.SETTING, _protocol_refused, own(setting))
+        elif level < highest:
+            words = (own(setting), METADATA_VERSIONS[highest].name)
+            yield from of_each((node,), BlockerKind.SETTING, _protocol_differs, *words)
+
+
+def several_log_dirs_are_possible(asked: Preflight) -> Iterator[Blocker]:
+    """Several log dirs need directory ids, which are registered from 3.7-IV2 on."""
+    for node, dirs in said(asked.brokers, LOG_DIRS):
+        level = protocol_of(node)
+        if len(names_in(own(dirs))) > 1 and level is not None and level < SEVERAL_DISKS:
+            yield from of_each((node,), BlockerKind.SETTING, _several_log_dirs)
+
+
+def the_quorum_has_the_protocol(asked: Preflight) -> Iterator[Blocker]:
+    """The finalized metadata.version is the brokers' inter-broker protocol: otherwise no broker can register."""
+    finalized = asked.seen.finalized
+    if isinstance(finalized, Unknown):
+        text = f"the finalized metadata.version is not known: {finalized.why.message}"
+        yield Blocker(BlockerKind.QUORUM, text, finalized.why.remedy, why=finalized.why.kind)
+        return
+    level = finalized.value.get(METADATA_VERSION, 0)
+    name = METADATA_VERSIONS[level].name if level in METADATA_VERSIONS else str(level)
+    for node, setting in said(asked.brokers, IBP):
+        if protocol_of(node) != level:
+            words = (own(setting), name)
+            yield from of_each((node,), BlockerKind.SETTING, _other_quorum, *words)
+
+
+# --- words ---
+
+_NO_SETTINGS = Failure(
+    FailureKind.NOT_ASKED, "", "it did not give its settings", "grant DESCRIBE_CONFIGS on the cluster"
+)
+
+
+def _unproved(why: Failure, nodes: Nodes) -> tuple[str, str]:
+    text = f"{title_of(nodes)} did not say who {verb(nodes, 'it is', 'they are')}: {why.message}"
+    return text, why.remedy or f"make {these(nodes)} reachable"
+
+
+def _silent(names: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} did not give {names}",
+        f"check that {these(nodes)} {verb(nodes, 'runs', 'run')} Kafka 3.9",
+    )
+
+
+def _too_old(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'runs', 'run')} a Kafka release before 3.9; all nodes need 3.9 to migrate",
+        f"upgrade Kafka on {these(nodes)} to 3.9 first, then raise inter.broker.protocol.version",
+    )
+
+
+def _too_new(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'runs', 'run')} Kafka 4.0 or newer, which knows nothing of ZooKeeper",
+        f"run Kafka 3.9 on {these(nodes)} until the migration is finalized",
+    )
+
+
+def _combined(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'is', 'are')} broker and controller in one process (process.roles)",
+        "migrate to controllers that are nodes of their own: process.roles=controller",
+    )
+
+
+def _clash(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"the id of {title_of(nodes)} is that of a broker as well; brokers and controllers have one space of ids",
+        "format the controllers with other ids, which no broker has and no replica is assigned to",
+    )
+
+
+def _generated_id(above: bool, nodes: Nodes) -> tuple[str, str]:
+    more = f" and {GENERATED}=false, as it is above {RESERVED}" if above else ""
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has a generated id', 'have generated ids')}: broker.id is not set, and with "
+        "the flag it does not start",
+        f"set broker.id to the id that it has{more}, and restart {these(nodes)}",
+    )
+
+
+def _id_above(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has an id', 'have ids')} above {RESERVED} while ids are generated, and does "
+        "not start with the flag",
+        f"set {GENERATED}=false on {these(nodes)}",
+    )
+
+
+def _protocol_unset(default: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'does', 'do')} not set {IBP}; it follows the binary, and is {default} now",
+        f"set {IBP}={default.removesuffix('-IV0')} on {these(nodes)}",
+    )
+
+
+def _protocol_refused(found: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {found}; a migration starts from 3.6-IV1 to 3.9-IV0",
+        f"set {IBP}=3.9 once all brokers run Kafka 3.9, and restart {these(nodes)}",
+    )
+
+
+def _protocol_differs(found: str, highest: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {found}, and other brokers have {highest}",
+        f"set the same on all brokers: {IBP}={highest.removesuffix('-IV0')}",
+    )
+
+
+def _several_log_dirs(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} several log dirs, which need {IBP} 3.7-IV2 or higher",
+        f"raise {IBP} to 3.9 first",
+    )
+
+
+def _other_quorum(found: str, finalized: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {found or 'unset'}, and the controllers have "
+        f"metadata.version {finalized}: {verb(nodes, 'it', 'they')} could not register",
+        "stop the controllers, delete /migration, and format them with --release-version as the brokers have it",
+    )

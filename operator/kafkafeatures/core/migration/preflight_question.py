@@ -1,0 +1,108 @@
+"""What the preflight of a migration is asked about, and what its checks have in common.
+
+Pure. The checks are in `preflight_nodes.py`, `preflight_controllers.py` and `preflight_znodes.py`, their order in
+`preflight.py`. What a node did not say is never taken to be as it should: `preflight_nodes.py` names it once, and the
+other checks speak of what is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from datetime import timedelta
+from functools import partial
+
+from msgspec import Struct, field
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes
+from kafkafeatures.core.facts.observation import Node, Observation
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.settings import Setting, SettingSource
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.migration.copied.survey import Survey
+from kafkafeatures.core.migration.positions import Position
+
+
+class Preflight(Struct, frozen=True):
+    """What is known before the way to `end` is taken, which is PreMigration or Copied.
+
+    seen: each node with the settings that `preflight.NAMES` has. znodes, survey: why, where they could not be read.
+    survey: the dry run of the copy over all znodes. controllers_for: for how long controllers have answered. flying:
+    nodes that are being restarted, of which nothing is expected.
+    """
+
+    end: Position
+    seen: Observation
+    znodes: ZooKeeperReading | Failure
+    survey: Survey | Failure
+    controllers_for: timedelta = field(default_factory=timedelta)
+    flying: frozenset[int] = frozenset()
+
+    @property
+    def nodes(self) -> Nodes:
+        """Those that the way is about: controllers are still to come before PreMigration."""
+        return tuple(
+            node
+            for node in self.seen.nodes
+            if node.id not in self.flying and (self.end is not Position.PRE_MIGRATION or Role.BROKER in node.roles)
+        )
+
+    @property
+    def brokers(self) -> Nodes:
+        """In whatever state."""
+        return tuple(node for node in self.nodes if Role.BROKER in node.roles)
+
+    @property
+    def controllers(self) -> Nodes:
+        """In whatever state."""
+        return tuple(node for node in self.nodes if Role.CONTROLLER in node.roles)
+
+
+def said(nodes: Iterable[Node], name: str) -> tuple[tuple[Node, Setting], ...]:
+    """The nodes that gave this setting, each with what it gave."""
+    return tuple((node, node.settings[name]) for node in nodes if node.proved_at and name in node.settings)
+
+
+def is_set(setting: Setting) -> bool:
+    """Whether more than the default says something. It is all that is known of a secret."""
+    return setting.source is not SettingSource.DEFAULT and (setting.is_secret or bool(setting.value))
+
+
+def sets(node: Node, *names: str) -> bool:
+    """Whether a node sets one of these; False also where it gave none of them."""
+    return any(is_set(setting) for name in names for _, setting in said((node,), name))
+
+
+def own(setting: Setting) -> str:
+    """What the file of a node says, or the default; empty for no value. Requests are the same for all nodes soon: they
+    are copied with everything else.
+    """
+    if setting.source in (SettingSource.FILE, SettingSource.DEFAULT) or not setting.layers:
+        return (setting.value or "").strip()
+    return (setting.without_requests or "").strip()
+
+
+def names_in(listed: str) -> tuple[str, ...]:
+    """The parts of a list with commas."""
+    return tuple(part for one in listed.split(",") if (part := one.strip()))
+
+
+def of_each(
+    nodes: Iterable[Node],
+    kind: BlockerKind,
+    say: Callable[..., tuple[str, str]],
+    *words: Hashable,
+    why: FailureKind | None = None,
+) -> Iterator[Blocker]:
+    """One blocker for each node, of which those that are alike are shown as one. say: message and remedy, from `words`
+    and the nodes.
+    """
+    for node in nodes:
+        found = about_nodes(kind, (node,), partial(say, *words), why=why, alike=(say, *words))
+        yield found if kind is BlockerKind.NODE_UNKNOWN else replace(found, reason=Reason.MIGRATION_BLOCKED)
+
+
+def unread(failure: Failure, kind: BlockerKind, remedy: str = "") -> Blocker:
+    """What could not be read prevents a step as well."""
+    return Blocker(kind, str(replace(failure, remedy="")), failure.remedy or remedy, why=failure.kind)

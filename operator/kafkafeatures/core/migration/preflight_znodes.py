@@ -1,0 +1,185 @@
+"""Preflight: is ZooKeeper as a copy needs it? What stands there that makes the controllers wait, stop, or lose topics.
+
+Pure. Rules: `KRaftMigrationDriver`, `KafkaZkClient` and `ZkTopicMigrationClient` of Kafka 3.9; what was seen on real
+nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import ControllerClaim
+from kafkafeatures.core.migration.copied.survey import copy_findings
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.preflight_question import Preflight, unread
+from kafkafeatures.core.words import counted, format_span, printable
+
+CREATED_WITHIN = timedelta(minutes=1)
+"""The first controller that starts with the flag creates /migration at once."""
+NAMED = 3
+
+_SHELL = "zookeeper-shell.sh HOST:PORT"
+
+
+def the_ensemble_can_be_read(asked: Preflight) -> Iterator[Blocker]:
+    """A majority of it answers, and gives each znode that a decision needs."""
+    if isinstance(asked.znodes, Failure):
+        yield unread(asked.znodes, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
+        return
+    for failure in asked.znodes.failures:
+        damaged = failure.where == "znode /migration" and failure.kind is FailureKind.REJECTED
+        found = unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
+        if damaged:
+            yield Blocker(
+                found.kind,
+                f"{found.message}; the controllers would wait for ever",
+                f"stop the controllers, then delete it: {_SHELL} delete /migration",
+                why=failure.kind,
+            )
+        else:
+            yield found
+
+
+def it_is_the_ensemble_of_this_cluster(asked: Preflight) -> Iterator[Blocker]:
+    """`/cluster/id` is the id that the nodes gave."""
+    seen = asked.seen.cluster_id
+    if isinstance(seen, Unknown):
+        of_another = seen.why.kind is FailureKind.WRONG_CLUSTER
+        remedy = "format the controllers with the id in /cluster/id" if of_another else "make the nodes reachable"
+        yield unread(seen.why, BlockerKind.SETTING if of_another else BlockerKind.NODE_UNKNOWN, remedy)
+        return
+    if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.cluster_id, Failure):
+        return
+    found, where = asked.znodes.cluster_id, printable(asked.znodes.ensemble)
+    if found is None:
+        yield _blocker(f"{where} has no znode /cluster/id", "give the chroot of the brokers' zookeeper.connect")
+    elif found != seen.value:
+        yield _blocker(
+            f"{where} is the ensemble of cluster {printable(found)}, and the nodes are of cluster {seen.value}",
+            "give the ensemble, and the chroot, of the brokers' zookeeper.connect",
+        )
+
+
+def a_broker_is_controller(asked: Preflight) -> Iterator[Blocker]:
+    """A KRaft controller takes `/controller` over from a broker. It never does where another one of KRaft claimed it at
+    the same or a later epoch, nor without `/controller_epoch`.
+    """
+    if isinstance(asked.znodes, Failure):
+        return
+    claim = asked.znodes.controller
+    if claim is None:
+        yield _blocker("/controller is absent: no broker is controller", "check the log of the brokers")
+    elif isinstance(claim, ControllerClaim) and claim.is_kraft and not _is_leader(claim, asked.seen):
+        yield _blocker(
+            f"/controller names the KRaft controller {claim.node_id} at epoch {claim.kraft_epoch}, which is left from "
+            "an earlier migration",
+            "go back to ZooKeeper mode first: stop the controllers, delete /controller, and delete /migration",
+        )
+    if asked.znodes.controller_epoch is None:
+        yield _blocker("/controller_epoch is absent", "let a broker become controller once: restart one")
+
+
+def _is_leader(claim: ControllerClaim, seen: Observation) -> bool:
+    active = seen.active_controller
+    return isinstance(active, Known) and (active.value, seen.source.epoch) == (claim.node_id, claim.kraft_epoch)
+
+
+def nothing_was_copied_yet(asked: Preflight) -> Iterator[Blocker]:
+    """A `/migration` that survived a rollback: the copy would be skipped, and every topic deleted from ZooKeeper."""
+    if isinstance(asked.znodes, Failure):
+        return
+    found = asked.znodes.migration
+    if found is not None and not isinstance(found, Failure) and found.offset != -1:
+        yield _blocker(
+            f"/migration is left from an earlier migration (offset {found.offset}): controllers would skip the copy, "
+            "and delete every topic",
+            f"start no controller; delete it: {_SHELL} delete /migration",
+        )
+
+
+def controllers_reached_zookeeper(asked: Preflight) -> Iterator[Blocker]:
+    """They have created `/migration`."""
+    if isinstance(asked.znodes, Failure) or asked.znodes.migration is not None:
+        return
+    if asked.controllers_for < CREATED_WITHIN:
+        text = "the controllers have not created /migration yet"
+        yield Blocker(BlockerKind.MIGRATION, text, f"it takes them up to {format_span(CREATED_WITHIN)}")
+    else:
+        yield _blocker(
+            f"the controllers run for {format_span(CREATED_WITHIN)} and more, and have not created /migration: they "
+            "cannot use ZooKeeper",
+            "look for NoAuth and for connections that fail in their log; they need the brokers' zookeeper.* settings "
+            "and credentials",
+        )
+
+
+def no_feature_is_finalized_there(asked: Preflight) -> Iterator[Blocker]:
+    """Kafka has shipped no feature for ZooKeeper mode, and copies none."""
+    if isinstance(asked.znodes, Failure):
+        return
+    found = asked.znodes.feature
+    if found is not None and not isinstance(found, Failure) and found.levels:
+        names = _first(sorted(found.levels))
+        yield _blocker(
+            f"/feature has finalized features, which Kafka does not copy: {names}",
+            "remove the entries; Kafka itself never wrote one in ZooKeeper mode",
+        )
+
+
+def nothing_is_deleted_or_moved(asked: Preflight) -> Iterator[Blocker]:
+    """A deletion that is pending is not copied, so that the topic stays; a reassignment in `/admin` is lost."""
+    if isinstance(asked.znodes, Failure):
+        return
+    deletions, reassigning = asked.znodes.deletions, asked.znodes.reassigning
+    if not isinstance(deletions, Failure) and deletions:
+        topics = counted(len(deletions), "topic")
+        yield _blocker(
+            f"{topics} in /admin/delete_topics: {_first(deletions)}; the deletion would not be copied",
+            "wait until it is done; it does not end while a broker with a replica is away",
+        )
+    if reassigning is True:
+        yield _blocker(
+            "/admin/reassign_partitions has a reassignment that is not done",
+            "wait until it is done, or cancel it: kafka-reassign-partitions.sh --cancel",
+        )
+
+
+def every_replica_has_its_broker(asked: Preflight) -> Iterator[Blocker]:
+    """The controllers wait for every broker that has a replica, also for one that is gone for ever."""
+    if isinstance(asked.survey, Failure):
+        return  # `the_copy_works` speaks of it
+    if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
+        return
+    there = asked.flying | asked.znodes.brokers.keys()
+    if isinstance(asked.seen.registered_brokers, Known) and asked.end is not Position.PRE_MIGRATION:
+        there |= asked.seen.registered_brokers.value
+    for id_ in sorted(asked.survey.assigned.keys() - there):
+        yield _blocker(
+            f"broker {id_} has replicas, of {printable(asked.survey.assigned[id_])} for one, and is not registered",
+            f"start broker {id_}, or move its replicas to other brokers: kafka-reassign-partitions.sh",
+        )
+
+
+def the_copy_works(asked: Preflight) -> Iterator[Blocker]:
+    """What the dry run over all znodes found, and what it could not read."""
+    if isinstance(asked.survey, Failure):
+        yield unread(asked.survey, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
+        return
+    for failure in asked.survey.failures:
+        yield unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
+    for found in copy_findings(asked.survey, has_encoder=True, has_token_key=True):  # which others speak of
+        yield _blocker(f"znode {printable(found.path)}: {found.message}", found.remedy)
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(printable(one) for one in names[:NAMED]) + more
+
+
+def _blocker(message: str, remedy: str) -> Blocker:
+    return Blocker(BlockerKind.ZOOKEEPER, message, remedy, reason=Reason.MIGRATION_BLOCKED)

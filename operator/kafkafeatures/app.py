@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
 
 from kafkafeatures import __version__
+from kafkafeatures.core.ports import ZooKeeperPort
 from kafkafeatures.environment import Environment
 from kafkafeatures.handlers import Hosted, host
 from kafkafeatures.health import Health, serving
@@ -30,11 +31,13 @@ from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.connections import NOT_RECORDED, OpenCluster
+from kafkafeatures.reconcile.connections import OpenCluster, OpenEnsembleOf
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.listeners import NOT_RECORDED
 from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.resources import RELIST_DELAY, Resources
 from kafkafeatures.settings import OperatorSettings
+from kafkafeatures.zookeeper.ensemble import Ensemble
 
 THREADS = 256
 """Names are resolved in threads, and one that does not resolve holds its thread for many seconds. Each cluster has its
@@ -67,6 +70,17 @@ def real_clusters(settings: OperatorSettings, environment: Environment) -> Opene
     )
 
 
+def real_ensembles(environment: Environment) -> OpenEnsembleOf:
+    """ZooKeeper beside clusters. Imported only where a migration is wanted: it brings a client with threads."""
+
+    def opened(ensemble: Ensemble, cluster: OpenCluster) -> ZooKeeperPort:
+        from kafkafeatures.zookeeper.client import ZooKeeper
+
+        return ZooKeeper(ensemble, environment, cluster.whole_log if isinstance(cluster, Cluster) else None)
+
+    return opened
+
+
 class Operator:
     """What is done with resources that come and go. `Hosted` of `handlers.py`, and of every test that is its host.
 
@@ -86,7 +100,8 @@ class Operator:
         self._api, self._environment, self._settings = api, environment, settings
         self._prepare = prepare
         metrics = Metrics(environment)
-        context = OperatorContext(environment, settings.operator, policy)
+        ensembles = real_ensembles(environment)
+        context = OperatorContext(environment, settings.operator, policy, open_ensemble=ensembles)
         self._recorder: LogRecorder | None = None
         if settings.recorder is not None:
             self._recorder = LogRecorder(settings.recorder, metrics.of_recorder(), environment)

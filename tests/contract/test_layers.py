@@ -55,7 +55,7 @@ ROOMS = {
     "settings": "api kafka",
     "logs": "",
     "interrupts": "",
-    "app": "environment handlers health kafka kube metrics reconcile resources settings version",
+    "app": "core.ports environment handlers health kafka kube metrics reconcile resources settings version zookeeper",
     # The command line.
     "__main__": "cli.shell interrupts",
     "cli.shell": "api core interrupts version",

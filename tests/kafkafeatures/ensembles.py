@@ -7,7 +7,15 @@ from typing import Any
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts import znodes
-from kafkafeatures.core.facts.znodes import ControllerClaim, ControllerEpoch, MigrationProgress, Znode, ZooKeeperReading
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
+from kafkafeatures.core.facts.znodes import (
+    Compared,
+    ControllerClaim,
+    ControllerEpoch,
+    MigrationProgress,
+    Znode,
+    ZooKeeperReading,
+)
 from tests.kafkafeatures.worlds import NOW
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
@@ -41,3 +49,18 @@ def reading(**parts: Any) -> ZooKeeperReading:
         NOW, ENSEMBLE, CLUSTER, claimed(), ControllerEpoch(5, 5), progress(), None, {}, (), reassigning=False
     )  # fmt: skip
     return replace(found, **parts)
+
+
+class Ensemble:
+    """An ensemble that holds what was read once, and nothing to compare. `reads`: how often it was looked at."""
+
+    def __init__(self, found: ZooKeeperReading | Failure | None = None) -> None:
+        self.found = found or reading()
+        self.reads = 0
+
+    async def read(self) -> ZooKeeperReading | Failure:
+        self.reads += 1
+        return self.found
+
+    async def compare(self, cluster_id: str) -> Compared | Failure:
+        return NOT_ASKED

@@ -1,4 +1,5 @@
-"""The open cluster of each resource: opened of its spec and its Secrets, and anew once one of them changed.
+"""The open cluster of each resource, with its ensemble where a migration is wanted: opened of its spec and its Secrets,
+and anew once one of them changed.
 
 Called by `reconcile/controller.py`. Secrets are read here and nowhere else in the operator.
 """
@@ -6,14 +7,14 @@ Called by `reconcile/controller.py`. Secrets are read here and nowhere else in t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from kafkafeatures.api.spec import ClusterSpec
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.spec import ClusterSpec, Spec
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.ports import KafkaPort
+from kafkafeatures.core.ports import KafkaPort, ZooKeeperPort
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -23,10 +24,12 @@ from kafkafeatures.reconcile.credentials import (
     CredentialsInvalid,
     Material,
     Reference,
+    ensemble_of,
     material_of,
     references,
     settings_of,
 )
+from kafkafeatures.zookeeper.ensemble import Ensemble
 
 LONGEST_REQUEST = 30.0
 """Seconds; a longer `requestTimeout` counts as this. A look at silent nodes takes two of them, a reconciliation two
@@ -51,57 +54,71 @@ class OpenCluster(KafkaPort, Protocol):
         """Give them up."""
 
 
-class LogRecorder(Protocol):
-    """Records the metadata logs that are followed: see `kafka/recorder/recorder.py`."""
-
-    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None:
-        """A look at its cluster is over, of which this is the status. Returns at once."""
-
-    def forgot(self, resource: Key) -> None:
-        """It is gone."""
-
-
-class _NotRecorded:
-    """Records no metadata log."""
-
-    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None: ...
-
-    def forgot(self, resource: Key) -> None: ...
-
-
-NOT_RECORDED = _NotRecorded()
-
 OpenClusterOf = Callable[[ClusterSettings], OpenCluster]
+
+OpenEnsembleOf = Callable[[Ensemble, OpenCluster], ZooKeeperPort]
+"""The ensemble of an open cluster: called only where a migration is wanted. Nothing is connected to by that."""
+
+
+class Opened(NamedTuple):
+    """`zookeeper` None: no migration is wanted. `is_new`: it was not open before, or was to something else."""
+
+    cluster: OpenCluster
+    zookeeper: ZooKeeperPort | None
+    is_new: bool
 
 
 class _Open(Struct, frozen=True):
     spec: ClusterSpec
+    migrates: bool
     material: Material
     cluster: OpenCluster
+    zookeeper: ZooKeeperPort | None
 
 
 class Connections:
-    """The open connections of all resources. `policy`: which addresses may be connected to."""
+    """The open connections of all resources. `policy`: which addresses may be connected to.
 
-    def __init__(self, api: KubernetesApi, open_cluster: OpenClusterOf, policy: AddressPolicy) -> None:
+    `open_ensemble` None: no ensemble can be read, so that no migration takes a step.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        open_cluster: OpenClusterOf,
+        policy: AddressPolicy,
+        open_ensemble: OpenEnsembleOf | None = None,
+    ) -> None:
         self._api, self._open_cluster, self._policy = api, open_cluster, policy
+        self._open_ensemble = open_ensemble
         self._open: dict[Key, _Open] = {}
 
-    async def cluster(self, key: Key, spec: ClusterSpec) -> tuple[OpenCluster, bool]:
-        """The one that is open, unless the document, or a Secret it names, says something else now; whether it is new.
+    async def opened(self, key: Key, spec: Spec) -> Opened:
+        """What is open, unless the document, or a Secret it names, says something else now. Secrets of an ensemble are
+        read only where a migration is wanted.
 
         Raises CredentialsInvalid.
         """
-        material = {one: await self._material(key.namespace, one) for one in references(spec)}
+        cluster, migrates = spec.cluster, spec.wants_migration
+        material = {one: await self._material(key.namespace, one) for one in references(cluster, ensemble=migrates)}
         held = self._open.get(key)
-        if held is not None and (held.spec, held.material) == (spec, material):
-            return held.cluster, False
-        settings = await aside(lambda: settings_of(spec, material_of(material), policy=self._policy))
+        if held is not None and (held.spec, held.migrates, held.material) == (cluster, migrates, material):
+            return Opened(held.cluster, held.zookeeper, is_new=False)
+        settings, ensemble = await aside(partial(self._resolved, spec, material))
         await self.close(key)
+        made = self._open_cluster(settings)
+        zookeeper = None
+        if ensemble is not None and self._open_ensemble is not None:
+            zookeeper = self._open_ensemble(ensemble, made)
+        self._open[key] = _Open(cluster, migrates, material, made, zookeeper)
+        return Opened(made, zookeeper, is_new=True)
+
+    def _resolved(self, spec: Spec, material: Material) -> tuple[ClusterSettings, Ensemble | None]:
+        read = material_of(material)
+        settings = settings_of(spec.cluster, read, policy=self._policy)
         settings = replace(settings, request_timeout=min(settings.request_timeout, LONGEST_REQUEST))
-        cluster = self._open_cluster(settings)
-        self._open[key] = _Open(spec, material, cluster)
-        return cluster, True
+        ensemble = ensemble_of(spec.cluster, read, policy=self._policy) if spec.wants_migration else None
+        return settings, ensemble
 
     async def close(self, key: Key) -> None:
         """Give up the connections of one resource."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -38,11 +38,12 @@ from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.act import reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.connections import NOT_RECORDED, Connections, LogRecorder, OpenCluster, OpenClusterOf
+from kafkafeatures.reconcile.connections import Connections, OpenClusterOf, Opened, OpenEnsembleOf
 from kafkafeatures.reconcile.credentials import CredentialsInvalid
 from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, ReconcileContext, ignore
 from kafkafeatures.reconcile.kept import Kept, Settled, Until
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, LastStatus, SchemaOutdated
+from kafkafeatures.reconcile.listeners import NOT_RECORDED, LogRecorder, Watcher
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
@@ -54,23 +55,17 @@ FULL_LOOK_EVERY = 600.0
 logger = logging.getLogger(__name__)
 
 
-class Watcher(Protocol):
-    """Hears of every reconciliation: metrics."""
-
-    def passed(self, key: Key, result: str, seconds: float, status: Status) -> None:
-        """One is over. `result`: success, requeued or failed."""
-
-    def forgot(self, key: Key) -> None:
-        """The resource is gone."""
-
-
 class OperatorContext(Struct, frozen=True):
-    """What is injected. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all."""
+    """What is injected. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all.
+
+    `open_ensemble` None: no ensemble can be read, so that no migration takes a step.
+    """
 
     environment: Environment
     operator: OperatorIdentity
     policy: AddressPolicy
     effects: Effects = ignore
+    open_ensemble: OpenEnsembleOf | None = None
 
 
 class Controller:
@@ -95,7 +90,7 @@ class Controller:
         self._watcher, self._current = watcher, current
         self._recorder = recorder
         self._monotonic = context.environment.monotonic
-        self._connections = Connections(api, open_cluster, context.policy)
+        self._connections = Connections(api, open_cluster, context.policy, context.open_ensemble)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
         self._known: dict[Key, Kept] = {}
 
@@ -263,25 +258,26 @@ class Controller:
             await write_if_changed(store, store, status)
             return Pause("success", CHECK_EVERY)
         try:
-            cluster, is_new = await self._connections.cluster(key, document.spec.cluster)
+            opened = await self._connections.opened(key, document.spec)
         except CredentialsInvalid as error:
             failure = Failure(FailureKind.CREDENTIALS, "spec.cluster", str(error))
             status = status_of_unreachable(failure, generation=store.generation, previous=previous, now=now())
             await write_if_changed(store, resource, status)
             return Pause("requeued", known.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
-        check_every = document.spec.drift.check_every_seconds
-        if is_new:
+        cluster, check_every = opened.cluster, document.spec.drift.check_every_seconds
+        if opened.is_new:
             known.settled = None
         if await self._settled(key, known, store.version):
             self._recorder.saw(key, cluster, store.status)
             return Pause("success", check_every)
         known.settled = None
         pods = self._pods_of(key, resource.wanted.rollout)
-        last = await reconcile(self._context_of(key, known, store, cluster, pods), resource)
+        last = await reconcile(self._context_of(key, known, store, opened, pods), resource)
         self._recorder.saw(key, cluster, last.status)
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
-        if (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None):
+        is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
+        if is_over and resource.wanted.migration is None:  # the log alone does not tell what happens in ZooKeeper
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
             known.settled = Settled(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
@@ -297,14 +293,15 @@ class Controller:
         return pods_of(self._api, key.namespace, rollout, self._context.environment.clock, rival)
 
     def _context_of(
-        self, key: Key, known: Kept, store: KubernetesStore, cluster: OpenCluster, pods: Pods | None
+        self, key: Key, known: Kept, store: KubernetesStore, opened: Opened, pods: Pods | None
     ) -> ReconcileContext:
         environment = self._context.environment
         return ReconcileContext(
-            store, cluster, environment.clock, environment.sleep, environment.monotonic, known.ages,
+            store, opened.cluster, environment.clock, environment.sleep, environment.monotonic, known.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
-            workloads=pods, hand_over=HAND_OVER, is_stopping=lambda: self._operators.handed_over,
+            workloads=pods, zookeeper=opened.zookeeper, hand_over=HAND_OVER,
+            is_stopping=lambda: self._operators.handed_over,
         )  # fmt: skip
 
     def _before_act(self, _: Evaluation) -> None:

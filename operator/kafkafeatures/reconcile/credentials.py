@@ -56,7 +56,7 @@ class BootstrapAddresses(NamedTuple):
 
 
 def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
-    """Read them; no Secret is needed for that. Raises InvalidDocument with every list that is none."""
+    """Read them; no Secret is needed for that. Raises InvalidDocument with every list that is none, ZooKeeper's too."""
     found, problems = [], []
     for text, where in (
         (cluster.bootstrap_servers, "spec.cluster.bootstrapServers"),
@@ -64,6 +64,11 @@ def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
     ):
         try:
             found.append(parse_addresses(text or "", where))
+        except ValueError as error:
+            problems.append(str(error))
+    if cluster.zookeeper is not None:
+        try:
+            parse_connect(cluster.zookeeper.connect, "spec.cluster.zookeeper.connect")
         except ValueError as error:
             problems.append(str(error))
     if not problems and not any(found):
@@ -159,10 +164,8 @@ def ensemble_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | Non
     spec = cluster.zookeeper
     if spec is None:
         return None
-    try:
-        servers, chroot = parse_connect(spec.connect, "spec.cluster.zookeeper.connect")
-    except ValueError as error:
-        raise InvalidDocument((str(error),)) from None
+    bootstrap_of(cluster)
+    servers, chroot = parse_connect(spec.connect, "spec.cluster.zookeeper.connect")
     found = _tls(spec.tls, read)
     if found is not None:
         try:

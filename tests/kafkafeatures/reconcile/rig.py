@@ -19,6 +19,8 @@ from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import OpenCluster
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.zookeeper.ensemble import Ensemble
+from tests.kafkafeatures import ensembles
 from tests.kafkafeatures.reconcile.simulated import Cluster
 from tests.kafkafeatures.worlds import NOW
 from tests.simulated.orders import KEY, Orders
@@ -82,11 +84,15 @@ class Rig:
     def __init__(self, api: Orders, kafka: Kafka | None = None, instance: str = "test") -> None:
         self.api, self.kafka = api, kafka or Kafka({"metadata.version": 21})
         self.opened: list[ClusterSettings] = []
+        self.ensembles: list[Ensemble] = []
+        self.zookeeper = ensembles.Ensemble()
         self.seconds = 0.0
+        self.policy = AddressPolicy()
         operator = OperatorIdentity("ours", "operator", instance)
         context = OperatorContext(
-            Environment(lambda: NOW, lambda: self.seconds, sleep=self.kafka.sleep), operator, AddressPolicy()
-        )
+            Environment(lambda: NOW, lambda: self.seconds, sleep=self.kafka.sleep), operator, self.policy,
+            open_ensemble=self._open_ensemble,
+        )  # fmt: skip
         self.claims = Claims(lambda: self.seconds)
         self.client = api.client()
         self.watched = ""
@@ -117,3 +123,8 @@ class Rig:
     def _open(self, settings: ClusterSettings) -> Kafka:
         self.opened.append(settings)
         return self.kafka
+
+    def _open_ensemble(self, ensemble: Ensemble, cluster: OpenCluster) -> ensembles.Ensemble:
+        assert cluster is self.kafka
+        self.ensembles.append(ensemble)
+        return self.zookeeper

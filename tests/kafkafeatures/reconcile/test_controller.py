@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from base64 import b64encode
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -65,13 +66,17 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
             "spec.cluster.bootstrapControllers: invalid address: it contains a user; expected host:port",
         ),
         (
+            {"bootstrapServers": "kafka:9092", "zookeeper": {"connect": "zk-1:2181,zk-2/kafka"}},
+            "spec.cluster.zookeeper.connect: invalid address 'zk-2': expected host:port",
+        ),
+        (
             {"bootstrapServers": ",,,"},
             "spec.cluster: bootstrapServers and bootstrapControllers are empty; expected host:port",
         ),
     ],
 )
 async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_is_asked_for(
-    cluster: dict[str, str], said: str
+    cluster: dict[str, Any], said: str
 ) -> None:
     rig = Rig(Orders(tls={"caSecretRef": {"name": "ca"}}, **cluster))
     assert await rig.controller.reconcile(KEY) == CHECK_EVERY

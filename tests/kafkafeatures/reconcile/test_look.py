@@ -14,7 +14,7 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, R
 from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
-from tests.kafkafeatures.ensembles import ENSEMBLE, reading
+from tests.kafkafeatures.ensembles import ENSEMBLE, Ensemble, reading
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of
 from tests.kafkafeatures.worlds import NOW
 
@@ -34,12 +34,12 @@ class Demanding(Levels):
         return self._first if asked.seen is None else self._first | self._then
 
 
-class Ensemble:
+class Noting(Ensemble):
     """An ensemble that notes in which order it and the cluster are read."""
 
     def __init__(self, cluster: Cluster, found: ZooKeeperReading | Failure | None = None) -> None:
+        super().__init__(found)
         self.order: list[str] = []
-        self._found = found or reading()
         cluster.shows = self._shows
 
     def _shows(self, found: Readings) -> Readings:
@@ -48,7 +48,7 @@ class Ensemble:
 
     async def read(self) -> ZooKeeperReading | Failure:
         self.order.append("znodes")
-        return self._found
+        return await super().read()
 
     async def compare(self, cluster_id: str) -> Compared | Failure:
         self.order.append("comparison")
@@ -61,7 +61,7 @@ class Here:
     def __init__(self, found: ZooKeeperReading | Failure | None = None) -> None:
         self.cluster = Cluster(WANTED)
         self.store = Store(self.cluster, WANTED)
-        self.ensemble = Ensemble(self.cluster, found)
+        self.ensemble = Noting(self.cluster, found)
         self.context: ReconcileContext = replace(context_of(self.cluster, self.store), zookeeper=self.ensemble)
 
     def looked(self, *, again: bool = False) -> Observation:

@@ -1,0 +1,40 @@
+"""Who hears of reconciliations: metrics, and the recorder of metadata logs. Called by `reconcile/controller.py`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kafkafeatures.api.status import Status
+from kafkafeatures.kube.api import Key
+from kafkafeatures.reconcile.connections import OpenCluster
+
+
+class Watcher(Protocol):
+    """Hears of every reconciliation: metrics."""
+
+    def passed(self, key: Key, result: str, seconds: float, status: Status) -> None:
+        """One is over. `result`: success, requeued or failed."""
+
+    def forgot(self, key: Key) -> None:
+        """The resource is gone."""
+
+
+class LogRecorder(Protocol):
+    """Records the metadata logs that are followed: see `kafka/recorder/recorder.py`."""
+
+    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None:
+        """A look at its cluster is over, of which this is the status. Returns at once."""
+
+    def forgot(self, resource: Key) -> None:
+        """It is gone."""
+
+
+class _NotRecorded:
+    """Records no metadata log."""
+
+    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None: ...
+
+    def forgot(self, resource: Key) -> None: ...
+
+
+NOT_RECORDED = _NotRecorded()

@@ -95,14 +95,14 @@ class MigratingCluster:
         self.nodes[id_] = node
         node.start(wait=wait)
 
-    def format_controllers(self, cluster_id: str) -> None:
-        """Format the disks of all controllers for this cluster."""
+    def format_controllers(self, cluster_id: str, level: str = IBP) -> None:
+        """Format the disks of all controllers for this cluster. level: the metadata.version, by its name."""
         for id_ in self.controllers:
             path = self.root / f"{id_}.format"
             settings = self.settings(id_, Shape.MIGRATING_CONTROLLER)
             path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
             command = release(OLD).java(
-                "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(path), "--release-version", IBP
+                "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(path), "--release-version", level
             )
             subprocess.run(command, check=True, capture_output=True, timeout=120)
 

@@ -295,6 +295,10 @@ def test_the_next_producer_id_is_behind_the_block_of_a_broker_and_may_begin_that
         assert isinstance(read_producer_ids(path, raw({**block, "block_end": wrong})), Finding)
 
 
+def test_a_cluster_that_never_needed_a_producer_id_has_nothing_to_copy_of_them() -> None:
+    assert read_producer_ids("/latest_producer_id_block", b"") == {}
+
+
 # --- whatever stands there ---
 
 READERS: dict[str, Callable[[bytes], Any]] = {

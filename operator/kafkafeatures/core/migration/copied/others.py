@@ -71,8 +71,8 @@ def comparable(token: Token) -> Token:
 
 
 def read_producer_ids(path: str, data: bytes) -> Entries | Finding:
-    """The next id. Never raises."""
-    return read(path, data, _next_id, ENDS)
+    """The next id. Never raises. A broker creates the znode without content, and it stays so until an id is needed."""
+    return read(path, data, _next_id, ENDS) if data else {}
 
 
 PRODUCER_ID = Key(Kind.PRODUCER_ID, "")

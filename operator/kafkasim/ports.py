@@ -27,8 +27,18 @@ from kafkafeatures.core.engine.steps import (
     OutcomeUnknown,
     Rejected,
 )
-from kafkafeatures.core.facts.readings import ClusterProbe, EarlierMoves, Failure, ProbedNode, Readings, Role
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.readings import (
+    NOT_ASKED,
+    ClusterProbe,
+    EarlierMoves,
+    Failure,
+    ProbedNode,
+    Readings,
+    Role,
+)
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
@@ -68,19 +78,25 @@ class SimulatedCluster:
         """Let that much happen in the world."""
         self._pass_time(max(1, int(timedelta(seconds=seconds) / timedelta(milliseconds=1))))
 
-    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+    async def read(
+        self,
+        *,
+        partitions: bool = False,
+        settings: frozenset[str] = frozenset(),
+        claim: Read[ControllerClaim] = NOT_ASKED,
+    ) -> Readings:
         """What the adapter would have read now."""
         self._pass_time(CALL_MS)
         if self._fast:
-            readings = self._client.read(partitions=partitions, settings=settings)
+            readings = self._client.read(partitions=partitions, settings=settings, claim=claim)
         else:
-            readings = await self._adapter.read(partitions=partitions, settings=settings)
+            readings = await self._adapter.read(partitions=partitions, settings=settings, claim=claim)
         self._last = readings.probe
         return readings
 
-    async def look_again(self) -> Readings:
+    async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
         """Reads once more; nothing in a simulated cluster answers a second question in another way."""
-        return await self.read(partitions=True)
+        return await self.read(partitions=True, claim=claim)
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
         """What the adapter reads of the log before its last reading; or all of the world's log, of which nothing was

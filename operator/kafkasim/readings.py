@@ -16,7 +16,9 @@ from uuid import UUID
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.partition_source import Holder, PartitionSource, partition_source
 from kafkafeatures.core.facts.readings import (
+    NOT_ASKED,
     BrokerList,
     ClusterProbe,
     ControllerList,
@@ -42,6 +44,8 @@ from kafkasim.world import World
 from kraftlog import BrokerRegistration, ControllerRegistration, FormerLevels, Image
 
 if TYPE_CHECKING:
+    from kafkafeatures.core.facts.claims import ControllerClaim
+    from kafkafeatures.core.facts.znodes import Read
     from kraftlog.partitions import Partitions
 
 DESCRIBE_CLUSTER = 60
@@ -52,6 +56,7 @@ _DENIED = Failure(FailureKind.AUTHORIZATION, "metadata log", "reading it needs C
 _KEPT = Failure(FailureKind.TIMED_OUT, "DescribeQuorum", "no answer while no controller is active")
 _TOO_OLD = Failure(FailureKind.UNSUPPORTED, "DescribeCluster", "metadata.version is below 3.7-IV0")
 _HIDDEN = Failure(FailureKind.AUTHORIZATION, "partitions", "some topics are hidden", "grant DESCRIBE on all topics")
+_NOT_ELECTED = Failure(FailureKind.STALE, "partitions", "no broker is controller", "look again in a moment")
 _EMPTY = Failure(FailureKind.REJECTED, "DescribeCluster", "lists no nodes yet")
 
 
@@ -75,7 +80,13 @@ class Client:
             return None
         return node
 
-    def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+    def read(
+        self,
+        *,
+        partitions: bool = False,
+        settings: frozenset[str] = frozenset(),
+        claim: Read[ControllerClaim] = NOT_ASKED,
+    ) -> Readings:
         """Everything, as the adapter does. Time passes in the world where a real client would wait for an answer."""
         readings = self._read()
         if isinstance(readings.log, LogReading) and readings.log.image.partitioned is not None and not partitions:
@@ -84,7 +95,11 @@ class Client:
         if names := settings | ({SNAPSHOT_INTERVAL} if partitions else set()):
             nodes = tuple(self._proved(one, names) for one in readings.probe.nodes)
             readings = readings._replace(probe=replace(readings.probe, nodes=nodes))
-        return readings._replace(partitions=self._partitions(readings.log)) if partitions else readings
+        if not partitions:
+            return readings
+        source = partition_source(readings.probe, readings.log, claim)
+        found = source if isinstance(source, Failure) else self._partitions(readings.log, source)
+        return readings._replace(partitions=found)
 
     def moves_since(self, offset: int, epoch: int) -> EarlierMoves:
         """Moves of levels behind that position, in the whole of the log."""
@@ -287,12 +302,15 @@ class Client:
 
     # --- partitions ---
 
-    def _partitions(self, log: LogReading | Failure) -> PartitionsReading | Failure:
-        """The partitions of the log, or those that a broker lists, where an ACL may hide topics.
+    def _partitions(self, log: LogReading | Failure, source: PartitionSource) -> PartitionsReading | Failure:
+        """The partitions of the log, or those that a broker lists, where an ACL may hide topics. No broker is elected
+        in ZooKeeper here.
 
         What a broker applies to a topic that sets nothing is asked of each that is not fenced; without the log each
         time, with it once in its life.
         """
+        if source.holder is Holder.ELECTED:
+            return _NOT_ELECTED
         world, asked = self._world, isinstance(log, Failure)
         lives = {one.id: one.incarnation for one in world.image.brokers.values() if not one.fenced}
         for broker_id, incarnation in sorted(lives.items()):
@@ -307,7 +325,8 @@ class Client:
             return _HIDDEN
         found = world.image.partitioned if isinstance(log, Failure) else log.image.partitioned
         default = max(minimum_of(world, one) for one in lives)
-        return PartitionsReading(found or _nothing(), default, -1 if isinstance(log, Failure) else log.image.offset)
+        offset = -1 if isinstance(log, Failure) else log.image.offset
+        return PartitionsReading(found or _nothing(), default, offset, source.claim)
 
     def _now(self) -> datetime:
         return moment(self._world)

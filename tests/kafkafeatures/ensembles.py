@@ -7,12 +7,13 @@ from typing import Any
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts import znodes
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
 from kafkafeatures.core.facts.znodes import (
     Compared,
-    ControllerClaim,
     ControllerEpoch,
     MigrationProgress,
+    Read,
     Znode,
     ZooKeeperReading,
 )
@@ -61,6 +62,9 @@ class Ensemble:
     async def read(self) -> ZooKeeperReading | Failure:
         self.reads += 1
         return self.found
+
+    async def controller(self) -> Read[ControllerClaim]:
+        return self.found if isinstance(self.found, Failure) else self.found.controller
 
     async def compare(self, cluster_id: str) -> Compared | Failure:
         return NOT_ASKED

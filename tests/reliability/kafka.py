@@ -13,8 +13,18 @@ from random import Random
 from typing import Any, Protocol
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.readings import Failure, FailureKind, NodeAnswer, ProbedNode, Readings, Role
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.readings import (
+    NOT_ASKED,
+    Failure,
+    FailureKind,
+    NodeAnswer,
+    ProbedNode,
+    Readings,
+    Role,
+)
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.facts.znodes import Read
 from kafkasim.connection import Access
 from kafkasim.node import Node
 from kafkasim.ports import SimulatedCluster
@@ -86,12 +96,18 @@ class LaggingClient(SimulatedCluster):
         self.said: dict[int, dict[str, int]] = {}
         """The nodes' levels in the last reading in which they did not know of the last change."""
 
-    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+    async def read(
+        self,
+        *,
+        partitions: bool = False,
+        settings: frozenset[str] = frozenset(),
+        claim: Read[ControllerClaim] = NOT_ASKED,
+    ) -> Readings:
         log = None
         if self._random.random() < self._roads.log_behind:
-            log = (await super().read(partitions=partitions, settings=settings)).log
+            log = (await super().read(partitions=partitions, settings=settings, claim=claim)).log
             self._pass_time(int(1_000 * self._random.random()))
-        readings = await super().read(partitions=partitions, settings=settings)
+        readings = await super().read(partitions=partitions, settings=settings, claim=claim)
         changed = {one.id: found for one in readings.probe.nodes if (found := self._said_by(one)) is not None}
         self.said = {}
         if changed:

@@ -29,7 +29,9 @@ from kafkafeatures.core.engine.steps import (
     Rejected,
 )
 from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import (
+    NOT_ASKED,
     ClusterProbe,
     EarlierMoves,
     Failure,
@@ -39,6 +41,7 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
@@ -320,13 +323,19 @@ class _Connection:
         await self._back()
         return OutcomeUnknown("no answer") if self._draw(self._weather.lost_after) else outcome
 
-    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+    async def read(
+        self,
+        *,
+        partitions: bool = False,
+        settings: frozenset[str] = frozenset(),
+        claim: Read[ControllerClaim] = NOT_ASKED,
+    ) -> Readings:
         cluster = await self._reached()
         if cluster is None or self._client is None:
             return Readings(unreachable(self._process.world.wall()), _NOWHERE)
         cluster.world.twice = self._weather.roads.twice
         cluster.world.grants_cluster_action = not self._draw(self._weather.roads.no_log)
-        readings = await self._client.read(partitions=partitions, settings=settings)
+        readings = await self._client.read(partitions=partitions, settings=settings, claim=claim)
         looked = self._looked(cluster)
         has_log = isinstance(readings.log, LogReading)
         self._process.world.record(replace(looked, log=has_log, said=self._client.said))
@@ -334,8 +343,8 @@ class _Connection:
         await self._back()
         return readings
 
-    async def look_again(self) -> Readings:
-        return await self.read(partitions=True)
+    async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
+        return await self.read(partitions=True, claim=claim)
 
     def _looked(self, cluster: Cluster) -> Looked:
         looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen

@@ -10,12 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
+from kafkafeatures.core.facts.readings import NOT_ASKED
+
 if TYPE_CHECKING:
     from kafkafeatures.api.status import Via
     from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome
+    from kafkafeatures.core.facts.claims import ControllerClaim
     from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Readings
     from kafkafeatures.core.facts.workloads import WorkloadsReading
-    from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
+    from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
     from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.roll.restart_node import RestartNode
 
@@ -41,15 +44,22 @@ class PreparedUpdate(Protocol):
 class KafkaPort(Protocol):
     """A cluster, to read and to change."""
 
-    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+    async def read(
+        self,
+        *,
+        partitions: bool = False,
+        settings: frozenset[str] = frozenset(),
+        claim: Read[ControllerClaim] = NOT_ASKED,
+    ) -> Readings:
         """Ask every node and follow the metadata log, both at once. What could not be read is a `Failure` in it.
 
         `settings`: names of settings that each node is asked for besides, which proves too who it is.
         `partitions`: every partition too, after everything else; it takes memory, and without, what was kept of them is
-        given up.
+        given up. `claim`: `/controller` in ZooKeeper, read before, which decides what has the partitions. Those that
+        rest on it say so, and count only if it is the same afterwards (`core/facts/partition_source.py`).
         """
 
-    async def look_again(self) -> Readings:
+    async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
         """What a restart is decided on, as it is now: the quorum, the end of the metadata log, and partitions, last.
 
         Nodes are not asked again: what they said is that of the last `read`, which was with partitions.
@@ -92,6 +102,9 @@ class ZooKeeperPort(Protocol):
 
     async def read(self) -> ZooKeeperReading | Failure:
         """What a migration depends on, read in one session. What alone could not be read is a `Failure` in it."""
+
+    async def controller(self) -> Read[ControllerClaim]:
+        """`/controller` alone, as it is now."""
 
     async def compare(self, cluster_id: str) -> Compared | Failure:
         """All that Kafka copied there with the metadata log of this cluster; a Failure where that cannot be known."""

@@ -44,7 +44,9 @@ from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
     from kafkafeatures.core.engine.steps import DryRun, NotSent
+    from kafkafeatures.core.facts.claims import ControllerClaim
     from kafkafeatures.core.facts.settings import NodeSettings
+    from kafkafeatures.core.facts.znodes import Read
     from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.ports import PreparedUpdate
     from kafkafeatures.kafka.log.history import LogReader
@@ -57,8 +59,7 @@ _MAY_BE_PARTITIONS = (FailureKind.TOO_LARGE, FailureKind.UNSUPPORTED)
 """Why a log cannot be used, where it may be for its partitions alone."""
 
 AT_ONCE = 0.5
-"""Seconds in which nodes answer while the end of the log is waited for. Where one did not, the log is read once more.
-"""
+"""Seconds in which nodes answer while the end of the log is waited for; where one did not, it is read once more."""
 
 LOG_TIMEOUTS = 2
 """Request timeouts a reading waits for the metadata log: a snapshot of a large cluster comes in several parts."""
@@ -80,9 +81,8 @@ class Cluster:
         environment: Environment,
         connect: Callable[..., Awaitable[Connection]] = connect,
     ) -> None:
-        self._settings, self._environment = settings, environment
+        self._settings, self._environment, self._recorder = settings, environment, recorder
         self._images = images or PartitionImages(monotonic=environment.monotonic)
-        self._recorder = recorder
         self._share = Share(memory or MemoryBudget(), self._discard)
         self._connect = partial(connect, meter=self._share, environment=environment)
         self._pool = Pool(settings, recorder=recorder, connect=self._connect, environment=environment)
@@ -113,7 +113,13 @@ class Cluster:
         await self._pool.close()
         self._discard()
 
-    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+    async def read(
+        self,
+        *,
+        partitions: bool = False,
+        settings: frozenset[str] = frozenset(),
+        claim: Read[ControllerClaim] = NOT_ASKED,
+    ) -> Readings:
         """Read nodes and metadata log; the log as soon as the address of a controller is known."""
         if partitions and self._partitions is None and self._last is not None and self._as_read is not None:
             log = await self._bounded(self._log.catch_up)  # which is read anew with them, and then knows no past
@@ -152,19 +158,18 @@ class Cluster:
         if isinstance(log, LogReading):
             await reader.prepare(asked, log)  # a silent broker may keep it waiting as well
             if self._environment.monotonic() - self._log.heard_at > AT_ONCE:
-                return await self._read_last(reader, asked)
-        return Readings(asked, log, await reader.read(asked, log))
+                return await self._read_last(reader, asked, claim)
+        return Readings(asked, log, await reader.read(asked, log, claim))
 
-    async def look_again(self) -> Readings:
+    async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
         """Read quorum, metadata log and partitions once more, and keep what nodes answered to the last `read`."""
         if self._last is None or self._partitions is None:
-            return await self.read(partitions=True)
-        return await self._read_last(self._partitions, replace(self._last, at=self._environment.clock()))
+            return await self.read(partitions=True, claim=claim)
+        return await self._read_last(self._partitions, replace(self._last, at=self._environment.clock()), claim)
 
     async def unchanged(self) -> bool:
-        """Whether the log shows that nothing happened since the last reading. One connection, to the active controller.
-
-        False also where it is not known. What live processes report of themselves is not asked again.
+        """Whether the log shows that nothing happened since the last reading, over one connection. False also where it
+        is not known. What live processes report of themselves is not asked again.
         """
         if self._as_read is None:
             return False
@@ -272,8 +277,8 @@ class Cluster:
         from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
 
         nodes = self._last.nodes if self._last is not None else ()
-        asked = {one.id: one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer)}
-        addresses = {id_: Address(one.host, one.port) for id_, one in asked.items() if id_ is not None}
+        asked = (one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer))
+        addresses = {one.id: Address(one.host, one.port) for one in asked if one.id is not None}
         return await BrokerDefaults(self._pool).by_asking(addresses)
 
     async def settings_of(self, names: frozenset[str]) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
@@ -337,7 +342,7 @@ class Cluster:
         self._log.discard()
         self._images.give_back(self)
 
-    async def _read_last(self, reader: PartitionReader, asked: ClusterProbe) -> Readings:
+    async def _read_last(self, reader: PartitionReader, asked: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
         """What changes at any moment, once nothing else has to be waited for: the quorum, then the log to its end."""
         self._last = asked = replace(asked, quorum=await quorum_again(self._pool, asked))
         log = await self._of_this_cluster(asked, await self._bounded(self._log.catch_up))
@@ -345,7 +350,7 @@ class Cluster:
         if isinstance(log, LogReading):
             self._committed = log.image.offset
             log = await self._without_secrets(self._levels.complete(log, asked.cluster_id))
-        return Readings(asked, log, await reader.read(asked, log))
+        return Readings(asked, log, await reader.read(asked, log, claim))
 
     async def _of_this_cluster(self, asked: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
         """The log, once its leader confirmed that it is of the cluster the nodes named."""
@@ -362,8 +367,7 @@ class Cluster:
 
     async def _bounded(self, read: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
         """A reading of the log; without its partitions, where they are too many or not understood."""
-        timeout = LOG_TIMEOUTS * self._settings.request_timeout
-        log = await reading_of(read, timeout)
+        log = await reading_of(read, timeout := LOG_TIMEOUTS * self._settings.request_timeout)
         if self._partitions is not None and isinstance(log, Failure) and log.kind in _MAY_BE_PARTITIONS:
             self._partitions.not_held = log
             self._log.hold_partitions(False)

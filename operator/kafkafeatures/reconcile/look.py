@@ -1,8 +1,9 @@
 """One look at a cluster, with all that the stages of its document demand.
 
 Pods and znodes are read before the nodes and the metadata log, so that the log is never older than they are: a step is
-judged by it, and what is known of ZooKeeper holds only as far as the log was read after it. Called by
-`reconcile/evaluate.py`. It judges nothing, and keeps nothing between two looks.
+judged by it, and what is known of ZooKeeper holds only as far as the log was read after it. `/controller` is read once
+more where partitions rest on it. Called by `reconcile/evaluate.py`. It judges nothing, and keeps nothing between two
+looks.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import Asked, Demands
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.observe import observe
-from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, Readings
 from kafkafeatures.core.kinds import demands_of
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
 from kafkafeatures.kafka.base.aside import aside
 
 if TYPE_CHECKING:
+    from kafkafeatures.core.facts.claims import ControllerClaim
     from kafkafeatures.core.facts.replication import Replication
     from kafkafeatures.core.facts.workloads import WorkloadsReading
-    from kafkafeatures.core.facts.znodes import ZooKeeperReading
+    from kafkafeatures.core.facts.znodes import Read, ZooKeeperReading
 
 
 class Ports(Struct, frozen=True):
@@ -59,7 +61,8 @@ async def look(ports: Ports, asked: Asked, is_ours: Callable[[Observation], bool
 async def look_again(ports: Ports, asked: Asked) -> Observation:
     """What a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them."""
     zookeeper = await _znodes(ports, demands_of(asked))
-    return observe(*await ports.kafka.look_again(), asked.workloads, zookeeper)
+    readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))
+    return observe(*readings, asked.workloads, zookeeper)
 
 
 async def replication_in(seen: Observation) -> Replication | None:
@@ -73,8 +76,24 @@ async def replication_in(seen: Observation) -> Replication | None:
 
 async def _seen(ports: Ports, asked: Asked, demands: Demands) -> Observation:
     zookeeper = await _znodes(ports, demands)
-    readings = await ports.kafka.read(partitions=demands.partitions, settings=demands.settings)
-    return observe(*readings, asked.workloads, zookeeper)
+    claim = _claim_in(zookeeper)
+    readings = await ports.kafka.read(partitions=demands.partitions, settings=demands.settings, claim=claim)
+    return observe(*await _while_claimed(ports, readings), asked.workloads, zookeeper)
+
+
+def _claim_in(zookeeper: ZooKeeperReading | Failure) -> Read[ControllerClaim]:
+    return zookeeper if isinstance(zookeeper, Failure) else zookeeper.controller
+
+
+async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
+    """Without partitions that rest on `/controller`, where it moved while they were read."""
+    found = readings.partitions
+    if isinstance(found, Failure) or found.claim is None:
+        return readings
+    from kafkafeatures.core.facts.partition_source import while_claimed
+
+    after = NOT_ASKED if ports.zookeeper is None else await ports.zookeeper.controller()
+    return readings._replace(partitions=while_claimed(found, after))
 
 
 async def _compared(ports: Ports, seen: Observation) -> Observation:

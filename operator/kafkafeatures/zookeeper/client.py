@@ -6,14 +6,15 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import assert_never
 
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
-from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
 from kafkafeatures.core.migration.equality import Differs, Equal
 from kafkafeatures.environment import Environment
 from kafkafeatures.zookeeper.compare import Log, compare
 from kafkafeatures.zookeeper.ensemble import Ensemble
-from kafkafeatures.zookeeper.reader import read_zookeeper
+from kafkafeatures.zookeeper.reader import read_controller, read_zookeeper
 
 
 class ZooKeeper:
@@ -32,6 +33,10 @@ class ZooKeeper:
     async def read(self) -> ZooKeeperReading | Failure:
         """All of it, in one session."""
         return await read_zookeeper(self._ensemble, self._environment.clock)
+
+    async def controller(self) -> Read[ControllerClaim]:
+        """`/controller` alone."""
+        return await read_controller(self._ensemble)
 
     async def compare(self, cluster_id: str) -> Compared | Failure:
         """All that Kafka copied, in three rounds at most: what differs is read again before it counts."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from kafkafeatures.core.facts import znodes
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Read, RegisteredBroker, Znode, ZooKeeperReading, parsed
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
@@ -26,6 +27,15 @@ async def read_zookeeper(ensemble: Ensemble, now: Callable[[], datetime]) -> Zoo
     try:
         async with Session(ensemble) as session:
             return await _all(session, str(ensemble), now())
+    except KafkaError as error:
+        return to_failure(error, f"ZooKeeper {ensemble}")
+
+
+async def read_controller(ensemble: Ensemble) -> Read[ControllerClaim]:
+    """Who is controller now, in a session of its own; None where `/controller` is absent."""
+    try:
+        async with Session(ensemble) as session:
+            return await _read(session, "/controller", znodes.controller)
     except KafkaError as error:
         return to_failure(error, f"ZooKeeper {ensemble}")
 

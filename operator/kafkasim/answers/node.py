@@ -41,6 +41,9 @@ UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
 MISMATCHED_ENDPOINT_TYPE = 114
 
+NOT_IN_ZOOKEEPER_MODE = (55, 64, 68, 69, 75)
+"""APIs that only a broker in KRaft mode offers."""
+
 _ENDPOINT_TYPES = {1: Role.BROKER, 2: Role.CONTROLLER}
 _NOT_THE_LEADER = (
     "For requests intended only for the leader, this error indicates that the broker is not the current leader. "
@@ -63,7 +66,11 @@ class NodeAnswers:
     def apis(self) -> Mapping[int, VersionRange]:
         """The APIs that it offers, and their versions."""
         release = self.node.release
-        return release.broker_apis if self.node.role is Role.BROKER else release.controller_apis
+        if self.node.role is Role.CONTROLLER:
+            return release.controller_apis
+        if self.world.elected is None:
+            return release.broker_apis
+        return {key: versions for key, versions in release.broker_apis.items() if key not in NOT_IN_ZOOKEEPER_MODE}
 
     async def answer(self, request: m.Request[R], version: int) -> R | None:
         """The answer to a request in an offered version; None for an API that is offered but not simulated."""
@@ -129,7 +136,11 @@ class NodeAnswers:
         )
 
     def _some_broker(self) -> int:
-        """KRaft brokers name any live broker as the controller: clients must not know the real one."""
+        """KRaft brokers name any live broker as the controller: clients must not know the real one. In ZooKeeper mode
+        it is the real one.
+        """
+        if self.world.elected is not None:
+            return self.world.elected
         live = [one.id for one in self.world.image.brokers.values() if not one.fenced]
         return self._chance.choice(live) if live else -1
 

@@ -46,7 +46,7 @@ _LIMIT = 2_000  # max.request.partition.size.limit
 
 def visible_topics(world: World) -> tuple[TopicAnswer, ...]:
     """All that may be seen."""
-    return _topics(_visible(world))
+    return _topics(world, _visible(world))
 
 
 def page(
@@ -59,17 +59,20 @@ def page(
     ]
     size = min(request.limit, _LIMIT)
     rest = there[size : size + 1]
-    return DescribeTopicPartitionsResponse(_topics(there[:size]), (rest[0].topic, rest[0].number) if rest else None)
+    shown = _topics(world, there[:size])
+    return DescribeTopicPartitionsResponse(shown, (rest[0].topic, rest[0].number) if rest else None)
 
 
-def _topics(found: Iterable[Found]) -> tuple[TopicAnswer, ...]:
+def _topics(world: World, found: Iterable[Found]) -> tuple[TopicAnswer, ...]:
+    live = {one.id for one in world.image.brokers.values() if not one.fenced}
     grouped = ((name, list(several)) for name, several in groupby(found, key=lambda each: each.topic))
     return tuple(
-        TopicAnswer(NONE, name, several[0].topic_id, tuple(map(_partition, several))) for name, several in grouped
+        TopicAnswer(NONE, name, several[0].topic_id, tuple(_partition(one, live) for one in several))
+        for name, several in grouped
     )
 
 
-def _partition(found: Found) -> PartitionAnswer:
+def _partition(found: Found, live: Collection[int]) -> PartitionAnswer:
     state = found.state
     return PartitionAnswer(
         LEADER_NOT_AVAILABLE if state.leader == NO_LEADER else NONE,
@@ -78,6 +81,7 @@ def _partition(found: Found) -> PartitionAnswer:
         state.leader_epoch,
         state.replicas,
         tuple(each for each in state.replicas if each in state.in_sync),
+        offline=tuple(each for each in state.replicas if each not in live),
     )
 
 

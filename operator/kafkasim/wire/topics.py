@@ -5,7 +5,7 @@ Called by `exchanges`. The product asks for all topics; another client may name 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
@@ -35,16 +35,15 @@ async def metadata(node: NodeAnswers, version: int, request: Any) -> Answer:
     """The live brokers, and topics: all that may be seen, or those that are named."""
     asked = request.topics
     said = await node.metadata(MetadataRequest(all_topics=asked is None or bool(asked)), version)
-    live = {one.id for one in said.brokers}
     if asked is None:
-        shown = [_topic(one, live) for one in said.topics]
+        shown = [_topic(one) for one in said.topics]
     else:
         by_name = {one.name: one for one in said.topics}
         names: dict[Any, str] = {one.id: one.name for one in said.topics}
         shown = []
         for one in asked:
             name = names.get(getattr(one, "topic_id", None), "") if one.name is None else one.name
-            shown.append(_topic(by_name[name], live) if name in by_name else _unknown(one))
+            shown.append(_topic(by_name[name]) if name in by_name else _unknown(one))
     return {
         "throttle_time": 0,
         "brokers": [{"node_id": one.id, "host": one.host, "port": one.port, "rack": None} for one in said.brokers],
@@ -67,18 +66,18 @@ def _unknown(asked: Any) -> Answer:
     }
 
 
-def _topic(topic: TopicAnswer, live: Collection[int]) -> Answer:
+def _topic(topic: TopicAnswer) -> Answer:
     return {
         "error_code": topic.error_code,
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": topic.name.startswith("__"),
-        "partitions": [_partition(one, live) for one in topic.partitions],
+        "partitions": [_partition(one) for one in topic.partitions],
         "topic_authorized_operations": NO_OPERATIONS,
     }
 
 
-def _partition(one: PartitionAnswer, live: Collection[int]) -> Answer:
+def _partition(one: PartitionAnswer) -> Answer:
     return {
         "error_code": one.error_code,
         "partition_index": one.partition,
@@ -88,7 +87,7 @@ def _partition(one: PartitionAnswer, live: Collection[int]) -> Answer:
         "isr_nodes": one.in_sync,
         "eligible_leader_replicas": (),
         "last_known_elr": (),
-        "offline_replicas": tuple(each for each in one.replicas if each not in live),
+        "offline_replicas": one.offline,
     }
 
 
@@ -97,9 +96,8 @@ async def describe_topic_partitions(node: NodeAnswers, version: int, request: An
     cursor = None if request.cursor is None else (request.cursor.topic_name, request.cursor.partition_index)
     question = DescribeTopicPartitionsRequest(cursor, request.response_partition_limit)
     said = topics.page(node.world, question, {each.name for each in request.topics})
-    live = {one.id for one in node.world.image.brokers.values() if not one.fenced}
     behind = None if said.cursor is None else {"topic_name": said.cursor[0], "partition_index": said.cursor[1]}
-    return {"throttle_time": 0, "topics": [_topic(one, live) for one in said.topics], "next_cursor": behind}
+    return {"throttle_time": 0, "topics": [_topic(one) for one in said.topics], "next_cursor": behind}
 
 
 async def list_reassignments(node: NodeAnswers, version: int, request: Any) -> Answer:

@@ -14,8 +14,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.facts.znodes import ControllerClaim, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.settings import FLAG
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.zookeeper.ensemble import Digest, Ensemble, parse_connect

@@ -9,7 +9,9 @@ from typing import Self
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.engine.steps import Outcome
-from kafkafeatures.core.facts.readings import Readings
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.readings import NOT_ASKED, Readings
+from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
@@ -40,10 +42,16 @@ class Kafka(Cluster):
     during_question: Callable[[], object] = staticmethod(nothing)
     """What happens elsewhere meanwhile."""
 
-    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+    async def read(
+        self,
+        *,
+        partitions: bool = False,
+        settings: frozenset[str] = frozenset(),
+        claim: Read[ControllerClaim] = NOT_ASKED,
+    ) -> Readings:
         self.looks += 1
         self.during_look()
-        return await super().read(partitions=partitions, settings=settings)
+        return await super().read(partitions=partitions, settings=settings, claim=claim)
 
     async def update(self, change: UpdateFeature) -> Outcome:
         self.during_update()

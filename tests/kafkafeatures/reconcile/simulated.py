@@ -14,7 +14,9 @@ from kafkafeatures.api.status import Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import Wanted
-from kafkafeatures.core.facts.readings import Failure, ProbedNode, Readings
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, ProbedNode, Readings
+from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate
 from kafkafeatures.environment import SYSTEM
@@ -83,10 +85,16 @@ class Cluster(SimulatedCluster):
         async with super().prepared(change) as request:
             yield _Passed(request) if self.through_broker and not isinstance(request, NotSent) else request
 
-    async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+    async def read(
+        self,
+        *,
+        partitions: bool = False,
+        settings: frozenset[str] = frozenset(),
+        claim: Read[ControllerClaim] = NOT_ASKED,
+    ) -> Readings:
         self.tick()
         self.reads.append(partitions)
-        return self.shows(await super().read(partitions=partitions, settings=settings))
+        return self.shows(await super().read(partitions=partitions, settings=settings, claim=claim))
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         self.tick()

@@ -303,8 +303,8 @@ async def test_a_restart_is_decided_on_a_picture_that_is_not_older_than_two_seco
     rig = rolling()
     look_again = rig.kafka.look_again
 
-    async def slowly() -> Readings:
-        readings = await look_again()
+    async def slowly(**options: Any) -> Readings:
+        readings = await look_again(**options)
         rig.api.wait(timedelta(seconds=seconds))
         return readings
 
@@ -319,8 +319,8 @@ async def test_where_every_look_takes_longer_it_is_looked_later_and_later_up_to_
     rig = rolling(drift={"checkEvery": "10m"})
     look_again = rig.kafka.look_again
 
-    async def slowly() -> Readings:
-        readings = await look_again()
+    async def slowly(**options: Any) -> Readings:
+        readings = await look_again(**options)
         rig.api.wait(timedelta(seconds=FRESH + 0.1))
         return readings
 

@@ -9,9 +9,10 @@ import pytest
 from kafkafeatures.api.values import replace
 from kafkafeatures.core import kinds
 from kafkafeatures.core.engine.kind import Asked, Demands
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, Readings
-from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
 from tests.kafkafeatures.ensembles import ENSEMBLE, Ensemble, reading
@@ -49,6 +50,9 @@ class Noting(Ensemble):
     async def read(self) -> ZooKeeperReading | Failure:
         self.order.append("znodes")
         return await super().read()
+
+    async def controller(self) -> Read[ControllerClaim]:
+        return NOT_ASKED
 
     async def compare(self, cluster_id: str) -> Compared | Failure:
         self.order.append("comparison")

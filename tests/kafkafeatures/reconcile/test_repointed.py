@@ -13,7 +13,9 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled
 from kafkafeatures.core.engine.steps import DryRun, Outcome, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.core.facts.readings import Readings
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.readings import NOT_ASKED, Readings
+from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import SYSTEM
@@ -182,7 +184,13 @@ def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
     looks = iter((ours, other))
 
     class Switched(Simulated):
-        async def read(self, *, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+        async def read(
+            self,
+            *,
+            partitions: bool = False,
+            settings: frozenset[str] = frozenset(),
+            claim: Read[ControllerClaim] = NOT_ASKED,
+        ) -> Readings:
             return await next(looks).read()
 
     switched = Switched(A)

@@ -49,7 +49,7 @@ def test_an_unknown_outcome_that_comes_true_between_two_readings_is_not_sent_aga
     looks = itertools.count()
     read = cluster.read
 
-    async def late(*, partitions: bool = False, settings: frozenset[str] = frozenset()) -> Readings:
+    async def late(**_: object) -> Readings:
         if next(looks) == 1:
             assert cluster.move("metadata.version", 27)
         return await read()

@@ -265,7 +265,10 @@ class Observation(Struct, frozen=True):
     def nothing_is_led(self) -> bool:
         """Whether every broker is fenced by the metadata log, which is read only with evidence of a majority: no
         partition has a leader then. The state of a combined node does not tell whether it is, where it does not answer.
+        While a migration from ZooKeeper is open the log may have no broker, and all of them lead.
         """
+        if not (isinstance(self.mode, Known) and self.mode.value is MetadataMode.KRAFT):
+            return False
         fenced = (NodeState.FENCED, NodeState.GHOST, NodeState.REFUSED)
         from_log = self.source.kind is SourceKind.METADATA_LOG and isinstance(self.finalized, Known)
         brokers = (node for node in self.nodes if Role.BROKER in node.roles)

@@ -17,6 +17,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.settings import Setting
 
 if TYPE_CHECKING:  # asking works without the library that reads logs, and starts faster
+    from kafkafeatures.core.facts.claims import ControllerClaim
     from kraftlog.image import Image
     from kraftlog.partitions import Partitions
 
@@ -230,12 +231,14 @@ class PartitionsReading(Struct, frozen=True):
     """Every partition of the cluster: of the metadata log, or asked for and known to be complete.
 
     default_min_insync_replicas: the highest that a broker applies to a topic which sets none. offset: of the log that
-    they are of; -1 where they were asked for.
+    they are of; -1 where they were asked for. claim: `/controller` of ZooKeeper, where they count only if it is still
+    the same (`core/facts/partition_source.py`).
     """
 
     partitions: Partitions
     default_min_insync_replicas: int
     offset: int = -1
+    claim: ControllerClaim | None = None
 
 
 NOT_ASKED = Failure(FailureKind.NOT_ASKED, "partitions", "nothing needed them")

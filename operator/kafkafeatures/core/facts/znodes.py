@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field
 
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.words import printable
 
@@ -34,21 +35,6 @@ class Znode(Struct, frozen=True):
     czxid: int
     is_ephemeral: bool
     children: int = 0
-
-
-class ControllerClaim(Struct, frozen=True):
-    """`/controller`: who the controller is. kraft_epoch -1: a broker that was elected in ZooKeeper."""
-
-    node_id: int
-    kraft_epoch: int
-    is_ephemeral: bool
-    czxid: int
-    version: int
-
-    @property
-    def is_kraft(self) -> bool:
-        """Whether the leader of a KRaft quorum has claimed it (KIP-866): then it is persistent."""
-        return self.kraft_epoch >= 0
 
 
 class ControllerEpoch(Struct, frozen=True):

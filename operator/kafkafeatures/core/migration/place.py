@@ -13,11 +13,12 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
-from kafkafeatures.core.facts.znodes import ControllerClaim, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.demands import Demands, NodeDemand, Said, demands, known_of
 from kafkafeatures.core.migration.edges import MOVE_BROKERS_BACK, TARGETS, Edge, Refused, next_edge
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of, position_of

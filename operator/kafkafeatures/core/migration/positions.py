@@ -13,9 +13,10 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind
 from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, Failure, FailureKind, Role
-from kafkafeatures.core.facts.znodes import ControllerClaim, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.words import counted
 from kraftlog.image import ZkMigrationState
 

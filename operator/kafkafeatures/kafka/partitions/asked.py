@@ -90,6 +90,13 @@ async def _ask(
     async for topics in _pages(pool, source):
         await aside(partial(found.add, topics))
         keep(found.weight)
+    return await completed(pool, found, source, brokers, defaults)
+
+
+async def completed(
+    pool: Pool, found: Collected, source: Address, brokers: Mapping[int, Address], defaults: BrokerDefaults
+) -> PartitionsReading | Failure:
+    """The reading, once the source has named all topics: with what else it knows of them, and what brokers host."""
     await aside(found.close)
     moving = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
     await aside(partial(found.move, moving))

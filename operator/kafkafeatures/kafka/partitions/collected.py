@@ -1,8 +1,8 @@
 """Answers about topics and partitions, put together and held against one another. No I/O.
 
-Called by `kafka/partitions/asked.py`, in the order of the methods. It decides whether the answers are complete and fit
-together; where they do not, it raises `Incomplete`. Partitions go into columns page by page: as values they would take
-ten times the memory.
+Called by `kafka/partitions/asked.py` and `elected.py`, in the order of the methods. It decides whether the answers are
+complete and fit together; where they do not, it raises `Incomplete`. Partitions go into columns page by page: as values
+they would take ten times the memory.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Collected:
 def _columns(rows: Sequence[tuple[int, PartitionAnswer]]) -> Columns:
     """The columns of partitions with the same number of replicas."""
     try:
-        flags = [flags_of(one.replicas, one.in_sync, one.eligible, (), ()) for _, one in rows]
+        flags = [flags_of(one.replicas, _in_sync(one), one.eligible, (), ()) for _, one in rows]
     except ContradictionError as error:
         raise Incomplete(_changing(str(error))) from None
     width = len(flags[0])
@@ -197,6 +197,16 @@ def _columns(rows: Sequence[tuple[int, PartitionAnswer]]) -> Columns:
         np.array([one.replicas for _, one in rows], dtype=np.int32).reshape(len(rows), width),
         np.array(flags, dtype=np.uint8).reshape(len(rows), width),
     )
+
+
+def _in_sync(one: PartitionAnswer) -> tuple[int, ...]:
+    """Without replicas that are offline: the controller is about to take them out. The last one of an ISR stays in it,
+    and no replica leads.
+    """
+    if not one.offline:
+        return one.in_sync
+    left = tuple(each for each in one.in_sync if each not in one.offline)
+    return left if left or one.leader >= 0 else one.in_sync
 
 
 def _hidden(words: str, where: str = "partitions") -> Failure:

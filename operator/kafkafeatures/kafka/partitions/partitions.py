@@ -1,20 +1,29 @@
-"""The partitions of a reading: of the metadata log where that was read, else asked for.
+"""The partitions of a reading: of the metadata log where that has them, else asked for.
 
-Called by `cluster.py`, while a roll is planned or running. It decides which of the two it is, and never mixes them.
+Called by `cluster.py`, while a roll is planned or running. `core/facts/partition_source.py` decides what they are read
+from; two sources are never mixed.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.partition_source import Holder, partition_source
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, LogReading, PartitionsReading, Role
 from kafkafeatures.kafka.base.memory_budget import Share
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.partitions.asked import ask_for_partitions
+from kafkafeatures.kafka.partitions.elected import ask_elected
 from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
 from kafkafeatures.kafka.wire.secrets import Secrets
 from kraftlog import Image
 from kraftlog.partitions import Partitions
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.claims import ControllerClaim
+    from kafkafeatures.core.facts.znodes import Read
 
 _FINAL = (FailureKind.WRONG_CLUSTER, FailureKind.TOO_LARGE)
 """Why a log was not read, where asking would be no better."""
@@ -36,11 +45,18 @@ class PartitionReader:
         if log.image.partitioned is not None:
             await self._default(probe, log)
 
-    async def read(self, probe: ClusterProbe, log: LogReading | Failure) -> PartitionsReading | Failure:
-        """The partitions of this reading."""
+    async def read(
+        self, probe: ClusterProbe, log: LogReading | Failure, claim: Read[ControllerClaim]
+    ) -> PartitionsReading | Failure:
+        """The partitions of this reading. `claim`: `/controller` in ZooKeeper, read before."""
+        if isinstance(log, Failure) and log.kind in _FINAL:
+            return log
+        source = partition_source(probe, log, claim)
+        if isinstance(source, Failure):
+            return source
+        if source.holder is Holder.ELECTED and source.claim is not None:
+            return await ask_elected(self._pool, probe, source.claim, self._defaults, self._share.keep)
         if isinstance(log, Failure):
-            if log.kind in _FINAL:
-                return log
             return await ask_for_partitions(self._pool, probe, self._defaults, self._share.keep)
         if log.image.partitioned is None:
             return self.not_held or Failure(
@@ -49,7 +65,7 @@ class PartitionReader:
         highest = await self._default(probe, log)
         if isinstance(highest, Failure):
             return highest
-        return PartitionsReading(log.image.partitions, highest, log.image.offset)
+        return PartitionsReading(log.image.partitions, highest, log.image.offset, source.claim)
 
     async def _default(self, probe: ClusterProbe, log: LogReading) -> int | Failure:
         """The `min.insync.replicas` of topics that set none."""

@@ -93,6 +93,7 @@ def _partition(one: Any) -> m.PartitionAnswer:
         _ids(one.replica_nodes),
         _ids(one.isr_nodes),
         _ids(getattr(one, "eligible_leader_replicas", None)),
+        _ids(getattr(one, "offline_replicas", None)),
     )
 
 

@@ -19,7 +19,9 @@ from kafkafeatures.kafka.wire.messages import METADATA, Request
 
 
 class PartitionAnswer(NamedTuple):
-    """A partition as a broker knows it. Ids of brokers; leader -1: none, or one that the broker cannot name."""
+    """A partition as a broker knows it. Ids of brokers; leader -1: none, or one that the broker cannot name. offline:
+    replicas on brokers that are away, or on a disk that failed.
+    """
 
     error_code: int
     partition: int
@@ -28,6 +30,7 @@ class PartitionAnswer(NamedTuple):
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
     eligible: tuple[int, ...] = ()  # DescribeTopicPartitions only
+    offline: tuple[int, ...] = ()
 
 
 class TopicAnswer(NamedTuple):

@@ -1,0 +1,20 @@
+"""Who claims to be the controller of a cluster that keeps, or kept, its metadata in ZooKeeper. A value."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class ControllerClaim(Struct, frozen=True):
+    """`/controller`: who the controller is. kraft_epoch -1: a broker that was elected in ZooKeeper."""
+
+    node_id: int
+    kraft_epoch: int
+    is_ephemeral: bool
+    czxid: int
+    version: int
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether the leader of a KRaft quorum has claimed it (KIP-866): then it is persistent."""
+        return self.kraft_epoch >= 0

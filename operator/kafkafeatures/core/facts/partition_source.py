@@ -1,0 +1,152 @@
+"""Where the partitions of a cluster can be read: with what is controller now, which on the way from ZooKeeper changes.
+
+Pure. Called by `kafka/partitions/partitions.py` once ZooKeeper, nodes and metadata log were read, and by
+`reconcile/look.py` after the partitions were. A log that holds no partitions yet must never be taken for a cluster
+without any, and no broker in ZooKeeper mode for one that follows the log.
+
+    state of the log    `/controller` names           read are
+    finalized           (of no matter)                the log
+    none                no broker in ZooKeeper mode   the log
+    migration           the leader, at its epoch      the log
+    not finalized       a broker in ZooKeeper mode    the answers of that broker
+    no log              a broker in ZooKeeper mode    the answers of that broker
+    no log              (nothing is in ZooKeeper)     the answers of brokers that follow the quorum
+
+Anything else is a Failure. What rests on `/controller` holds only as long as that is the same znode: `while_claimed`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.readings import (
+    DESCRIBE_QUORUM,
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    LogReading,
+    NodeAnswer,
+    PartitionsReading,
+    Role,
+)
+from kafkafeatures.core.facts.znodes import Read
+from kraftlog.image import ZkMigrationState
+
+NAME_IT = "name the ensemble in cluster.zookeeper of the document"
+
+
+class Holder(Enum):
+    """What has the partitions."""
+
+    LOG = auto()
+    FOLLOWERS = auto()  # brokers that follow the quorum, where the log itself cannot be read
+    ELECTED = auto()  # the broker that was elected in ZooKeeper
+
+
+class PartitionSource(Struct, frozen=True):
+    """`claim`: `/controller` as it was read before, and has to be when they have been read; None where nothing depends
+    on it.
+    """
+
+    holder: Holder
+    claim: ControllerClaim | None = None
+
+
+def partition_source(
+    probe: ClusterProbe, log: LogReading | Failure, claim: Read[ControllerClaim]
+) -> PartitionSource | Failure:
+    """What to read them from, or why nothing would be certain. `claim`: `/controller`, read before probe and log."""
+    if isinstance(log, Failure):
+        return _without_log(probe, log, claim)
+    state = ZkMigrationState.of(log.image.zk_migration_state or 0)
+    if state is None:
+        text = f"the migration from ZooKeeper is in a state that is not known ({log.image.zk_migration_state})"
+        return Failure(FailureKind.UNSUPPORTED, "metadata log", text, "use a newer version of KafkaFeatures")
+    if state is ZkMigrationState.POST_MIGRATION:
+        return PartitionSource(Holder.LOG)
+    if isinstance(claim, ControllerClaim) and not claim.is_kraft:
+        return _of_elected(probe, claim)
+    if state is ZkMigrationState.NONE:
+        return PartitionSource(Holder.LOG)
+    claimed = _claimed(claim)
+    if isinstance(claimed, Failure):
+        return claimed
+    if state is ZkMigrationState.PRE_MIGRATION:
+        return _passing("the metadata log does not have all of them: they are being copied from ZooKeeper")
+    if (claimed.node_id, claimed.kraft_epoch) != (log.leader_id, log.leader_epoch):
+        return _passing(
+            f"/controller names controller {claimed.node_id} at epoch {claimed.kraft_epoch}, and {log.leader_id} leads "
+            f"the quorum at epoch {log.leader_epoch}"
+        )
+    return PartitionSource(Holder.LOG, claimed)
+
+
+def while_claimed(found: PartitionsReading | Failure, after: Read[ControllerClaim]) -> PartitionsReading | Failure:
+    """The partitions, if `/controller` is what it was before they were read; else why they are not certain."""
+    if isinstance(found, Failure) or found.claim is None:
+        return found
+    if isinstance(after, Failure):
+        return after
+    if not same_claim(found.claim, after):
+        return _passing("the controller changed while they were read")
+    return found
+
+
+def same_claim(before: ControllerClaim, after: ControllerClaim | None) -> bool:
+    """Whether it is one claim, without another one between them: each is a znode that was created anew."""
+    if after is None:
+        return False
+    return (before.czxid, before.node_id, before.kraft_epoch) == (after.czxid, after.node_id, after.kraft_epoch)
+
+
+def _without_log(probe: ClusterProbe, log: Failure, claim: Read[ControllerClaim]) -> PartitionSource | Failure:
+    if isinstance(claim, ControllerClaim) and not claim.is_kraft:
+        return _of_elected(probe, claim)
+    if not _knows_zookeeper(probe):
+        return PartitionSource(Holder.FOLLOWERS)
+    claimed = _claimed(claim)
+    if isinstance(claimed, Failure):
+        return claimed
+    text = f"they are in the metadata log while a migration from ZooKeeper is open, and it was not read: {log.message}"
+    return Failure(log.kind, log.where, text, log.remedy)
+
+
+def _of_elected(probe: ClusterProbe, claim: ControllerClaim) -> PartitionSource | Failure:
+    """A broker in KRaft mode follows the quorum, whatever ZooKeeper says: neither of the two has everything then."""
+    others = [one.id for one in probe.nodes if one.role is Role.BROKER and _is_kraft(one.answer) is True]
+    if others:
+        return _passing(f"/controller names broker {claim.node_id}, and broker {others[0]} runs in KRaft mode")
+    return PartitionSource(Holder.ELECTED, claim)
+
+
+def _claimed(claim: Read[ControllerClaim]) -> ControllerClaim | Failure:
+    if claim is None:
+        return Failure(
+            FailureKind.NO_LEADER, "znode /controller", "no controller is elected", "look at brokers and controllers"
+        )
+    if isinstance(claim, Failure) and claim.kind is FailureKind.NOT_ASKED:
+        text = "ZooKeeper, which alone shows what the controller is, was not read"
+        return Failure(FailureKind.NOT_ASKED, "partitions", text, NAME_IT)
+    return claim
+
+
+def _knows_zookeeper(probe: ClusterProbe) -> bool:
+    """Whether a node shows that the cluster keeps its metadata in ZooKeeper, or a migration from there is open."""
+    for one in probe.nodes:
+        if isinstance(one.answer, NodeAnswer) and one.answer.zk_migration_ready:
+            return True
+        if one.role is Role.BROKER and _is_kraft(one.answer) is False:
+            return True
+    return False
+
+
+def _is_kraft(answer: NodeAnswer | Failure) -> bool | None:
+    """Whether a broker that answers so runs in KRaft mode; None where it does not answer."""
+    return DESCRIBE_QUORUM in answer.apis if isinstance(answer, NodeAnswer) else None
+
+
+def _passing(words: str) -> Failure:
+    return Failure(FailureKind.STALE, "partitions", words, "look again in a moment")

@@ -1,0 +1,55 @@
+"""All partitions of a cluster that keeps them in ZooKeeper: as the broker that was elected controller has them.
+
+Called by `kafka/partitions/partitions.py`. No quorum says which broker is up to date there; the controller itself is,
+as long as it is the controller. So it is asked (Metadata, ListPartitionReassignments, DescribeConfigs), and has to say
+itself that it is the one that `/controller` names; whether it still was when its last answer came, the caller of the
+reading checks against `/controller`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, PartitionsReading, Role
+from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.partitions.asked import Keep, completed
+from kafkafeatures.kafka.partitions.collected import Collected, Incomplete
+from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
+from kafkafeatures.kafka.wire.topic_messages import MetadataRequest
+
+
+async def ask_elected(
+    pool: Pool, probe: ClusterProbe, claim: ControllerClaim, defaults: BrokerDefaults, keep: Keep
+) -> PartitionsReading | Failure:
+    """`claim`: of a broker. `keep` hears how many bytes of memory they take so far; it may raise KafkaError."""
+    if isinstance(probe.brokers, Failure):
+        return probe.brokers
+    source = next((Address(one.host, one.port) for one in probe.brokers.brokers if one.id == claim.node_id), None)
+    if source is None:
+        return _passing(f"broker {claim.node_id}, which is controller by /controller, is not listed by the brokers")
+    try:
+        answer = await pool.ask(source, Role.BROKER, MetadataRequest(all_topics=True))
+        if answer.controller_id != claim.node_id:
+            said = (
+                f"takes broker {answer.controller_id} for the controller" if answer.controller_id >= 0 else "knows none"
+            )
+            return _passing(f"broker {claim.node_id} is controller by /controller, and {said}")
+        found = Collected()
+        await aside(partial(found.add, answer.topics))
+        keep(found.weight)
+        brokers = {one.id: Address(one.host, one.port) for one in answer.brokers}
+        reading = await completed(pool, found, source, brokers, defaults)
+    except KafkaError as error:
+        return to_failure(error, str(source))
+    except Incomplete as incomplete:
+        return incomplete.failure
+    return reading if isinstance(reading, Failure) else replace(reading, claim=claim)
+
+
+def _passing(words: str) -> Failure:
+    return Failure(FailureKind.STALE, "partitions", words, "look again in a moment")

@@ -11,10 +11,9 @@ from datetime import timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.znodes import 
 from kafkafeatures.core.migration.copied.survey import copy_findings
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight_question import Preflight, unread

@@ -26,12 +26,15 @@ LARGEST_FRAME = 4 * 1024 * 1024
 
 
 class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Connects where the ensemble's policy permits it. `failure`: of the last try, None once one has come through."""
+    """Connects where the ensemble's policy permits it. `failure`: of the last try, None once one has come through.
+    `answered`: IP address and port of what was connected to last.
+    """
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__()
         self._ensemble = ensemble
         self.failure: KafkaError | None = None
+        self.answered: tuple[str, int] | None = None
         self._socket: socket.socket | None = None
 
     def end(self) -> None:
@@ -58,15 +61,15 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         except (OSError, UnicodeError, ValueError):
             raise Unreachable("the host name is not known", remedy="check the name") from None
         policy = ensemble.policy
-        permitted = [one for one in dict.fromkeys(addresses) if policy is None or policy.permits(one, port)]
-        if not permitted:
-            raise AddressRefused
-        for address in permitted:
+        if policy is not None and not all(policy.permits(one, port) for one in addresses):
+            raise AddressRefused  # one that is not allowed among several is reason enough, as for Kafka
+        for address in dict.fromkeys(addresses):
             try:
                 made = socket.create_connection((address, port), timeout)
             except OSError as error:
                 last = error
                 continue
+            self.answered = address, port
             try:
                 return self._secured(made, host)
             except BaseException:
@@ -81,11 +84,15 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         if self._ensemble.tls is None:
             return made
         try:
-            return tls.context(self._ensemble.tls).wrap_socket(made, server_hostname=host)
+            secured = tls.context(self._ensemble.tls).wrap_socket(made, server_hostname=host)
         except ssl.SSLError as error:
             raise tls.failed(error, self._ensemble.tls) from None
         except OSError:
             raise tls.closed_in_handshake() from None
+        if self._ensemble.policy is not None and tls.is_api_server(secured.getpeercert()):
+            secured.close()
+            raise AddressRefused
+        return secured
 
 
 class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types

@@ -19,7 +19,7 @@ from kazoo.retry import KazooRetry
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Znode
-from kafkafeatures.kafka.base.errors import KafkaError, TimedOut, to_failure
+from kafkafeatures.kafka.base.errors import AddressRefused, KafkaError, TimedOut, to_failure
 from kafkafeatures.zookeeper.connection import Frames, Sockets
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
@@ -62,10 +62,7 @@ class Session:
         except TimeoutError:
             self._sockets.end()
             await self._closed()
-            raise self._sockets.failure or TimedOut(
-                f"connected, but no session within {self._ensemble.timeout:g} s",
-                remedy="the ensemble may have lost its majority, or this is not ZooKeeper, or it speaks TLS",
-            ) from None
+            raise await self._no_session() from None
         except BaseException:
             self._sockets.end()
             await self._closed()
@@ -76,6 +73,16 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._closed()
+
+    async def _no_session(self) -> KafkaError:
+        """Why there is none. Nothing is reported of the API server, which may be at an address that was not known."""
+        policy, answered = self._ensemble.policy, self._sockets.answered
+        if policy is not None and answered is not None and await policy.is_api_server(*answered):
+            return AddressRefused()
+        return self._sockets.failure or TimedOut(
+            f"connected, but no session within {self._ensemble.timeout:g} s",
+            remedy="the ensemble may have lost its majority, or this is not ZooKeeper, or it speaks TLS",
+        )
 
     async def synced(self, path: str) -> Failure | None:
         """What is read of this path from now on is no older than this call: servers may be behind their leader."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import socketserver
+import ssl
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 import pytest
+import trustme
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
@@ -22,16 +25,23 @@ from kafkafeatures.zookeeper.reader import read_zookeeper
 
 
 @contextmanager
-def answering(*frames: bytes) -> Iterator[int]:
+def answering(*frames: bytes, context: ssl.SSLContext | None = None) -> Iterator[int]:
     """A server that answers each thing it receives with the next of these bytes, and then with nothing."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
+            if context is None:
+                self._answer(self.request)
+                return
+            with suppress(OSError), context.wrap_socket(self.request, server_side=True) as link:
+                self._answer(link)
+
+        def _answer(self, link: socket.socket) -> None:
             for frame in frames:
-                if not self.request.recv(65536):
+                if not link.recv(65536):
                     return
-                self.request.sendall(frame)
-            while self.request.recv(65536):
+                link.sendall(frame)
+            while link.recv(65536):
                 pass
 
     class Server(socketserver.ThreadingTCPServer):
@@ -79,6 +89,57 @@ async def test_a_forbidden_address_is_never_connected_to() -> None:
     policy = AddressPolicy(denied=(ipaddress.ip_network("127.0.0.0/8"),))
     with answering(b"x") as port:
         found = await read(port, policy=policy)
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.FORBIDDEN
+
+
+class ApiServer:
+    """The API server, at an address that is not known."""
+
+    endpoints: frozenset[tuple[str, int]] = frozenset()
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    async def answers_at(self, address: str, port: int) -> bool:
+        self.asked.append((address, port))
+        return True
+
+
+@pytest.mark.parametrize("answer", [(), (struct.pack(">i", 2**31 - 1),), (b"HTTP/1.0 400 Bad Request\r\n\r\n",)])
+@pytest.mark.parametrize("tls", [None, Tls()])
+async def test_of_the_api_server_nothing_is_reported_but_that_its_address_is_not_allowed(
+    answer: tuple[bytes, ...], tls: Tls | None
+) -> None:
+    here = ApiServer()
+    with answering(*answer) as port:
+        found = await read(port, policy=AddressPolicy(denied=(), api_server=here), tls=tls)
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.FORBIDDEN
+    assert here.asked == [("127.0.0.1", port)]
+
+
+async def test_who_proves_to_be_an_api_server_is_not_spoken_to() -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "kubernetes.default.svc").configure_cert(context)
+    trust = Tls(ca=authority.cert_pem.bytes().decode())
+    with answering(b"HTTP/1.0 400", context=context) as port:
+        found = await read(port, policy=AddressPolicy(denied=()), tls=trust)
+        of_a_person = await read(port, tls=trust)  # who may connect to whatever there is
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.FORBIDDEN
+    assert isinstance(of_a_person, Failure)
+    assert of_a_person.kind is not FailureKind.FORBIDDEN
+
+
+async def test_a_name_of_which_one_address_is_not_allowed_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def both(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        return [(2, 1, 6, "", (address, port)) for address in ("127.0.0.1", "169.254.169.254")]
+
+    monkeypatch.setattr("kafkafeatures.zookeeper.connection.socket.getaddrinfo", both)
+    with answering(struct.pack(">i", -5)) as port:
+        found = await read(port, policy=AddressPolicy())
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.FORBIDDEN
 

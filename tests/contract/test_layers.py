@@ -29,7 +29,7 @@ ROOMS = {
     ),
     "core.kinds": "api core.facts core.engine core.levels core.roll core.migration",
     "core.resolve": "api core.facts core.engine core.roll.drivers",
-    "core.ports": "api core.facts core.engine core.levels core.roll",
+    "core.ports": "api core.facts core.engine core.levels core.roll core.migration",
     "core.report": "api core.words core.kinds core.facts core.engine core.levels core.migration",
     # Kafka and Kubernetes, behind their ports.
     "environment": "",
@@ -42,7 +42,9 @@ ROOMS = {
     "kafka.requests": "api core kafka.base kafka.wire kafka.probe",
     "kafka.cluster": "api core environment kafka",
     "kube": "api core environment",
-    "zookeeper": "core.words core.facts core.migration environment kafka.base kafka.wire kraftlog.image",
+    "zookeeper": (
+        "core.words core.facts core.engine core.migration core.ports environment kafka.base kafka.wire kraftlog.image"
+    ),
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
         "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.aside kafka.wire.addresses "
@@ -86,7 +88,7 @@ LIBRARIES = {
     "kazoo": "zookeeper",
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
-    "msgspec": "api core environment health kafka kube reconcile settings cli kafkasim",
+    "msgspec": "api core environment health kafka kube reconcile settings zookeeper cli kafkasim",
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.planner "
         "kafka.partitions kraftlog featurelog kafkasim"

@@ -32,7 +32,7 @@ ARM = """        case UnregisterBroker() as broker:
 """
 REGISTERED = (
     ("import Rolls\n", f"import Rolls\n{STAGE}{STEP}"),
-    ("KnownStep = UpdateFeature | RestartNode\n", "KnownStep = UpdateFeature | RestartNode | UnregisterBroker\n"),
+    ("| RestartNode | DeleteZnodes\n", "| RestartNode | DeleteZnodes | UnregisterBroker\n"),
     ("= (Migrations(), Rolls(), Levels())\n", "= (Unregistrations(), Migrations(), Rolls(), Levels())\n"),
 )
 SENT = (("        case _ as unheard_of:\n", ARM), ("import RestartNode\n", f"import RestartNode\n{STEP}"))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
@@ -17,6 +21,8 @@ from kafkafeatures.core.facts.znodes import (
     Znode,
     ZooKeeperReading,
 )
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.ports import PreparedDeletion, Withheld
 from tests.kafkafeatures.worlds import NOW
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
@@ -52,19 +58,50 @@ def reading(**parts: Any) -> ZooKeeperReading:
     return replace(found, **parts)
 
 
+@dataclass
 class Ensemble:
-    """An ensemble that holds what was read once, and nothing to compare. `reads`: how often it was looked at."""
+    """A port that shows what it is given, and notes what is asked of it; what ZooKeeper itself does is in tests/e2e.
 
-    def __init__(self, found: ZooKeeperReading | Failure | None = None) -> None:
-        self.found = found or reading()
-        self.reads = 0
+    `happened`: reads, sessions and transactions, in their order. `compares`: what a comparison comes to. `refuses`:
+    there is no session. `outcomes`: what the next transactions come to.
+    """
+
+    found: ZooKeeperReading | Failure = field(default_factory=reading)
+    happened: list[str] = field(default_factory=list)
+    compares: Compared | Failure = NOT_ASKED
+    refuses: bool = False
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def reads(self) -> int:
+        """How often it was looked at."""
+        return self.happened.count("znodes")
 
     async def read(self) -> ZooKeeperReading | Failure:
-        self.reads += 1
+        self.happened.append("znodes")
         return self.found
 
     async def controller(self) -> Read[ControllerClaim]:
         return self.found if isinstance(self.found, Failure) else self.found.controller
 
     async def compare(self, cluster_id: str) -> Compared | Failure:
-        return NOT_ASKED
+        self.happened.append("comparison")
+        return self.compares
+
+    @asynccontextmanager
+    async def prepared(self, step: DeleteZnodes) -> AsyncIterator[PreparedDeletion | NotSent]:
+        self.happened.append("connected")
+        yield NotSent("no session within 10 s") if self.refuses else _Prepared(self, step)
+        self.happened.append("closed")
+
+
+@dataclass
+class _Prepared:
+    ensemble: Ensemble
+    step: DeleteZnodes
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        if why := withheld():
+            return NotSent(why)
+        self.ensemble.happened.append(self.step.target)
+        return self.ensemble.outcomes.pop(0) if self.ensemble.outcomes else Applied()

@@ -46,6 +46,7 @@ class Via(StrEnum):
     CONTROLLER = "Controller"
     BROKER = "Broker"
     API_SERVER = "ApiServer"  # an eviction
+    ZOOKEEPER = "ZooKeeper"  # a transaction
     PERSON = "Person"  # who was asked to do it
 
 

@@ -20,11 +20,12 @@ from kafkafeatures.core.engine.steps import InFlight, Step, UnknownStep
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.stage import Migrations
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.stage import Rolls
 
-KnownStep = UpdateFeature | RestartNode
+KnownStep = UpdateFeature | RestartNode | DeleteZnodes
 
 KINDS: Mapping[str, type[Step]] = {one.kind: one for one in get_args(KnownStep)}
 """The kinds of steps by the name that an intent gives them."""
@@ -82,8 +83,9 @@ def is_changing(status: Status) -> bool:
 
 
 def demands_of(asked: Asked) -> Demands:
-    """All that has to be read."""
-    return reduce(or_, (kind.demands(asked) for kind in STAGES))
+    """All that has to be read: for what is to be done, and for what became of what was sent."""
+    to_settle = Demands(znodes=any(one.step.is_read_in_zookeeper for one in sent_in(asked.status)))
+    return reduce(or_, (kind.demands(asked) for kind in STAGES), to_settle)
 
 
 def propose(facts: Facts) -> Proposal:

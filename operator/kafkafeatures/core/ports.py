@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
     from kafkafeatures.core.levels.update_feature import UpdateFeature
+    from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
     from kafkafeatures.core.roll.restart_node import RestartNode
 
 
@@ -97,6 +98,13 @@ class WorkloadPort(Protocol):
         """
 
 
+class PreparedDeletion(Protocol):
+    """One transaction, and the session that it goes over: nothing of it was sent."""
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        """Send it, at most once, on the connection that is there, and never on a later one."""
+
+
 class ZooKeeperPort(Protocol):
     """The ensemble that a cluster keeps its metadata in, or kept it in."""
 
@@ -108,3 +116,8 @@ class ZooKeeperPort(Protocol):
 
     async def compare(self, cluster_id: str) -> Compared | Failure:
         """All that Kafka copied there with the metadata log of this cluster; a Failure where that cannot be known."""
+
+    def prepared(self, step: DeleteZnodes) -> AbstractAsyncContextManager[PreparedDeletion | NotSent]:
+        """Begin the session that the transaction is sent in, before its intent is written. NotSent, and why, where no
+        server can be asked.
+        """

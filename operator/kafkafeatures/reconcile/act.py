@@ -31,6 +31,7 @@ from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.kinds import known, sent_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.report.history import with_result, without
 from kafkafeatures.core.roll.restart_node import RestartNode
@@ -102,6 +103,13 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
         case RestartNode() as restart:
             via = Via.API_SERVER if restart.pod else Via.PERSON
             return await _carry_out(context, found, step, via, partial(_ask_for_restart, context, restart))
+        case DeleteZnodes() as deletion:
+            if context.zookeeper is None:
+                return await _not_begun(context, found, step, NotSent("no ensemble is known from here"))
+            async with context.zookeeper.prepared(deletion) as transaction:
+                if isinstance(transaction, NotSent):
+                    return await _not_begun(context, found, step, transaction)
+                return await _carry_out(context, found, step, Via.ZOOKEEPER, transaction.send)
         case _ as unheard_of:
             assert_never(unheard_of)
 
@@ -149,7 +157,7 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
     cluster_id = found.observation.cluster_id
     cluster = cluster_id.value if isinstance(cluster_id, Known) else ""
     context.effects(EffectRecord(found.resource.name, cluster, step, via))
-    outcome = await send(partial(_withheld, context, found, began))
+    outcome = await send(partial(_withheld, context, found, step, began))
     if not others and not _may_be_on_its_way(sent, outcome, asked_before=asked_before):
         context.on_settled()
     match outcome:
@@ -193,12 +201,12 @@ def _may_be_on_its_way(sent: InFlight, outcome: Outcome, *, asked_before: bool) 
             assert_never(outcome)
 
 
-def _withheld(context: ReconcileContext, found: Evaluation, began: float) -> str | None:
+def _withheld(context: ReconcileContext, found: Evaluation, step: Step, began: float) -> str | None:
     """Asked right before the first byte. A successor counts on it that what was intended is not sent for ever."""
     within = SEND_WITHIN.total_seconds()
     if (took := context.monotonic() - began) > within:
         return f"it took {took:.0f} s since its intent; a change is sent within {within:g} s or not at all"
-    refused = too_late(context, found, None)
+    refused = too_late(context, found, None, at_any_time=step.goes_at_any_time)
     return refused.message if refused is not None else None
 
 

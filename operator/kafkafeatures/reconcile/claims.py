@@ -31,7 +31,8 @@ _Life = tuple[Key, str]
 SENT_FOR = BROKER_KEEPS.total_seconds()
 """Seconds for which a step may be on its way; an eviction is not longer than a change of a level."""
 STRAIGHT_FOR = ON_ITS_WAY.total_seconds()
-"""Seconds for which a change of a level may be on its way that goes straight to the controller."""
+"""Seconds for which a step may be on its way that goes straight to where it is carried out."""
+_STRAIGHT = (Via.CONTROLLER, Via.ZOOKEEPER)
 
 
 class _Acting(Struct, frozen=True):
@@ -125,7 +126,7 @@ class Claims:
         before, passed_on = self._acting.get((key, claim.uid)), 0.0
         if before is not None and before.cluster_id == claim.cluster_id:
             passed_on = max(before.passed_on, before.until if before.via is Via.BROKER else 0.0)
-        until = max(now + (STRAIGHT_FOR if via is Via.CONTROLLER else SENT_FOR), passed_on)
+        until = max(now + (STRAIGHT_FOR if via in _STRAIGHT else SENT_FOR), passed_on)
         self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
 
     def acted(self, key: Key) -> None:
@@ -228,7 +229,7 @@ def _on_its_way_for(intents: Any) -> float:
     if not isinstance(intents, list):
         return SENT_FOR
     straight = (
-        isinstance(one, Mapping) and one.get("kind") in KINDS and one.get("via") == Via.CONTROLLER for one in intents
+        isinstance(one, Mapping) and one.get("kind") in KINDS and one.get("via") in _STRAIGHT for one in intents
     )
     return STRAIGHT_FOR if all(straight) else SENT_FOR
 

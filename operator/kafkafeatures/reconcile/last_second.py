@@ -39,7 +39,7 @@ async def why_not_now(
     `kept`: the status with the intent, as it was written. `asked_before`: the intent is one of before, which may have
     been sent.
     """
-    step, read_at, at_any_time = sent.step, None, False
+    step, read_at, at_any_time = sent.step, None, sent.step.goes_at_any_time
     if step.is_decided_again:
         # Of a new one: as if nothing had been begun, so that every check is made that was made before.
         before = kept if asked_before else without(kept, sent)
@@ -81,7 +81,7 @@ def too_late(
 ) -> Refusal | None:
     """What has to hold at this very moment; nothing is waited for here any more.
 
-    `at_any_time`: no partition has a leader, so a restart was decided on that waits for no window.
+    `at_any_time`: no partition has a leader, or the cluster no controller: no window holds that back.
     """
     task = asyncio.current_task()
     if context.is_stopping() or (task is not None and task.cancelling()):

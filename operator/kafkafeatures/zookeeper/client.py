@@ -6,13 +6,16 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import assert_never
 
+from kafkafeatures.core.engine.steps import NotSent
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
 from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.equality import Differs, Equal
 from kafkafeatures.environment import Environment
 from kafkafeatures.zookeeper.compare import Log, compare
+from kafkafeatures.zookeeper.deletion import Deletion, prepared
 from kafkafeatures.zookeeper.ensemble import Ensemble
 from kafkafeatures.zookeeper.reader import read_controller, read_zookeeper
 
@@ -55,3 +58,7 @@ class ZooKeeper:
                 )
             case _:
                 assert_never(found)
+
+    def prepared(self, step: DeleteZnodes) -> AbstractAsyncContextManager[Deletion | NotSent]:
+        """A session, and in it the transaction, of which nothing was sent."""
+        return prepared(self._ensemble, step)

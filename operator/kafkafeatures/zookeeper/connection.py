@@ -1,8 +1,9 @@
-"""What kazoo is not trusted with: which addresses it connects to, which certificates it believes, and how many bytes it
-takes from a peer.
+"""What kazoo is not trusted with: which addresses it connects to, which certificates it believes, how many bytes it
+takes from a peer, and on which connection it sends what changes something.
 
-kazoo 2.11 resolves names by itself, does not check host names of certificates, and asks the kernel for as many bytes as
-four bytes of the peer claim. So the connection, and the limit, are made here; kazoo keeps the session and the requests.
+kazoo 2.11 resolves names by itself, does not check host names of certificates, asks the kernel for as many bytes as
+four bytes of the peer claim, and sends on a later connection what it could not on the one before. So the connection,
+the limit, and the last moment of a transaction are here; kazoo keeps the session and the requests.
 The version is pinned: `tests/kafkafeatures/zookeeper` notice where a newer one goes around this.
 """
 
@@ -10,15 +11,19 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Transaction
 
+from kafkafeatures.core.engine.settling import DELIVERED_WITHIN
 from kafkafeatures.kafka.base.errors import AddressRefused, KafkaError, NotKafka, Unreachable
 from kafkafeatures.kafka.wire import tls
+from kafkafeatures.kafka.wire.connection import end_by_reset
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 LARGEST_FRAME = 4 * 1024 * 1024
@@ -36,9 +41,13 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         self.failure: KafkaError | None = None
         self.answered: tuple[str, int] | None = None
         self._socket: socket.socket | None = None
+        self._ended = False
 
     def end(self) -> None:
-        """End a connection on which nothing may ever come, so that the thread which waits for it ends as well."""
+        """End a connection on which nothing may ever come, so that the thread which waits for it ends as well. No
+        other one is made.
+        """
+        self._ended = True
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -46,6 +55,8 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     def create_connection(self, *_: Any, **asked: Any) -> socket.socket:
         """A connection to one server. Raises ConnectionDropped, after which kazoo tries the next server."""
         host, port = asked["address"]
+        if self._ended:
+            raise ConnectionDropped("ended")
         try:
             found = self._connected(host, port, asked["timeout"])
         except KafkaError as error:
@@ -96,7 +107,40 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
 
 
 class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """Frames of a bounded length, from servers that are resolved only where they are connected to."""
+    """Frames of a bounded length, from servers that are resolved only where they are connected to; and transactions
+    that leave on one connection, or not at all.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._last_moment = threading.Lock()
+        self._held: socket.socket | None = None
+        self._has_begun = False
+
+    def hold(self) -> None:
+        """A transaction that is asked for from now on leaves on the connection that is there now. That one is closed
+        by a reset, and the kernel gives up what the server does not acknowledge.
+        """
+        link = self._socket
+        if link is not None:
+            with suppress(OSError):  # it was closed meanwhile, and nothing leaves
+                end_by_reset(link, DELIVERED_WITHIN.total_seconds())
+        with self._last_moment:
+            self._held = link
+
+    def let_go(self) -> bool:
+        """No transaction begins to leave from now on. Whether a byte of one may have left."""
+        with self._last_moment:
+            self._held = None
+            return self._has_begun
+
+    def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:
+        if request.type == Transaction.type:
+            with self._last_moment:
+                if self._held is None or self._held is not self._socket:
+                    raise ConnectionDropped("a transaction may no longer leave")
+                self._has_begun = True
+        super()._submit(request, timeout, xid)
 
     def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
         return [(host, host, port) for host, port in self.client.hosts]

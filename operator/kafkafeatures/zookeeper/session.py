@@ -12,13 +12,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.interfaces import IAsyncResult
 from kazoo.retry import KazooRetry
 
+from kafkafeatures.core.engine.steps import NotSent, OutcomeUnknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Znode
+from kafkafeatures.core.ports import Withheld
 from kafkafeatures.kafka.base.errors import AddressRefused, KafkaError, TimedOut, to_failure
 from kafkafeatures.zookeeper.connection import Frames, Sockets
 from kafkafeatures.zookeeper.ensemble import Ensemble
@@ -26,7 +28,10 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 T = TypeVar("T")
 
 SESSION = 10.0
-"""Seconds after which ZooKeeper ends the session of a process that was killed; nothing of ours depends on it."""
+"""Seconds after which ZooKeeper ends the session of a process that was killed, and what it had sent is over with it."""
+
+LEAVES_WITHIN = 1.0
+"""Seconds for the first byte of a transaction, once it may leave."""
 
 _SILENT = logging.getLogger("kafkafeatures.zookeeper.kazoo")
 _SILENT.disabled = True  # it writes requests into its log, and so the password of a digest
@@ -47,7 +52,8 @@ class Session:
             connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=self._sockets.sleep_func),
             logger=_SILENT,
         )
-        self._client._connection = Frames(self._client, self._client._conn_retry.copy(), logger=_SILENT)
+        self._frames = Frames(self._client, self._client._conn_retry.copy(), logger=_SILENT)
+        self._client._connection = self._frames
 
     async def __aenter__(self) -> Self:
         connected = asyncio.Event()
@@ -102,6 +108,38 @@ class Session:
         found = await self._asked(path, self._client.get_children_async)
         return tuple(sorted(found)) if isinstance(found, list) else found
 
+    async def transact(
+        self, operations: Callable[[TransactionRequest], None], withheld: Withheld
+    ) -> tuple[Any, ...] | NotSent | OutcomeUnknown:
+        """Send one transaction, at most once: what came of each operation, an exception where it was rejected.
+
+        `withheld` is asked right before it is handed over to the thread that writes it, which then has `LEAVES_WITHIN`
+        for its first byte. Where no answer came no other connection is made: kazoo would continue the session on it.
+        """
+        transaction = self._client.transaction()
+        operations(transaction)
+        if why := withheld():
+            return NotSent(why)
+        if not self._client.connected:
+            return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
+        self._frames.hold()
+        late = asyncio.get_running_loop().call_later(LEAVES_WITHIN, self._frames.let_go)
+        answer = None
+        try:
+            async with asyncio.timeout(self._ensemble.timeout):
+                answer = tuple((await _settled(transaction.commit_async())).get(block=False))
+            return answer
+        except Exception as error:  # whatever it is, there is no answer
+            if not self._frames.let_go():
+                return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
+            why = _name_of(error) if isinstance(error, KazooException) else f"no answer ({type(error).__name__})"
+            return OutcomeUnknown(f"ZooKeeper {self._ensemble}: {why}")
+        finally:
+            late.cancel()
+            self._frames.let_go()
+            if answer is None:
+                self._sockets.end()
+
     def asks_for(self, path: str) -> IAsyncResult:
         """Ask for one znode; `outcome` says what came of it."""
         return self._client.get_async(path)
@@ -131,8 +169,7 @@ class Session:
         except KazooException as error:
             if self._sockets.failure is not None:
                 return self.failed(self._sockets.failure)
-            what = type(error).__name__.removesuffix("Error")
-            return Failure(FailureKind.DISCONNECTED, f"znode {path}", f"the session ended ({what})", "")
+            return Failure(FailureKind.DISCONNECTED, f"znode {path}", f"the session ended ({_name_of(error)})", "")
 
     def late(self, path: str = "") -> Failure:
         """Why there is no answer: about one znode, or about none of them."""
@@ -160,6 +197,10 @@ class Session:
             self._client.close()
 
         await asyncio.get_running_loop().run_in_executor(None, close)
+
+
+def _name_of(error: KazooException) -> str:
+    return type(error).__name__.removesuffix("Error")
 
 
 async def _settled(asked: IAsyncResult) -> IAsyncResult:

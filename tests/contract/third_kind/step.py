@@ -57,11 +57,13 @@ class UnregisterBroker(Struct, frozen=True):
     recorded_as: ClassVar[str] = "UnregisterBroker"
     counts: ClassVar[bool] = True
     is_followed: ClassVar[bool] = False
+    is_read_in_zookeeper: ClassVar[bool] = False
     settled_by: ClassVar[str] = "the registrations were read twice"
     reason: ClassVar[Reason] = Reason.IN_PROGRESS
     consents_of_plan: ClassVar[frozenset[str]] = frozenset()
     revision: ClassVar[str] = ""
     is_decided_again: ClassVar[bool] = False
+    goes_at_any_time: ClassVar[bool] = False
 
     node_id: int
 

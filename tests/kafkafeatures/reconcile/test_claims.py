@@ -167,6 +167,7 @@ PASSED_ON = {**STRAIGHT, "via": "Broker"}
         ([{**STRAIGHT, "outcome": "Applied"}], STRAIGHT_FOR),
         ([PASSED_ON], SENT_FOR),
         ([STRAIGHT, PASSED_ON], SENT_FOR),
+        ([{"kind": "DeleteZnodes", "via": "ZooKeeper"}], STRAIGHT_FOR),
         ([{"kind": "RestartNode", "via": "ApiServer"}], SENT_FOR),
         ([{"kind": "Future", "via": "Controller"}], SENT_FOR),
         (["?"], SENT_FOR),
@@ -200,7 +201,9 @@ def test_a_step_that_a_broker_may_keep_is_waited_for_also_where_another_was_seen
     assert made.competing_owner(key("new"), "c") is None
 
 
-@pytest.mark.parametrize(("via", "seconds"), [(Via.CONTROLLER, STRAIGHT_FOR), (Via.BROKER, SENT_FOR)])
+@pytest.mark.parametrize(
+    ("via", "seconds"), [(Via.CONTROLLER, STRAIGHT_FOR), (Via.ZOOKEEPER, STRAIGHT_FOR), (Via.BROKER, SENT_FOR)]
+)
 def test_a_step_of_ours_whose_answer_never_came_is_waited_for_as_long(via: Via, seconds: float) -> None:
     now = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")

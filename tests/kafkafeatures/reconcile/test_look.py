@@ -6,16 +6,19 @@ import asyncio
 
 import pytest
 
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core import kinds
 from kafkafeatures.core.engine.kind import Asked, Demands
-from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, Readings
-from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
 from kafkafeatures.core.levels.stage import Levels
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes, DeletionInFlight
+from kafkafeatures.core.migration.release import release
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
-from tests.kafkafeatures.ensembles import ENSEMBLE, Ensemble, reading
+from tests.kafkafeatures.ensembles import ENSEMBLE, Ensemble, claimed, progress, reading
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of
 from tests.kafkafeatures.worlds import NOW
 
@@ -35,42 +38,19 @@ class Demanding(Levels):
         return self._first if asked.seen is None else self._first | self._then
 
 
-class Noting(Ensemble):
-    """An ensemble that notes in which order it and the cluster are read."""
-
-    def __init__(self, cluster: Cluster, found: ZooKeeperReading | Failure | None = None) -> None:
-        super().__init__(found)
-        self.order: list[str] = []
-        cluster.shows = self._shows
-
-    def _shows(self, found: Readings) -> Readings:
-        self.order.append("cluster")
-        return found
-
-    async def read(self) -> ZooKeeperReading | Failure:
-        self.order.append("znodes")
-        return await super().read()
-
-    async def controller(self) -> Read[ControllerClaim]:
-        return NOT_ASKED
-
-    async def compare(self, cluster_id: str) -> Compared | Failure:
-        self.order.append("comparison")
-        return COMPARED
-
-
 class Here:
     """One resource, its cluster in sync and its ensemble."""
 
     def __init__(self, found: ZooKeeperReading | Failure | None = None) -> None:
         self.cluster = Cluster(WANTED)
         self.store = Store(self.cluster, WANTED)
-        self.ensemble = Noting(self.cluster, found)
+        self.ensemble = Ensemble(found or reading(), compares=COMPARED)
+        self.cluster.shows = self._shows
         self.context: ReconcileContext = replace(context_of(self.cluster, self.store), zookeeper=self.ensemble)
 
     def looked(self, *, again: bool = False) -> Observation:
         """A look, and in `order` what was read for it."""
-        self.ensemble.order.clear()
+        self.order.clear()
 
         async def look() -> Observation:
             found = await evaluate(self.context, await self.store.read(), again=again)
@@ -79,9 +59,13 @@ class Here:
 
         return asyncio.run(look())
 
+    def _shows(self, found: Readings) -> Readings:
+        self.order.append("cluster")
+        return found
+
     @property
     def order(self) -> list[str]:
-        return self.ensemble.order
+        return self.ensemble.happened
 
 
 def demand(patch: pytest.MonkeyPatch, first: Demands, then: Demands = NOTHING_MORE) -> None:
@@ -165,3 +149,17 @@ def test_zookeeper_is_compared_with_the_log_last_and_only_where_that_is_demanded
     assert here.order == ["znodes", "cluster", "comparison"]
     demand(monkeypatch, Demands(znodes=True))
     assert here.looked().compared == Unknown(NOT_ASKED)
+
+
+def test_while_it_is_not_known_whether_znodes_were_deleted_they_are_read_whatever_stages_demand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    demand(monkeypatch, Demands())
+    here = Here()
+    step = release(reading(controller=claimed(), migration=progress()), partition_epoch=3)
+    assert isinstance(step, DeleteZnodes)
+    intent = DeletionInFlight(step, stamp(NOW), Via.ZOOKEEPER).to_intent().as_json()
+    here.store.status = {**here.store.status, "intents": [intent]}
+    assert isinstance(here.looked().zookeeper, Known)
+    here.store.status = {**here.store.status, "intents": [{**intent, "kind": "Future"}]}
+    assert isinstance(here.looked().zookeeper, Unknown)

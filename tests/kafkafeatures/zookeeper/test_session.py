@@ -14,14 +14,18 @@ from datetime import UTC, datetime
 
 import pytest
 import trustme
+from kazoo.exceptions import ConnectionDropped
+from kazoo.protocol.serialization import Delete, GetData, Transaction
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.zookeeper.connection import Frames
 from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from kafkafeatures.zookeeper.reader import read_zookeeper
+from kafkafeatures.zookeeper.session import Session
 
 
 @contextmanager
@@ -169,3 +173,72 @@ def test_an_ensemble_is_written_as_kafka_has_it(text: str, servers: int, chroot:
 def test_what_is_no_ensemble_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="--zookeeper: "):
         parse_connect(text, "--zookeeper")
+
+
+# --- the last moment of a transaction ---
+
+TRANSACTION = Transaction([Delete("/controller", 0)])
+
+
+@contextmanager
+def connected() -> Iterator[tuple[Frames, socket.socket]]:
+    """What writes to a server, and the server's end."""
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    frames = Session(Ensemble((Address("127.0.0.1", 1),)))._frames
+    frames._socket = ours
+    with ours, theirs:
+        yield frames, theirs
+
+
+def came(at: socket.socket) -> bool:
+    try:
+        return bool(at.recv(65536))
+    except BlockingIOError:
+        return False
+
+
+def test_a_transaction_leaves_on_the_connection_that_was_there_when_it_was_asked_for() -> None:
+    with connected() as (frames, server):
+        frames.hold()
+        frames._submit(TRANSACTION, 1.0, 1)
+        assert came(server)
+        assert frames.let_go()
+
+
+def test_it_never_leaves_on_a_later_connection() -> None:
+    with connected() as (frames, server), connected() as (later, other):
+        frames.hold()
+        frames._socket = later._socket
+        with pytest.raises(ConnectionDropped):
+            frames._submit(TRANSACTION, 1.0, 1)
+        assert not came(server)
+        assert not came(other)
+        assert not frames.let_go()
+
+
+def test_it_does_not_leave_once_it_may_no_longer_nor_where_it_was_never_asked_for() -> None:
+    for ask in (True, False):
+        with connected() as (frames, server):
+            if ask:
+                frames.hold()
+                assert not frames.let_go()
+            with pytest.raises(ConnectionDropped):
+                frames._submit(TRANSACTION, 1.0, 1)
+            assert not came(server)
+            assert not frames.let_go()
+
+
+def test_what_only_reads_leaves_at_any_time() -> None:
+    with connected() as (frames, server):
+        frames._submit(GetData("/controller", None), 1.0, 1)
+        assert came(server)
+        assert not frames.let_go()
+
+
+def test_without_a_connection_none_is_held() -> None:
+    with connected() as (frames, _):
+        frames._socket = None
+        frames.hold()
+        with pytest.raises(ConnectionDropped):
+            frames._submit(TRANSACTION, 1.0, 1)

@@ -45,6 +45,8 @@ class Step(Protocol):
     is_followed: ClassVar[bool]
     """Whether others may be sent beside it, while it is followed from look to look until it is over. Nothing else is
     sent until the outcome of any other step is known, which takes two readings in a row."""
+    is_read_in_zookeeper: ClassVar[bool]
+    """Whether only the znodes show its outcome: they are read while that is open."""
     settled_by: ClassVar[str]
     """Until what has happened its outcome is open, for people."""
     reason: ClassVar[Reason]
@@ -75,6 +77,10 @@ class Step(Protocol):
     @property
     def is_decided_again(self) -> bool:
         """Whether it is decided once more, on a reading of that moment, right before it is sent."""
+
+    @property
+    def goes_at_any_time(self) -> bool:
+        """Whether no window holds it back: nothing can get worse."""
 
     def is_asked_for_by(self, earlier: Step) -> bool:
         """Whether to send it is to ask once more for what an intent says already: then it is the same intent."""

@@ -33,11 +33,13 @@ class UpdateFeature(Struct, frozen=True):
     recorded_as: ClassVar[str] = ""
     counts: ClassVar[bool] = True
     is_followed: ClassVar[bool] = False
+    is_read_in_zookeeper: ClassVar[bool] = False
     settled_by: ClassVar[str] = "the level was read twice; a request that a broker forwarded is waited for 5 minutes"
     reason: ClassVar[Reason] = Reason.UPDATING_FEATURES
     consents_of_plan: ClassVar[frozenset[str]] = frozenset()
     revision: ClassVar[str] = ""
     is_decided_again: ClassVar[bool] = False
+    goes_at_any_time: ClassVar[bool] = False
 
     feature: str
     before: int

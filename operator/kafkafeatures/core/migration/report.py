@@ -40,6 +40,7 @@ def with_migration(
         ),
         equality=_equality(facts.seen.compared) or (before.equality if before is not None else None),
         lag_records=_steady(lag, before.lag_records if before is not None else None),
+        kept_migration_node=before.kept_migration_node if before is not None else "",
     )
     return replace(status, migration=found)
 

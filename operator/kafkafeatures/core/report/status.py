@@ -17,6 +17,7 @@ from kafkafeatures.api.status import (
     EMPTY,
     ApprovedBy,
     BlockerStatus,
+    MigrationStatus,
     PlanStatus,
     Status,
     StepStatus,
@@ -73,6 +74,7 @@ def status_of(
         blockers_total=len(groups),
         plan=_planned(plan, observation, previous.plan, approved_by, now),
         intents=previous.intents,
+        migration=_kept(previous.migration),
         history=previous.history,
         ready_reason=ready_reason_of(ready[1], previous, stamp(now)),
         unknown=previous.unknown,
@@ -85,6 +87,12 @@ def status_of(
     names = {*observation.feature_names(), *(one.name for one in status.features)}
     there_are = len(names) if observation.shows_levels else len(status.features)
     return bounded(keeping_unknown(replace(status, conditions=conditions), previous), there_are)
+
+
+def _kept(before: MigrationStatus | None) -> MigrationStatus | None:
+    """What is nowhere else, also while no migration is wanted."""
+    kept = before.kept_migration_node if before is not None else ""
+    return MigrationStatus(kept_migration_node=kept) if kept else None
 
 
 def _planned(

@@ -39,9 +39,11 @@ class RestartNode(AwayNode, frozen=True):
     recorded_as: ClassVar[str] = "RestartNode"
     counts: ClassVar[bool] = False  # a plan that stands outlives the restarts that it waits for
     is_followed: ClassVar[bool] = True
+    is_read_in_zookeeper: ClassVar[bool] = False
     settled_by: ClassVar[str] = "the node is back"
     reason: ClassVar[Reason] = Reason.ROLLING_NODES
     consents_of_plan: ClassVar[frozenset[str]] = frozenset({SINGLE_REPLICA_TOPICS})
+    goes_at_any_time: ClassVar[bool] = False  # but where nothing is led, which only a new reading shows
 
     consent: str = ""
 

@@ -52,6 +52,15 @@ LARGE = 128 * 1024  # bytes of a reply: some milliseconds
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time
 
 
+def end_by_reset(link: socket.socket, unacknowledged: float) -> None:
+    """From now on close it by a reset, so that nothing is delivered afterwards; the kernel also gives up what the peer
+    does not acknowledge for so many seconds.
+    """
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(unacknowledged * 1000))
+
+
 T = TypeVar("T")
 
 
@@ -202,10 +211,7 @@ class Connection:
         """From now on close by a reset; the kernel also gives up what the node does not acknowledge for so many
         seconds.
         """
-        link: socket.socket = self._writer.get_extra_info("socket")
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(unacknowledged * 1000))
+        end_by_reset(self._writer.get_extra_info("socket"), unacknowledged)
 
     async def close(self) -> None:
         """Close within a second; what was under way has no answer any more."""

@@ -1,0 +1,269 @@
+"""The step that gives a cluster back to ZooKeeper: `/controller` and `/migration`, or `/migration` alone, are deleted.
+
+It is one transaction, the only one of the operator in ZooKeeper. Each claim of `/controller`, by a broker or by a KRaft
+controller, writes `/controller_epoch`: so the transaction names the version of that, and one that arrives after a claim
+fails as a whole. The version of what is deleted protects nothing: a new `/controller` begins at version 0 again.
+
+Pure. Made by `core/migration/release.py`, sent by `reconcile/act.py`, registered in `core/kinds.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp, read_number, read_text
+from kafkafeatures.api.status import HistoryEntry, Intent, MigrationStatus, Result, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.event_records import EventFacts, EventRecord, note_of
+from kafkafeatures.core.engine.settling import ON_ITS_WAY, AgeOf, Looks, Open
+from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
+from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import ControllerEpoch
+from kafkafeatures.core.words import format_span, printable
+
+CONTROLLER, EPOCH, MIGRATION = "/controller", "/controller_epoch", "/migration"
+
+NO_NODE, NO_AUTH, BAD_VERSION = -101, -102, -103
+"""Codes of ZooKeeper (`KeeperException.Code`) with which it rejects a transaction."""
+
+
+class ZnodeLife(Struct, frozen=True):
+    """Which znode it is, and what stood in it: by czxid, the transaction that created it, and by version."""
+
+    czxid: int
+    version: int
+
+
+class DeleteZnodes(Struct, frozen=True):
+    """Delete what is not None, as it was read, while `/controller_epoch` is as it was read.
+
+    epoch: `/controller_epoch`. raise_to: what it is set to in the same transaction; None: it stays. cluster_id: of
+    `/cluster/id`. kept: what stood in `/migration`. consent: the entry of `spec.consents` that it uses up.
+    """
+
+    kind: ClassVar[str] = "DeleteZnodes"
+    recorded_as: ClassVar[str] = "DeleteZnodes"
+    counts: ClassVar[bool] = False  # a plan that stands outlives it: the brokers are restarted afterwards
+    is_followed: ClassVar[bool] = False
+    is_read_in_zookeeper: ClassVar[bool] = True
+    settled_by: ClassVar[str] = "the znodes were read again"
+    reason: ClassVar[Reason] = Reason.MIGRATING
+    consents_of_plan: ClassVar[frozenset[str]] = frozenset()
+    revision: ClassVar[str] = ""
+    # The transaction itself fails if a znode is not as it was read. To read a cluster without a controller once more
+    # takes up to all its timeouts.
+    is_decided_again: ClassVar[bool] = False
+
+    cluster_id: str
+    epoch: ControllerEpoch
+    migration: ZnodeLife | None
+    controller: ZnodeLife | None = None
+    raise_to: int | None = None
+    kept: str = ""
+    consent: str = ""
+
+    def __str__(self) -> str:
+        raised = f", raise {EPOCH} {self.epoch.value} -> {self.raise_to}" if self.raise_to is not None else ""
+        return f"delete {self.target}{raised}"
+
+    @property
+    def deletes(self) -> Mapping[str, ZnodeLife]:
+        """What is deleted, by path, in the order of the transaction."""
+        found = {CONTROLLER: self.controller, MIGRATION: self.migration}
+        return {path: life for path, life in found.items() if life is not None}
+
+    @property
+    def target(self) -> str:
+        """What is acted on."""
+        return " and ".join(self.deletes)
+
+    @property
+    def request(self) -> str:
+        """What leaves the process."""
+        return f"ZooKeeper transaction: {self}"
+
+    @property
+    def in_progress(self) -> str:
+        """What is said while it is carried out."""
+        return f"{self} in ZooKeeper"
+
+    @property
+    def goes_at_any_time(self) -> bool:
+        """Whether the cluster has no controller until then: no window holds that back."""
+        return self.controller is not None
+
+    def is_asked_for_by(self, earlier: Step) -> bool:
+        """Never: one whose outcome is open is not sent again."""
+        return False
+
+    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> DeletionInFlight:
+        """What is remembered of it."""
+        return DeletionInFlight(self, at, via)
+
+    def rejection(self, code: int, message: str) -> Rejection:
+        """A right that is missing, or a znode that is another one by now: then it is decided anew."""
+        reason, needs_action = _REJECTED.get(code, (Reason.MIGRATION_FAILED, True))
+        return Rejection(reason, f"ZooKeeper rejected to {self}: {message}", needs_action)
+
+    def to_intent(self) -> Mapping[str, Any]:
+        """The fields of its intent that are its own."""
+        found: dict[str, Any] = {
+            "target": self.target,
+            "clusterId": self.cluster_id,
+            "epoch": self.epoch.value,
+            "epochVersion": self.epoch.version,
+        }
+        for name, life in (("controller", self.controller), ("migration", self.migration)):
+            if life is not None:
+                found |= {f"{name}Czxid": life.czxid, f"{name}Version": life.version}
+        found |= {"raiseTo": self.raise_to} if self.raise_to is not None else {}
+        return {**found, **{name: text for name, text in (("kept", self.kept), ("consent", self.consent)) if text}}
+
+    @classmethod
+    def read(cls, intent: Intent) -> DeletionInFlight:
+        """Raises ValueError where the intent is damaged."""
+        fields = intent.unknown
+        step = cls(
+            cluster_id=read_text(fields.get("clusterId")),
+            epoch=ControllerEpoch(_number(fields, "epoch"), _number(fields, "epochVersion")),
+            migration=_life(fields, "migration"),
+            controller=_life(fields, "controller"),
+            raise_to=_number(fields, "raiseTo") if "raiseTo" in fields else None,
+            kept=read_text(fields.get("kept", "")),
+            consent=read_text(fields.get("consent", "")),
+        )
+        if not step.deletes:
+            raise ValueError("it deletes nothing")
+        return DeletionInFlight(step, **sent_as(intent))
+
+    @classmethod
+    def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
+        """Only of what was deleted, with what stood in `/migration`."""
+        if ended.result != Result.APPLIED:
+            return None
+        facts = facts or EventFacts(kind=cls.kind)
+        note = note_of(ended.action, ended.message) + _was(facts.kept)
+        return EventRecord("ZnodesDeleted", "Delete", note, facts=facts)
+
+
+_REJECTED: Mapping[int, tuple[Reason, bool]] = {
+    NO_AUTH: (Reason.NOT_AUTHORIZED, True),
+    NO_NODE: (Reason.MIGRATING, False),
+    BAD_VERSION: (Reason.MIGRATING, False),
+}
+
+
+def _was(kept: str) -> str:
+    return f"; {MIGRATION} was {printable(kept)}" if kept else ""
+
+
+def _number(fields: Mapping[str, Any], name: str) -> int:
+    found: int = read_number(fields.get(name))
+    if not 0 <= found < 2**63:
+        raise ValueError(f"{name}: {found} is out of range")
+    return found
+
+
+def _life(fields: Mapping[str, Any], name: str) -> ZnodeLife | None:
+    if f"{name}Czxid" not in fields:
+        return None
+    return ZnodeLife(_number(fields, f"{name}Czxid"), _number(fields, f"{name}Version"))
+
+
+class DeletionInFlight(InFlight, frozen=True):
+    """One whose outcome is not known."""
+
+    step: DeleteZnodes
+
+    def settle(self, looks: Looks) -> Result | Open:
+        """What became of it, by what is there now.
+
+        All or nothing of a transaction is done: while one of the znodes stands that was to be deleted, it was not
+        carried out; and it can no longer be once another one of them is gone, or `/controller_epoch` was written. Else
+        it may still be on its way, also after the session has ended: a server that was halted may pass it on until the
+        others have ended the session.
+        """
+        before, after = (_left(self.step, one) for one in (looks.before, looks.after))
+        if isinstance(after, Failure):
+            return Open(f"the znodes have to be read: {after}")
+        if not after.stand:
+            raised = self.step.raise_to is None or after.epoch.value >= self.step.raise_to
+            return Result.APPLIED if raised else Result.SUPERSEDED
+        if len(after.stand) < len(self.step.deletes) or after.epoch.version != self.step.epoch.version:
+            return Result.NOT_APPLIED
+        if before != after or looks.before is looks.after:
+            return Open("the znodes have to be read twice")
+        within = max(ON_ITS_WAY, looks.on_its_way(self.at))
+        if looks.known_for(self.at) < within:
+            return Open(f"ZooKeeper may still carry it out, until {format_span(within)} after it began")
+        return Result.NOT_APPLIED
+
+    def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
+        """What stood in `/migration` is kept, once nothing else has it."""
+        if not self.step.kept or result not in (Result.APPLIED, Result.SUPERSEDED):
+            return status
+        migration = status.migration or MigrationStatus()
+        return replace(status, migration=replace(migration, kept_migration_node=self.step.kept))
+
+    @property
+    def facts(self) -> EventFacts:
+        """What stood in `/migration`."""
+        return EventFacts(kind=self.step.kind, begun_at=self.at, kept=self.step.kept)
+
+    def announced(self) -> EventRecord | None:
+        """What is about to be deleted."""
+        return EventRecord("DeletingZnodes", "Delete", f"{self.step}{_was(self.step.kept)}", facts=self.facts)
+
+    def progress(self, ago: Callable[[str], str]) -> str:
+        """Whether ZooKeeper has answered."""
+        answered = "done; the znodes are being read again" if self.accepted else "outcome not known yet"
+        return f"{self.step}, sent {ago(self.at)} ago; {answered}"
+
+
+class _Left(Struct, frozen=True):
+    """What is left: paths of the znodes that are still those which were read, and the epoch."""
+
+    stand: frozenset[str]
+    epoch: ControllerEpoch
+
+
+def _left(step: DeleteZnodes, seen: Observation) -> _Left | Failure:
+    """A Failure where it was not read, or may be of another ensemble: there none of the znodes would be the one that
+    was read, as if it had been deleted.
+    """
+    if not isinstance(seen.zookeeper, Known):
+        return seen.zookeeper.why
+    read = seen.zookeeper.value
+    id_, epoch, stand = read.cluster_id, read.controller_epoch, set()
+    if isinstance(id_, Failure):
+        return id_
+    if id_ != step.cluster_id:
+        where, said = f"ZooKeeper {read.ensemble}", f"connected to cluster {id_}, expected {step.cluster_id}"
+        return Failure(FailureKind.WRONG_CLUSTER, where, said)
+    if isinstance(epoch, Failure):
+        return epoch
+    if epoch is None or epoch.value < step.epoch.value or epoch.version < step.epoch.version:
+        return _behind(EPOCH)
+    for path, life in step.deletes.items():
+        now = read.controller if path == CONTROLLER else read.migration
+        if isinstance(now, Failure):
+            return now
+        if now is not None and now.czxid < life.czxid:
+            return _behind(path)
+        if now is not None and now.czxid == life.czxid:
+            stand.add(path)
+    return _Left(frozenset(stand), epoch)
+
+
+def _behind(path: str) -> Failure:
+    return Failure(
+        FailureKind.STALE,
+        f"znode {path}",
+        "it is older than it was before",
+        "if ZooKeeper was restored from a backup, or this is another ensemble, connect to the one that the brokers use",
+    )

@@ -1,0 +1,90 @@
+"""Which transaction leads back to ZooKeeper from here: it releases `/controller`, or only withdraws `/migration`.
+
+Pure. Called by the stage of a migration once all that has to hold before does. A transaction is made of what was read a
+moment ago, and names it; what cannot be read, or is not what such a way back begins with, is a `Failure`.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import ControllerEpoch, MigrationProgress, ZooKeeperReading
+from kafkafeatures.core.migration.delete_znodes import CONTROLLER, EPOCH, MIGRATION, DeleteZnodes, ZnodeLife
+
+MOST_KEPT = 512
+"""Bytes of `/migration` that a status keeps. Kafka writes about 130."""
+
+HIGHEST_EPOCH = 2**31 - 2
+"""The next controller adds one to what it finds, and Kafka reads an int."""
+
+
+def release(read: ZooKeeperReading, *, partition_epoch: int, consent: str = "") -> DeleteZnodes | Failure:
+    """Delete the claim of a quorum that is gone, and `/migration`, so that a broker is elected.
+
+    partition_epoch: the highest `controller_epoch` in the states of partitions in ZooKeeper. A KRaft controller writes
+    its own epoch there, and a broker that is elected at a lower one leaves such partitions offline (KAFKA-20488); so
+    `/controller_epoch` is raised above that of every partition and of the quorum, where it is not. Read it, and the
+    znodes, after the last controller has stopped: each election among them raises epochs.
+    """
+    found = _ground(read)
+    if isinstance(found, Failure):
+        return found
+    cluster_id, epoch, migration = found
+    claim = read.controller
+    if isinstance(claim, Failure):
+        return claim
+    if claim is None or not claim.is_kraft:
+        named = "names a broker in ZooKeeper mode" if claim is not None else "is absent"
+        return _unfit(CONTROLLER, f"{named}: there is nothing to release")
+    highest = max(partition_epoch, claim.kraft_epoch, migration.controller_epoch if migration is not None else -1)
+    if max(highest + 1, epoch.value) > HIGHEST_EPOCH:
+        return _unfit(EPOCH, f"it cannot be raised above {highest}: Kafka knows no higher epoch")
+    return DeleteZnodes(
+        cluster_id, epoch, _life(migration), _life(claim), highest + 1 if epoch.value <= highest else None,
+        migration.text if migration is not None else "", consent,
+    )  # fmt: skip
+
+
+def withdraw(read: ZooKeeperReading, *, consent: str = "") -> DeleteZnodes | Failure:
+    """Delete `/migration` alone, where the quorum has claimed nothing yet. The epoch stays: a controller that finds it
+    written by another one takes itself for deposed.
+    """
+    found = _ground(read)
+    if isinstance(found, Failure):
+        return found
+    cluster_id, epoch, migration = found
+    claim = read.controller
+    if isinstance(claim, Failure):
+        return claim
+    if claim is not None and claim.is_kraft:
+        return _unfit(CONTROLLER, f"it names controller {claim.node_id} of a quorum, which is to be released with it")
+    if migration is None:
+        return _unfit(MIGRATION, "is absent: there is nothing to delete")
+    return DeleteZnodes(cluster_id, epoch, _life(migration), kept=migration.text, consent=consent)
+
+
+def _ground(read: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationProgress | None] | Failure:
+    """What each transaction rests on."""
+    id_, epoch, migration = read.cluster_id, read.controller_epoch, read.migration
+    for one in (id_, epoch, migration):
+        if isinstance(one, Failure):
+            return one
+    if not isinstance(id_, str):
+        return _unfit("/cluster/id", "is absent")
+    if not isinstance(epoch, ControllerEpoch):
+        return _unfit(EPOCH, "is absent, and no broker is elected without it")
+    if not isinstance(migration, MigrationProgress | None):
+        return migration
+    if migration is not None and len(migration.text.encode()) > MOST_KEPT:
+        return _unfit(MIGRATION, f"holds more than {MOST_KEPT} bytes, which Kafka never writes, and is not deleted")
+    return id_, epoch, migration
+
+
+def _life(one: ControllerClaim | MigrationProgress | None) -> ZnodeLife | None:
+    return ZnodeLife(one.czxid, one.version) if one is not None else None
+
+
+def _unfit(path: str, message: str) -> Failure:
+    return Failure(
+        FailureKind.REJECTED, f"znode {path}", message, f"look at it: zookeeper-shell.sh HOST:PORT get {path}"
+    )

@@ -1,0 +1,92 @@
+"""The one transaction in ZooKeeper (`core/migration/delete_znodes.py`), over a session of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import KazooException, RolledBackError, RuntimeInconsistency
+from msgspec import Struct
+
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.migration.delete_znodes import BAD_VERSION, EPOCH, NO_AUTH, NO_NODE, DeleteZnodes
+from kafkafeatures.core.ports import Withheld
+from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.zookeeper.ensemble import Ensemble
+from kafkafeatures.zookeeper.session import Session
+
+NOT_EMPTY = -111
+_MEANS: Mapping[int, str] = {
+    BAD_VERSION: "it was written meanwhile",
+    NO_NODE: "it was deleted meanwhile",
+    NOT_EMPTY: "there are znodes below it, which Kafka never creates",
+}
+
+
+class Operation(Struct, frozen=True):
+    """One of the transaction. right: what it needs, and on which znode: that is the parent of one that is deleted."""
+
+    path: str
+    right: str
+    add: Callable[[TransactionRequest], None]
+
+
+def operations_of(step: DeleteZnodes, parent: str = "/") -> tuple[Operation, ...]:
+    """The epoch first: a repeat fails there, also where what it deletes is there again."""
+    epoch = step.epoch
+    if step.raise_to is None:
+        first = Operation(EPOCH, f"READ on {EPOCH}", lambda it: it.check(EPOCH, epoch.version))
+    else:
+        value = str(step.raise_to).encode()
+        first = Operation(EPOCH, f"WRITE on {EPOCH}", lambda it: it.set_data(EPOCH, value, epoch.version))
+
+    def deletion(path: str, version: int) -> Operation:
+        return Operation(path, f"DELETE on {parent}", lambda it: it.delete(path, version))
+
+    return first, *(deletion(path, life.version) for path, life in step.deletes.items())
+
+
+@asynccontextmanager
+async def prepared(ensemble: Ensemble, step: DeleteZnodes) -> AsyncIterator[Deletion | NotSent]:
+    """A session for one transaction; NotSent where no server can be asked."""
+    async with AsyncExitStack() as held:
+        try:
+            session = await held.enter_async_context(Session(ensemble))
+        except KafkaError as error:
+            yield NotSent(str(to_failure(error, f"ZooKeeper {ensemble}")))
+            return
+        yield Deletion(session, operations_of(step, ensemble.chroot or "/"))
+
+
+class Deletion:
+    """A transaction with its session. See `PreparedDeletion` of the port."""
+
+    def __init__(self, session: Session, operations: tuple[Operation, ...]) -> None:
+        self._session, self._operations = session, operations
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        """Sends it."""
+        results = await self._session.transact(self._fill, withheld)
+        return results if isinstance(results, NotSent | OutcomeUnknown) else outcome(self._operations, results)
+
+    def _fill(self, transaction: TransactionRequest) -> None:
+        for one in self._operations:
+            one.add(transaction)
+
+
+def outcome(operations: tuple[Operation, ...], results: tuple[object, ...]) -> Outcome:
+    """What the results mean: of a transaction that failed each is an error, of which one says why."""
+    if len(results) != len(operations):
+        return OutcomeUnknown(f"ZooKeeper answered {len(results)} of {len(operations)} operations")
+    failed = [(one, it) for one, it in zip(operations, results, strict=True) if isinstance(it, KazooException)]
+    if not failed:
+        return Applied()
+    by_itself = [(one, it) for one, it in failed if not isinstance(it, RolledBackError | RuntimeInconsistency)]
+    operation, error = (by_itself or failed)[0]
+    code = int(getattr(error, "code", 0))
+    if code == NO_AUTH:
+        said = f"not authorized; grant {operation.right} to the user of the digest, or name one that has it"
+    else:
+        said = _MEANS.get(code, f"{type(error).__name__.removesuffix('Error')} ({code})")
+    return Rejected(code, f"znode {operation.path}: {said}")

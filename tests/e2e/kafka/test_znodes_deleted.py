@@ -1,0 +1,443 @@
+"""The transaction of a way back on a real ZooKeeper: all or nothing, at most once, and found out afterwards.
+
+Brokers and controllers are played by a client that writes what Kafka 3.9 writes when one of them is elected; a real
+broker is elected at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+from kazoo.security import make_acl, make_digest_acl
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import Result, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.settling import ON_ITS_WAY, Looks, Open
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.migration.delete_znodes import (
+    BAD_VERSION,
+    NO_AUTH,
+    NO_NODE,
+    DeleteZnodes,
+    DeletionInFlight,
+)
+from kafkafeatures.core.migration.release import release, withdraw
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.zookeeper.client import ZooKeeper as Port
+from kafkafeatures.zookeeper.ensemble import Digest, Ensemble, parse_connect
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.zookeeper import ZooKeeper
+from tests.kafkafeatures.worlds import observation
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+AT = Stamp("2026-01-02T03:04:05Z")
+CHROOTS = count(1)
+
+
+def sent_at_once() -> str | None:
+    """Nothing withholds it."""
+    return None
+
+
+def quorum(controller: int, epoch: int) -> bytes:
+    document = {"version": 2, "brokerid": controller, "timestamp": "1", "kraftControllerEpoch": epoch}
+    return json.dumps(document).encode()
+
+
+@dataclass
+class Kept:
+    """A cluster below a chroot of its own, whose quorum has claimed it and is gone. As a client with all rights."""
+
+    client: KazooClient
+    chroot: str
+    connect: str
+
+    def ensemble(self, **settings: Any) -> Ensemble:
+        return Ensemble(*parse_connect(self.connect + self.chroot, "test"), **{"timeout": 5.0, **settings})
+
+    @property
+    def port(self) -> Port:
+        return Port(self.ensemble(), SYSTEM)
+
+    def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> None:
+        self.client.create(self.chroot + path, data, ephemeral=ephemeral, makepath=True)
+
+    def claim(self, data: bytes, *, ephemeral: bool = False) -> None:
+        """What Kafka does in one transaction when a broker or a KRaft controller becomes controller."""
+        epoch, stat = self.client.get(f"{self.chroot}/controller_epoch")
+        multi = self.client.transaction()
+        multi.set_data(f"{self.chroot}/controller_epoch", str(int(epoch) + 1).encode(), stat.version)
+        if self.client.exists(f"{self.chroot}/controller"):
+            multi.delete(f"{self.chroot}/controller")
+        multi.create(f"{self.chroot}/controller", data, ephemeral=ephemeral)
+        assert not [one for one in multi.commit() if isinstance(one, Exception)]
+
+    def elect(self) -> None:
+        """A broker in ZooKeeper mode becomes controller."""
+        self.claim(quorum(1, -1), ephemeral=True)
+
+    def text(self, path: str) -> str | None:
+        try:
+            data: bytes = self.client.get(self.chroot + path)[0]
+        except NoNodeError:
+            return None
+        return data.decode()
+
+    def state(self) -> tuple[str | None, ...]:
+        """`/controller_epoch`, whom `/controller` names, and whether there is a `/migration`."""
+        claim = self.text("/controller")
+        who = str(json.loads(claim)["brokerid"]) if claim is not None else None
+        return self.text("/controller_epoch"), who, "there" if self.text("/migration") is not None else None
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def client(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
+    one = KazooClient(zookeeper.connect)
+    one.start()
+    yield one
+    one.stop()
+    one.close()
+
+
+@pytest.fixture
+def cluster(zookeeper: ZooKeeper, client: KazooClient) -> Kept:
+    return kept(zookeeper, client)
+
+
+def kept(zookeeper: ZooKeeper, client: KazooClient) -> Kept:
+    found = Kept(client, f"/cluster-{next(CHROOTS)}", zookeeper.connect)
+    found.create("/cluster/id", json.dumps({"version": "1", "id": CLUSTER_ID}).encode())
+    found.create("/controller_epoch", b"4")
+    found.claim(quorum(3003, 3))
+    progress = {
+        "version": 0, "kraft_metadata_offset": 409, "kraft_controller_id": 3003, "kraft_metadata_epoch": 3,
+        "kraft_controller_epoch": 3,
+    }  # fmt: skip
+    found.create("/migration", json.dumps(progress).encode())
+    return found
+
+
+async def read(port: Port) -> ZooKeeperReading:
+    found = await port.read()
+    assert isinstance(found, ZooKeeperReading), found
+    return found
+
+
+async def released(port: Port, partition_epoch: int = 3) -> DeleteZnodes:
+    found = release(await read(port), partition_epoch=partition_epoch)
+    assert isinstance(found, DeleteZnodes), found
+    return found
+
+
+async def send(port: Port, step: DeleteZnodes) -> Outcome:
+    async with port.prepared(step) as transaction:
+        assert not isinstance(transaction, NotSent), transaction
+        return await transaction.send(sent_at_once)
+
+
+async def settled(port: Port, step: DeleteZnodes, age: timedelta = timedelta(0)) -> Result | Open:
+    """By two readings of the ensemble."""
+    before, after = [seen(await read(port)) for _ in range(2)]
+    return DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(Looks(before, after, AT, lambda _: age, lambda _: age))
+
+
+def seen(found: ZooKeeperReading) -> Observation:
+    return replace(observation(), zookeeper=Known(found, SourceKind.ZOOKEEPER, found.ensemble, found.at))
+
+
+# --- all or nothing ---
+
+
+async def test_a_claim_of_a_quorum_and_its_progress_are_gone_at_once(cluster: Kept) -> None:
+    step = await released(cluster.port)
+    assert await send(cluster.port, step) == Applied()
+    assert cluster.state() == ("5", None, None)
+    cluster.elect()
+    assert cluster.state() == ("6", "1", None)
+    assert await settled(cluster.port, step) is Result.APPLIED
+
+
+async def test_the_epoch_is_raised_in_the_same_transaction(cluster: Kept) -> None:
+    step = await released(cluster.port, partition_epoch=11)
+    assert step.raise_to == 12
+    assert await send(cluster.port, step) == Applied()
+    assert cluster.state() == ("12", None, None)
+    assert await settled(cluster.port, step) is Result.APPLIED
+    cluster.elect()
+    assert cluster.state() == ("13", "1", None)
+    assert await settled(cluster.port, step) is Result.APPLIED
+
+
+@pytest.mark.parametrize("partition_epoch", [3, 11], ids=["checked", "raised"])
+async def test_a_repeat_fails_as_a_whole_before_and_after_a_broker_is_elected(
+    cluster: Kept, partition_epoch: int
+) -> None:
+    step = await released(cluster.port, partition_epoch)
+    assert await send(cluster.port, step) == Applied()
+    gone = cluster.state()
+    again = await send(cluster.port, step)
+    assert isinstance(again, Rejected)
+    assert again.code in (NO_NODE, BAD_VERSION)
+    assert cluster.state() == gone
+    cluster.elect()
+    elected = cluster.state()
+    again = await send(cluster.port, step)
+    assert isinstance(again, Rejected)
+    assert (again.code, again.message) == (BAD_VERSION, "znode /controller_epoch: it was written meanwhile")
+    assert cluster.state() == elected  # its /controller is of version 0 as well
+    assert await settled(cluster.port, step) is Result.APPLIED
+
+
+async def test_what_the_quorum_claimed_once_more_stays_and_is_known_not_to_be_deleted(cluster: Kept) -> None:
+    step = await released(cluster.port)
+    cluster.claim(quorum(3001, 4))
+    found = await send(cluster.port, step)
+    assert isinstance(found, Rejected)
+    assert found.code == BAD_VERSION
+    assert cluster.state() == ("6", "3001", "there")
+    assert await settled(cluster.port, step) is Result.NOT_APPLIED
+
+
+async def test_progress_that_was_written_meanwhile_stays_with_the_claim(cluster: Kept) -> None:
+    step = await released(cluster.port)
+    cluster.client.set(f"{cluster.chroot}/migration", (cluster.text("/migration") or "").encode())
+    found = await send(cluster.port, step)
+    assert isinstance(found, Rejected)
+    assert found.message == "znode /migration: it was written meanwhile"
+    assert cluster.state() == ("5", "3003", "there")
+
+
+async def test_progress_is_withdrawn_alone_while_a_broker_is_controller(cluster: Kept) -> None:
+    cluster.elect()
+    found = withdraw(await read(cluster.port))
+    assert isinstance(found, DeleteZnodes)
+    before = cluster.client.get(f"{cluster.chroot}/controller_epoch")
+    assert await send(cluster.port, found) == Applied()
+    assert cluster.state() == ("6", "1", None)
+    assert cluster.client.get(f"{cluster.chroot}/controller_epoch") == before  # a write would depose the controller
+    assert await settled(cluster.port, found) is Result.APPLIED
+
+
+async def test_a_claim_that_overtakes_a_withdrawal_keeps_its_progress(cluster: Kept) -> None:
+    cluster.elect()
+    found = withdraw(await read(cluster.port))
+    assert isinstance(found, DeleteZnodes)
+    cluster.claim(quorum(3003, 5))
+    again = await send(cluster.port, found)
+    assert isinstance(again, Rejected)
+    assert cluster.state() == ("7", "3003", "there")
+    assert await settled(cluster.port, found) is Result.NOT_APPLIED
+
+
+async def test_znodes_below_one_of_them_are_named(cluster: Kept) -> None:
+    cluster.create("/migration/below", b"")
+    found = await send(cluster.port, await released(cluster.port))
+    assert isinstance(found, Rejected)
+    assert found.message == "znode /migration: there are znodes below it, which Kafka never creates"
+    assert cluster.state() == ("5", "3003", "there")
+
+
+# --- at most once, or not at all ---
+
+
+async def test_what_is_withheld_at_the_last_moment_is_not_sent(cluster: Kept) -> None:
+    step = await released(cluster.port)
+    async with cluster.port.prepared(step) as transaction:
+        assert not isinstance(transaction, NotSent)
+        assert await transaction.send(lambda: "this process is shutting down") == NotSent(
+            "this process is shutting down"
+        )
+    assert cluster.state() == ("5", "3003", "there")
+    assert await settled(cluster.port, step) != Result.APPLIED
+
+
+class Relay:
+    """Stands before a server of ZooKeeper. A transaction that comes is held back, and the connection it came on is
+    ended; `pass_on` delivers it, in its own session.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._held: list[tuple[asyncio.StreamWriter, bytes]] = []
+        self.answered = 0
+        """Answers, also those that arrive nowhere."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        self.connect = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *ended: object) -> None:
+        self._server.close()
+        for one in self._held:
+            one[0].close()
+        for task in self._tasks:
+            task.cancel()
+
+    async def pass_on(self) -> None:
+        ((writer, frame),) = self._held
+        writer.write(frame)
+        await writer.drain()
+
+    async def _carry(self, ours: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        theirs, on = await asyncio.open_connection("127.0.0.1", self._target)
+        task = asyncio.create_task(self._answers(theirs, back))
+        self._tasks.add(task)
+        try:
+            while True:
+                length = await ours.readexactly(4)
+                frame = length + await ours.readexactly(int.from_bytes(length))
+                if frame[8:12] == MULTI:
+                    self._held.append((on, frame))
+                    back.transport.abort()
+                    return
+                on.write(frame)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            on.close()
+
+    async def _answers(self, theirs: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await theirs.read(65536):
+                self.answered += 1
+                if not back.is_closing():
+                    back.write(data)
+
+
+MULTI = (14).to_bytes(4)
+"""The type of a transaction, behind length and xid."""
+
+
+async def test_what_was_lost_on_its_way_is_open_until_no_server_may_carry_it_out(
+    cluster: Kept, zookeeper: ZooKeeper
+) -> None:
+    async with Relay(zookeeper.servers[0].port) as relay:
+        step = await released(cluster.port)
+        found = await send(replace(cluster, connect=relay.connect).port, step)
+        assert isinstance(found, OutcomeUnknown)
+        assert "ConnectionLoss" in found.why
+        still = await settled(cluster.port, step)
+        assert isinstance(still, Open)
+        assert "may still carry it out" in still.why
+        assert await settled(cluster.port, step, ON_ITS_WAY) is Result.NOT_APPLIED
+        assert cluster.state() == ("5", "3003", "there")
+
+
+async def test_an_answer_that_was_lost_is_found_out_by_what_is_there(cluster: Kept, zookeeper: ZooKeeper) -> None:
+    async with Relay(zookeeper.servers[0].port) as relay:
+        step = await released(cluster.port, partition_epoch=11)
+        assert isinstance(await send(replace(cluster, connect=relay.connect).port, step), OutcomeUnknown)
+        assert isinstance(await settled(cluster.port, step), Open)
+        await relay.pass_on()
+        await until(lambda: cluster.state() == ("12", None, None))
+    assert await settled(cluster.port, step) is Result.APPLIED
+
+
+async def test_what_arrives_after_another_claim_fails_as_a_whole(cluster: Kept, zookeeper: ZooKeeper) -> None:
+    """A broker was elected meanwhile, and the session that it comes in is still good."""
+    async with Relay(zookeeper.servers[0].port) as relay:
+        step = await released(cluster.port)
+        assert isinstance(await send(replace(cluster, connect=relay.connect).port, step), OutcomeUnknown)
+        cluster.client.delete(f"{cluster.chroot}/controller")
+        cluster.elect()
+        assert await settled(cluster.port, step) is Result.NOT_APPLIED
+        before, answered = cluster.state(), relay.answered
+        await relay.pass_on()
+        await until(lambda: relay.answered > answered)
+        assert cluster.state() == before == ("6", "1", "there")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    await asyncio.to_thread(wait_until, "ZooKeeper has it", holds)
+
+
+@pytest.mark.parametrize(("dies", "becomes"), [("before", None), ("after", Result.APPLIED)])
+async def test_a_process_that_is_killed_around_its_first_byte_leaves_what_can_be_found_out(
+    cluster: Kept, dies: str, becomes: Result | None
+) -> None:
+    step = await released(cluster.port)
+    sent = DeletionInFlight(step, AT, Via.ZOOKEEPER).to_intent().as_json()
+    command = [sys.executable, str(KILLED), cluster.connect + cluster.chroot, json.dumps(sent), dies]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    if becomes is None:
+        assert isinstance(await settled(cluster.port, step), Open)
+        assert await settled(cluster.port, step, ON_ITS_WAY) is Result.NOT_APPLIED
+    else:
+        await until(lambda: cluster.state() == ("5", None, None))
+        assert await settled(cluster.port, step) is becomes
+
+
+KILLED = Path(__file__).with_name("deletion_killed.py")
+
+
+# --- rights ---
+
+
+EVERYONE = make_acl("world", "anyone", all=True)
+ALL = make_digest_acl("operator", "its-secret", all=True)
+READER = make_digest_acl("reader", "its-secret", read=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "partition_epoch", "says"),
+    [
+        ("", 3, "znode /controller: not authorized; grant DELETE on {chroot} to the user of the digest"),
+        ("/controller_epoch", 11, "znode /controller_epoch: not authorized; grant WRITE on /controller_epoch to"),
+    ],
+)
+async def test_a_right_that_is_missing_is_named_with_its_znode_and_nothing_is_deleted(
+    cluster: Kept, path: str, partition_epoch: int, says: str
+) -> None:
+    step = await released(cluster.port, partition_epoch)
+    of_cluster = make_acl("ip", "127.0.0.1", read=True)
+    cluster.client.set_acls(cluster.chroot + path, [ALL, READER, of_cluster])
+    for digest in (None, Digest("reader", "its-secret")):
+        found = await send(Port(cluster.ensemble(digest=digest), SYSTEM), step)
+        assert isinstance(found, Rejected)
+        assert found.code == NO_AUTH
+        assert says.format(chroot=cluster.chroot) in found.message
+        assert "its-secret" not in found.message
+        assert cluster.state() == ("5", "3003", "there")
+    user = Port(cluster.ensemble(digest=Digest("operator", "its-secret")), SYSTEM)
+    assert await send(user, step) == Applied()
+
+
+# --- last, since it takes the server away from the others ---
+
+
+async def test_without_a_server_nothing_is_sent(cluster: Kept, zookeeper: ZooKeeper) -> None:
+    port, step = Port(cluster.ensemble(timeout=1.0), SYSTEM), await released(cluster.port)
+    (server,) = zookeeper.servers
+    server.freeze()
+    try:
+        async with port.prepared(step) as transaction:
+            assert isinstance(transaction, NotSent)
+            assert cluster.connect in transaction.why
+    finally:
+        server.thaw()
+    wait_until("it answers again", lambda: server.asked("srvr"))
+    assert cluster.state() == ("5", "3003", "there")

@@ -1,0 +1,373 @@
+"""The one transaction of a way back: what it is made of, and what became of one that was sent.
+
+Readings are as they were seen on real nodes of Kafka 3.9.1; what real ZooKeeper makes of it is in tests/e2e.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY, HistoryEntry, Intent, MigrationStatus, Result, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.settling import ON_ITS_WAY, Looks, Open
+from kafkafeatures.core.engine.steps import UnknownStep
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.facts.znodes import ControllerEpoch, ZooKeeperReading
+from kafkafeatures.core.kinds import in_flight, kind_of
+from kafkafeatures.core.migration.delete_znodes import (
+    BAD_VERSION,
+    NO_AUTH,
+    NO_NODE,
+    DeleteZnodes,
+    DeletionInFlight,
+    ZnodeLife,
+)
+from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.release import release, withdraw
+from kafkafeatures.core.report.events import events_between
+from kafkafeatures.core.report.history import with_result
+from tests.kafkafeatures.core.migrations import cluster, looks, wanting
+from tests.kafkafeatures.ensembles import CLUSTER, ENSEMBLE, claimed, elected, progress, reading
+from tests.kafkafeatures.worlds import NOW, observation
+
+AT = Stamp("2026-01-02T03:04:05Z")
+UNREAD = Failure(FailureKind.AUTHORIZATION, "znode /controller", "not authorized to read it", "grant READ on it")
+
+
+def made(found: DeleteZnodes | Failure) -> DeleteZnodes:
+    assert isinstance(found, DeleteZnodes), found
+    return found
+
+
+def refused(found: DeleteZnodes | Failure) -> str:
+    assert isinstance(found, Failure)
+    return str(found)
+
+
+WHOLE = made(release(reading(controller_epoch=ControllerEpoch(12, 12)), partition_epoch=3))
+RAISED = made(release(reading(), partition_epoch=7))
+EARLY = made(withdraw(reading(controller=elected(), migration=progress(-1, version=0))))
+STEPS = {"release": WHOLE, "release and raise": RAISED, "withdraw": EARLY}
+
+
+# --- what it is made of ---
+
+
+def test_the_claim_and_the_progress_are_deleted_as_they_were_read() -> None:
+    migration, controller = ZnodeLife(40, 9), ZnodeLife(70, 0)
+    expected = DeleteZnodes(CLUSTER, ControllerEpoch(12, 12), migration, controller, None, progress().text)
+    assert expected == WHOLE
+    assert str(WHOLE) == "delete /controller and /migration"
+    assert list(WHOLE.deletes) == ["/controller", "/migration"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "claim", "copied", "partition", "raised"),
+    [
+        (5, 3, 3, 3, None),
+        (4, 3, 3, 3, None),
+        (3, 3, 3, 3, 4),  # the next controller has one more, and partitions of the quorum its own epoch
+        (2, 6, 3, 3, 7),
+        (2, 3, 7, 3, 8),
+        (2, 3, 3, 9, 10),
+        (5, 3, 3, -1, None),
+        (1, 1, 1, -1, 2),
+    ],
+)
+def test_the_epoch_is_raised_above_that_of_the_quorum_and_of_every_partition(
+    epoch: int, claim: int, copied: int, partition: int, raised: int | None
+) -> None:
+    found = reading(
+        controller_epoch=ControllerEpoch(epoch, 8), controller=claimed(epoch=claim), migration=progress(epoch=copied)
+    )
+    assert made(release(found, partition_epoch=partition)).raise_to == raised
+
+
+def test_a_claim_without_progress_is_released_too() -> None:
+    step = made(release(reading(migration=None), partition_epoch=3))
+    assert (list(step.deletes), step.kept, str(step)) == (["/controller"], "", "delete /controller")
+
+
+def test_before_the_quorum_claimed_anything_only_the_progress_is_withdrawn_and_the_epoch_stays() -> None:
+    assert (list(EARLY.deletes), EARLY.raise_to) == (["/migration"], None)
+    assert not EARLY.goes_at_any_time
+    assert WHOLE.goes_at_any_time
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"controller": elected()}, "znode /controller: names a broker in ZooKeeper mode"),
+        ({"controller": None}, "znode /controller: is absent"),
+        ({"controller": UNREAD}, "not authorized to read it"),
+        ({"migration": UNREAD}, "not authorized to read it"),
+        ({"cluster_id": UNREAD}, "not authorized to read it"),
+        ({"cluster_id": None}, "znode /cluster/id: is absent"),
+        ({"controller_epoch": UNREAD}, "not authorized to read it"),
+        ({"controller_epoch": None}, "znode /controller_epoch: is absent"),
+        ({"migration": replace(progress(), text="{}" + " " * 511)}, "holds more than 512 bytes"),
+        ({"controller_epoch": ControllerEpoch(2**31 - 1, 9)}, "cannot be raised"),
+    ],
+)
+def test_what_a_release_does_not_begin_with_is_named_and_nothing_is_deleted(parts: Any, says: str) -> None:
+    assert says in refused(release(reading(**parts), partition_epoch=3))
+
+
+def test_an_epoch_that_kafka_cannot_read_is_never_written() -> None:
+    assert made(release(reading(), partition_epoch=2**31 - 3)).raise_to == 2**31 - 2
+    assert "cannot be raised above 2147483646" in refused(release(reading(), partition_epoch=2**31 - 2))
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({}, "names controller 3003 of a quorum"),
+        ({"controller": UNREAD}, "not authorized"),
+        ({"controller": elected(), "migration": None}, "znode /migration: is absent"),
+        ({"controller": elected(), "controller_epoch": None}, "is absent"),
+    ],
+)
+def test_what_a_withdrawal_does_not_begin_with_is_named(parts: Any, says: str) -> None:
+    assert says in refused(withdraw(reading(**parts)))
+
+
+# --- what became of it ---
+
+
+def seen(read: ZooKeeperReading | Failure) -> Observation:
+    if isinstance(read, Failure):
+        return replace(observation(), zookeeper=Unknown(read))
+    return replace(observation(), zookeeper=Known(read, SourceKind.ZOOKEEPER, ENSEMBLE, NOW))
+
+
+def settled(
+    step: DeleteZnodes,
+    after: ZooKeeperReading | Failure,
+    before: ZooKeeperReading | Failure | None = None,
+    *,
+    age: timedelta = timedelta(seconds=1),
+    other: timedelta = timedelta(0),
+) -> Result | str:
+    """What became of it; in words where that is open. Without `before` there is one reading so far."""
+    last = seen(after)
+    looks = Looks(
+        seen(before) if before is not None else last, last, AT, lambda _: age, lambda _: age, lambda _: other
+    )  # fmt: skip
+    found = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(looks)
+    return found.why if isinstance(found, Open) else found
+
+
+def as_read(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
+    """The ensemble as the step was decided on, but for these parts."""
+    before: dict[str, Any] = {"controller_epoch": step.epoch}
+    before |= {} if step.controller else {"controller": elected()}
+    before |= {} if step.migration is None or step.controller else {"migration": progress(-1, version=0)}
+    return reading(**{**before, **parts})
+
+
+def done(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
+    """The ensemble once a broker was elected after it."""
+    value = step.epoch.value if step.raise_to is None else step.raise_to
+    epoch = ControllerEpoch(value + 1, step.epoch.version + 2) if step.controller else step.epoch
+    return reading(**{"controller_epoch": epoch, "controller": elected(), "migration": None, **parts})
+
+
+LONG = ON_ITS_WAY + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_it_was_carried_out_once_none_of_its_znodes_is_there(name: str) -> None:
+    step = STEPS[name]
+    assert settled(step, done(step)) is Result.APPLIED
+    assert settled(step, done(step, migration=progress(-1, czxid=95, version=0))) is Result.APPLIED  # begun anew
+
+
+@pytest.mark.parametrize("name", ["release", "release and raise"])
+def test_it_was_carried_out_also_where_there_is_no_controller_or_a_new_quorum(name: str) -> None:
+    step = STEPS[name]
+    assert settled(step, done(step, controller=None)) is Result.APPLIED
+    assert settled(step, done(step, controller=claimed(czxid=95), migration=progress(czxid=96))) is Result.APPLIED
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_it_was_not_carried_out_once_two_readings_show_that_and_no_server_may_still_do_it(name: str) -> None:
+    step = STEPS[name]
+    still = as_read(step)
+    assert settled(step, still, still, age=LONG) is Result.NOT_APPLIED
+    assert settled(step, still, age=LONG) == "the znodes have to be read twice"
+    assert settled(step, still, done(step), age=LONG) == "the znodes have to be read twice"
+    assert settled(step, still, UNREAD, age=LONG) == "the znodes have to be read twice"
+    assert settled(step, still, still) == "ZooKeeper may still carry it out, until 30 s after it began"
+    much = timedelta(minutes=2)
+    assert "until 2 min after" in str(settled(step, still, still, age=LONG, other=much))
+    assert settled(step, still, still, age=much, other=much) is Result.NOT_APPLIED
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_once_the_epoch_was_written_it_can_no_longer_be_carried_out(name: str) -> None:
+    step = STEPS[name]
+    later = ControllerEpoch(step.epoch.value + 1, step.epoch.version + 1)
+    assert settled(step, as_read(step, controller_epoch=later)) is Result.NOT_APPLIED
+
+
+def test_where_one_of_two_is_gone_it_was_deleted_by_another_client() -> None:
+    assert settled(WHOLE, as_read(WHOLE, migration=None)) is Result.NOT_APPLIED
+    assert settled(WHOLE, as_read(WHOLE, controller=None)) is Result.NOT_APPLIED
+    assert settled(WHOLE, as_read(WHOLE, controller=claimed(3001, epoch=4, czxid=99))) is Result.NOT_APPLIED
+
+
+def test_an_epoch_that_was_not_raised_shows_that_another_client_deleted_both() -> None:
+    by_hand = done(RAISED, controller_epoch=ControllerEpoch(RAISED.epoch.value + 1, RAISED.epoch.version + 1))
+    assert settled(RAISED, by_hand) is Result.SUPERSEDED
+
+
+@pytest.mark.parametrize(
+    ("read", "says"),
+    [
+        (UNREAD, "the znodes have to be read: znode /controller: not authorized"),
+        (NOT_ASKED, "the znodes have to be read"),
+        (done(WHOLE, controller=UNREAD), "not authorized"),
+        (done(WHOLE, migration=UNREAD), "not authorized"),
+        (done(WHOLE, controller_epoch=UNREAD), "not authorized"),
+        (done(WHOLE, cluster_id=UNREAD), "not authorized"),
+        (done(WHOLE, cluster_id="another"), f"connected to cluster another, expected {CLUSTER}"),
+        (done(WHOLE, cluster_id=None), "expected"),
+        (done(WHOLE, controller_epoch=ControllerEpoch(11, 14)), "znode /controller_epoch: it is older"),
+        (done(WHOLE, controller_epoch=ControllerEpoch(13, 3)), "znode /controller_epoch: it is older"),
+        (done(WHOLE, controller_epoch=None), "znode /controller_epoch: it is older"),
+        (done(WHOLE, controller=claimed(czxid=69)), "znode /controller: it is older"),
+        (done(WHOLE, migration=progress(czxid=39)), "znode /migration: it is older"),
+    ],
+)
+def test_what_may_be_of_another_ensemble_or_was_not_read_shows_nothing(
+    read: ZooKeeperReading | Failure, says: str
+) -> None:
+    found = settled(WHOLE, read, read, age=LONG)
+    assert not isinstance(found, Result), found
+    assert says in found
+
+
+def test_what_it_does_not_delete_need_not_be_readable() -> None:
+    assert settled(EARLY, done(EARLY, controller=UNREAD)) is Result.APPLIED
+
+
+# --- how it is remembered ---
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("accepted", [False, True])
+def test_its_intent_is_read_back_as_it_was_written(name: str, accepted: bool) -> None:
+    sent = DeletionInFlight(replace(STEPS[name], consent="zk-rollback-lossy"), AT, Via.ZOOKEEPER, accepted=accepted)
+    found = in_flight(Intent.read(sent.to_intent().as_json()))
+    assert isinstance(found, DeletionInFlight)
+    assert replace(found, written=None) == sent
+    assert len(str(sent.to_intent().as_json())) < 1024
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"epoch": None},
+        {"epoch": -1},
+        {"epochVersion": "5"},
+        {"controllerVersion": -1},  # which would be any version
+        {"migrationCzxid": 2**63},
+        {"clusterId": 7},
+        {"raiseTo": True},
+        {"kept": {}},
+    ],
+)
+def test_an_intent_that_is_damaged_is_not_read(damage: dict[str, Any]) -> None:
+    written = DeletionInFlight(RAISED, AT, Via.ZOOKEEPER).to_intent()
+    assert isinstance(in_flight(Intent(kind=written.kind, unknown={**written.unknown, **damage})), UnknownStep)
+
+
+def test_an_intent_that_deletes_nothing_is_not_read() -> None:
+    written = DeletionInFlight(EARLY, AT, Via.ZOOKEEPER).to_intent()
+    fields = {name: one for name, one in written.unknown.items() if not name.startswith("migration")}
+    assert isinstance(in_flight(Intent(kind=written.kind, unknown=fields)), UnknownStep)
+
+
+def ended(step: DeleteZnodes, result: Result) -> tuple[Status, Status]:
+    """The status while it is in flight, and after its end."""
+    sent = DeletionInFlight(step, AT, Via.ZOOKEEPER)
+    before = replace(EMPTY, intents=(sent.to_intent(),), migration=MigrationStatus(unknown={"phase": "RollingBack"}))
+    return before, with_result(before, sent, result, at=AT, age_of=lambda _: timedelta(0))
+
+
+def test_what_stood_in_the_progress_is_in_the_intent_and_in_the_event_and_kept_at_the_end() -> None:
+    before, after = ended(RAISED, Result.APPLIED)
+    text = progress().text
+    assert before.intents[0].unknown["kept"] == text
+    (begun,) = events_between(EMPTY, before)
+    assert (begun.reason, begun.facts.kept, begun.warning) == ("DeletingZnodes", text, False)
+    assert begun.note == f"delete /controller and /migration, raise /controller_epoch 5 -> 8; /migration was {text}"
+    assert after.migration == MigrationStatus(kept_migration_node=text, unknown={"phase": "RollingBack"})
+    assert after.intents == ()
+    (end,) = events_between(before, after)
+    assert (end.reason, end.facts.kept) == ("ZnodesDeleted", text)
+    assert end.note.endswith(f"/migration was {text}")
+
+
+@pytest.mark.parametrize("result", [Result.NOT_APPLIED, Result.REJECTED, Result.NOT_SENT])
+def test_where_nothing_was_deleted_nothing_is_kept_and_no_end_is_announced(result: Result) -> None:
+    before, after = ended(RAISED, result)
+    assert after.migration == before.migration
+    assert events_between(before, after) == ()
+
+
+def test_an_end_that_is_read_after_a_restart_of_the_operator_is_an_event_too() -> None:
+    _, after = ended(WHOLE, Result.APPLIED)
+    (end,) = events_between(EMPTY, after)
+    assert (end.reason, end.note) == ("ZnodesDeleted", "delete /controller and /migration")
+
+
+def test_it_is_no_progress_that_another_plan_would_need_another_hash_for() -> None:
+    _, after = ended(WHOLE, Result.APPLIED)
+    assert after.change_count == 0
+    (entry,) = after.history
+    assert (entry.kind, entry.target, entry.result) == ("DeleteZnodes", "/controller and /migration", "Applied")
+    assert kind_of(HistoryEntry(at=AT, action="", kind="DeleteZnodes", result="Applied")) is DeleteZnodes
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "needs_action"),
+    [
+        (NO_AUTH, Reason.NOT_AUTHORIZED, True),
+        (BAD_VERSION, Reason.MIGRATING, False),
+        (NO_NODE, Reason.MIGRATING, False),
+        (-111, Reason.MIGRATION_FAILED, True),
+    ],
+)
+def test_what_a_rejection_means_is_said_by_its_code(code: int, reason: Reason, needs_action: bool) -> None:
+    found = WHOLE.rejection(code, "znode /controller: because")
+    assert (found.reason, found.needs_action, found.recorded) == (reason, needs_action, "")
+    assert found.message == "ZooKeeper rejected to delete /controller and /migration: znode /controller: because"
+
+
+def test_how_far_it_is_stands_in_one_line() -> None:
+    sent = DeletionInFlight(WHOLE, AT, Via.ZOOKEEPER)
+    open_, answered = (one.progress(lambda _: "3 s") for one in (sent, replace(sent, accepted=True)))
+    assert open_ == "delete /controller and /migration, sent 3 s ago; outcome not known yet"
+    assert answered.endswith("done; the znodes are being read again")
+    assert WHOLE.request == "ZooKeeper transaction: delete /controller and /migration"
+    assert WHOLE.in_progress == "delete /controller and /migration in ZooKeeper"
+    assert not WHOLE.is_asked_for_by(WHOLE)
+
+
+def test_what_is_kept_stays_while_the_way_back_continues() -> None:
+    kept = MigrationStatus(phase="RollingBack", kept_migration_node=progress().text)
+    previous = replace(EMPTY, migration=kept)
+    look = looks(wanting(Desired.ROLLED_BACK), cluster(Position.PRE_MIGRATION), status=previous)
+    (now,) = (one for one in look.stages if one.kind == MIGRATION)
+    found = now.reported(look.decision, EMPTY, previous).migration
+    assert found is not None
+    assert (found.phase, found.kept_migration_node) == ("RollingBack", progress().text)

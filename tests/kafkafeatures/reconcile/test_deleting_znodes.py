@@ -1,0 +1,235 @@
+"""The transaction of a way back, sent and settled: first a session, then the intent, then the transaction in it; and
+what stood in `/migration` is in the status before it is deleted.
+
+The step is decided here; real ZooKeeper carries it out in tests/e2e.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.settling import ON_ITS_WAY
+from kafkafeatures.core.engine.steps import Applied, NotSent, OutcomeUnknown, Rejected
+from kafkafeatures.core.engine.wanted import Rollout, Window
+from kafkafeatures.core.facts.znodes import ControllerEpoch
+from kafkafeatures.core.migration.delete_znodes import BAD_VERSION, NO_AUTH, DeleteZnodes
+from kafkafeatures.core.migration.release import release, withdraw
+from kafkafeatures.reconcile.act import Reconciliation, execute
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.evaluate import EffectRecord, Evaluation, ReconcileContext, evaluate
+from tests.kafkafeatures.ensembles import Ensemble, elected, progress, reading
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of, reconcile_once
+
+LEVELS = {"metadata.version": 21}
+CONSENT = "zk-rollback-lossy"
+RELEASED = reading(controller=elected(), migration=None, controller_epoch=ControllerEpoch(9, 7))
+
+
+def released() -> DeleteZnodes:
+    step = release(reading(), partition_epoch=7, consent=CONSENT)
+    assert isinstance(step, DeleteZnodes)
+    return step
+
+
+def withdrawn() -> DeleteZnodes:
+    step = withdraw(reading(controller=elected(), migration=progress(-1)))
+    assert isinstance(step, DeleteZnodes)
+    return step
+
+
+class Watching(Store):
+    """Notes what is written, among what happens to the ensemble; `meanwhile`: while an intent is."""
+
+    def __init__(self, cluster: Cluster, ensemble: Ensemble) -> None:
+        super().__init__(cluster, LEVELS)
+        self.happened = ensemble.happened
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    async def write_status(self, status: Status) -> None:
+        self.happened.append("intent" if status.intents else "status")
+        await super().write_status(status)
+        if status.intents:
+            self.meanwhile()
+
+
+class Scene:
+    """A resource, its cluster, which is in sync, and its ensemble. Time passes with `seconds`."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.cluster, self.ensemble = Cluster(LEVELS), Ensemble()
+        self.store = Watching(self.cluster, self.ensemble)
+        self.effects: list[EffectRecord] = []
+        self.settled = 0
+        self.ages = Ages(lambda: self.seconds)
+
+    def context(self, **parts: Any) -> ReconcileContext:
+        found = replace(
+            context_of(self.cluster, self.store), zookeeper=self.ensemble, monotonic=lambda: self.seconds,
+            ages=self.ages, effects=self.effects.append, on_settled=self._settled,
+        )  # fmt: skip
+        return replace(found, **parts)
+
+    def sends(self, step: DeleteZnodes, **parts: Any) -> Reconciliation:
+        """A reconciliation that decides to send it."""
+
+        async def decided() -> Reconciliation:
+            context = self.context(**parts)
+            found = await evaluate(context, await self.store.read())
+            assert isinstance(found, Evaluation)
+            self.ensemble.happened.clear()
+            return await execute(context, found.with_decision(Act(step), found.remembered))
+
+        return asyncio.run(decided())
+
+    def looks(self) -> Reconciliation:
+        return asyncio.run(reconcile_once(self.context()))
+
+    @property
+    def history(self) -> list[tuple[str, str]]:
+        return [(one["kind"], one["result"]) for one in self.store.status.get("history", ())]
+
+    def _settled(self) -> None:
+        self.settled += 1
+
+
+def test_the_session_is_there_before_the_intent_and_the_intent_before_the_transaction() -> None:
+    scene = Scene()
+    last = scene.sends(released())
+    assert isinstance(last.outcome, Applied)
+    assert scene.ensemble.happened == ["connected", "intent", "/controller and /migration", "intent", "closed"]
+    (intent,) = scene.store.status["intents"]
+    assert (intent["via"], intent["kept"], intent["raiseTo"]) == ("ZooKeeper", progress().text, 8)
+    assert scene.store.status["spentConsents"] == [CONSENT]
+    assert [str(one.step) for one in scene.effects] == [str(released())]
+    assert scene.settled == 1
+
+
+def test_what_was_deleted_is_read_back_and_what_stood_there_is_kept() -> None:
+    scene = Scene()
+    scene.sends(released())
+    scene.ensemble.found = RELEASED
+    scene.looks()
+    assert scene.history == [("DeleteZnodes", "Applied")]
+    assert "intents" not in scene.store.status
+    assert scene.store.status["migration"] == {"keptMigrationNode": progress().text}
+    scene.looks()
+    assert scene.store.status["migration"] == {"keptMigrationNode": progress().text}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["no session", "no ensemble"])
+def test_without_a_session_no_intent_is_written_and_it_is_said_once(known: bool) -> None:
+    scene = Scene()
+    scene.ensemble.refuses = True
+    for _ in range(3):
+        last = scene.sends(released(), zookeeper=scene.ensemble if known else None)
+        assert isinstance(last.outcome, NotSent)
+    assert "intents" not in scene.store.status
+    assert scene.history == [("DeleteZnodes", "NotSent")]
+    assert not scene.store.status.get("spentConsents")
+    assert scene.effects == []
+
+
+def test_while_its_outcome_is_open_nothing_else_is_sent_and_it_is_not_sent_again() -> None:
+    scene = Scene()
+    scene.ensemble.outcomes = [OutcomeUnknown("no answer")]
+    scene.sends(released())
+    scene.store.wanted = replace(scene.store.wanted, levels={"metadata.version": 27})
+    for _ in range(3):
+        last = scene.looks().decision
+        assert isinstance(last, Wait)
+        assert last.reason is Reason.VERIFYING
+        assert "ZooKeeper may still carry it out, until 30 s after it began" in last.message
+    assert scene.cluster.sent == []
+    assert scene.settled == 0
+    scene.seconds += ON_ITS_WAY.total_seconds()
+    scene.looks()
+    assert scene.history[0] == ("DeleteZnodes", "NotApplied")
+    assert not scene.store.status.get("spentConsents")
+    assert "migration" not in scene.store.status
+    assert len(scene.effects) == 1 + len(scene.cluster.sent)
+
+
+def test_an_answer_that_was_lost_is_found_out() -> None:
+    scene = Scene()
+    scene.ensemble.outcomes = [OutcomeUnknown("no answer")]
+    scene.sends(released())
+    scene.ensemble.found = RELEASED
+    scene.looks()
+    assert scene.history == [("DeleteZnodes", "Applied")]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "stalled"),
+    [(NO_AUTH, Reason.NOT_AUTHORIZED, True), (BAD_VERSION, Reason.MIGRATING, False)],
+)
+def test_a_rejection_leaves_no_intent_and_uses_up_no_consent(code: int, reason: Reason, stalled: bool) -> None:
+    scene = Scene()
+    scene.ensemble.outcomes = [Rejected(code, "znode /controller: because")]
+    last = scene.sends(released())
+    assert isinstance(last.decision, Stalled if stalled else Wait)
+    assert last.decision.reason is reason
+    assert "znode /controller: because" in last.decision.message
+    assert "intents" not in scene.store.status
+    assert not scene.store.status.get("spentConsents")
+    assert scene.settled == 1
+
+
+def test_no_window_holds_a_release_back_but_a_withdrawal() -> None:
+    """A cluster without a controller must not wait for the night; one that has a controller may."""
+    never = Rollout(windows=(Window("0 0 29 2 *", timedelta(minutes=1)),))
+    for step, leaves in ((released(), True), (withdrawn(), False)):
+        scene = Scene()
+
+        async def decided(scene: Scene = scene, step: DeleteZnodes = step) -> Reconciliation:
+            context = scene.context()
+            resource = await scene.store.read()
+            resource = replace(resource, wanted=replace(resource.wanted, rollout=never))
+            found = await evaluate(context, resource)
+            assert isinstance(found, Evaluation)
+            again = replace(found.with_decision(Act(step), found.remembered), resource=resource)
+            return await execute(replace(context, store=Windowed(scene.store, never)), again)
+
+        asyncio.run(decided())
+        assert (step.target in scene.ensemble.happened) is leaves
+
+
+class Windowed:
+    """A store whose document has these windows, which the documents of these tests cannot say."""
+
+    def __init__(self, store: Store, rollout: Rollout) -> None:
+        self._store, self._rollout = store, rollout
+        self.read, self.write_status = store.read, store.write_status
+
+    async def read_again(self) -> Any:
+        found = await self._store.read_again()
+        return replace(found, wanted=replace(found.wanted, rollout=self._rollout))
+
+
+def test_what_takes_too_long_from_its_intent_on_is_not_sent() -> None:
+    scene = Scene()
+
+    def wait() -> None:
+        scene.seconds += 10.1
+
+    scene.store.meanwhile = wait
+    last = scene.sends(released())
+    assert isinstance(last.outcome, NotSent)
+    assert released().target not in scene.ensemble.happened
+    assert scene.history == [("DeleteZnodes", "NotSent")]
+
+
+def test_a_process_that_ends_leaves_it_to_its_successor() -> None:
+    scene = Scene()
+    scene.sends(released(), is_stopping=lambda: True)
+    assert released().target not in scene.ensemble.happened
+    assert scene.history == [("DeleteZnodes", "NotSent")]

@@ -1,0 +1,79 @@
+"""What one transaction consists of, and what its results mean; real ZooKeeper answers in tests/e2e."""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    NoAuthError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionMovedError,
+)
+from kazoo.protocol.serialization import CheckVersion, Delete, SetData
+
+from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.facts.znodes import ControllerEpoch
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes, ZnodeLife
+from kafkafeatures.zookeeper.deletion import operations_of, outcome
+
+EPOCH, PROGRESS, CLAIM = ControllerEpoch(5, 7), ZnodeLife(40, 9), ZnodeLife(70, 0)
+WHOLE = DeleteZnodes("id", EPOCH, PROGRESS, CLAIM)
+RAISED = DeleteZnodes("id", EPOCH, PROGRESS, CLAIM, raise_to=12)
+
+
+@pytest.mark.parametrize(
+    ("step", "first", "deleted"),
+    [
+        (WHOLE, CheckVersion("/kafka/controller_epoch", 7), ("/kafka/controller", "/kafka/migration")),
+        (RAISED, SetData("/kafka/controller_epoch", b"12", 7), ("/kafka/controller", "/kafka/migration")),
+        (DeleteZnodes("id", EPOCH, PROGRESS), CheckVersion("/kafka/controller_epoch", 7), ("/kafka/migration",)),
+        (DeleteZnodes("id", EPOCH, None, CLAIM), CheckVersion("/kafka/controller_epoch", 7), ("/kafka/controller",)),
+    ],
+)
+def test_each_operation_names_the_version_that_was_read(
+    step: DeleteZnodes, first: object, deleted: tuple[str, ...]
+) -> None:
+    request = KazooClient("zk:2181/kafka").transaction()
+    for one in operations_of(step):
+        one.add(request)
+    versions = {"/kafka/controller": 0, "/kafka/migration": 9}
+    assert request.operations == [first, *(Delete(path, versions[path]) for path in deleted)]
+
+
+ROLLED, AFTER = RolledBackError(), RuntimeInconsistency()
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ((True, True, True), Applied()),
+        ((BadVersionError(), AFTER, AFTER), Rejected(-103, "znode /controller_epoch: it was written meanwhile")),
+        ((ROLLED, NoNodeError(), AFTER), Rejected(-101, "znode /controller: it was deleted meanwhile")),
+        ((ROLLED, ROLLED, BadVersionError()), Rejected(-103, "znode /migration: it was written meanwhile")),
+        ((SessionMovedError(), AFTER, AFTER), Rejected(-118, "znode /controller_epoch: SessionMoved (-118)")),
+        ((AFTER, AFTER, AFTER), Rejected(-2, "znode /controller_epoch: RuntimeInconsistency (-2)")),
+        ((True, True), OutcomeUnknown("ZooKeeper answered 2 of 3 operations")),
+        ((), OutcomeUnknown("ZooKeeper answered 0 of 3 operations")),
+    ],
+)
+def test_of_a_transaction_that_failed_the_one_operation_that_did_says_why(
+    results: tuple[object, ...], expected: Outcome
+) -> None:
+    assert outcome(operations_of(WHOLE), results) == expected
+
+
+@pytest.mark.parametrize(
+    ("step", "results", "right"),
+    [
+        (WHOLE, (NoAuthError(), AFTER, AFTER), "READ on /controller_epoch"),
+        (RAISED, (NoAuthError(), AFTER, AFTER), "WRITE on /controller_epoch"),
+        (RAISED, (ROLLED, NoAuthError(), AFTER), "DELETE on /kafka"),
+    ],
+)
+def test_a_right_that_is_missing_is_named(step: DeleteZnodes, results: tuple[object, ...], right: str) -> None:
+    found = outcome(operations_of(step, "/kafka"), results)
+    assert isinstance(found, Rejected)
+    assert f"not authorized; grant {right} to the user of the digest" in found.message

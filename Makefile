@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check unit simulation kafka kubernetes rolls pipeline test e2e bench soak mutants format docs lock clean
+.PHONY: help demo check unit simulation kafka migration kubernetes rolls pipeline test e2e bench soak mutants format docs lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ simulation: $(VENV)/.dev ## a part of check and test: random histories of the op
 
 kafka: $(VENV)/.dev ## a part of test: real Kafka (needs Java 17+ and Maven)
 	@$(BIN)/python -m tests.run kafka
+
+migration: $(VENV)/.dev ## a part of test: from ZooKeeper to KRaft on real nodes of Kafka 3.9 (needs what kafka needs)
+	@$(BIN)/python -m tests.run migration
 
 kubernetes: $(VENV)/.dev ## a part of test: the image, the chart, the operator on real Kubernetes and Kafka (needs what test needs)
 	@$(BIN)/python -m tests.run kubernetes

@@ -53,6 +53,12 @@ WHOLE_RUNS = [
 ]
 """Tests of the pipeline without Spark that take too long for the inner loop."""
 
+MIGRATIONS = [
+    f"tests/e2e/kafka/test_{name}.py"
+    for name in ("comparing", "migration_by_hand", "migration_equality", "migration_preflight", "zookeeper")
+]
+"""Tests on real nodes of Kafka 3.9 with a real ZooKeeper."""
+
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.3),
@@ -72,8 +78,14 @@ SUITES = [
     ),
     Suite(
         "kafka",
-        [[*SIDE_BY_SIDE, "tests/e2e/kafka"]],
+        [[*SIDE_BY_SIDE, "tests/e2e/kafka", *(f"--ignore={one}" for one in MIGRATIONS)]],
         7,
+        {"java": "a JDK or JRE, 17 or newer", "mvn": "Maven 3.8 or newer"},
+    ),
+    Suite(
+        "migration",
+        [[*SIDE_BY_SIDE, *MIGRATIONS]],
+        10,
         {"java": "a JDK or JRE, 17 or newer", "mvn": "Maven 3.8 or newer"},
     ),
     Suite(

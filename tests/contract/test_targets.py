@@ -28,7 +28,7 @@ def test_every_target_says_what_it_does_and_is_made_whether_or_not_a_file_is_cal
     assert set(phony.split()) == TARGETS.keys()
 
 
-@pytest.mark.parametrize("part", ["unit", "kafka", "kubernetes", "pipeline"])
+@pytest.mark.parametrize("part", ["unit", "kafka", "migration", "kubernetes", "pipeline"])
 def test_a_part_that_takes_long_can_be_run_alone(part: str) -> None:
     assert f"-m tests.run {part}\n" in MAKEFILE
     assert part in TARGETS

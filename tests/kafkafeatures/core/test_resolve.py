@@ -94,3 +94,16 @@ def test_a_migration_is_wanted_where_a_document_names_a_phase_to_go_to(desired: 
 def test_how_long_dual_write_is_held_is_a_duration() -> None:
     found = wanted(cluster=ENSEMBLE, migration={"desired": "Finalized", "holdDualWriteFor": "90m"}).migration
     assert found == Migration(Desired.FINALIZED, timedelta(minutes=90))
+
+
+def test_no_driver_that_restarts_pods_restarts_nodes_of_a_migration() -> None:
+    cluster = {"bootstrapServers": "a:1", "zookeeper": {"connect": "zk:2181"}}
+    migration = {"desired": "DualWrite"}
+    assert wanted(cluster=cluster, migration=migration, workload={"driver": "Manual"}).migration is not None
+    with pytest.raises(InvalidDocument, match="StatefulSet restarts no node of a migration; set it to Manual"):
+        wanted(cluster=cluster, migration=migration, workload={"driver": "StatefulSet", "statefulSet": SETS})
+    over = {"desired": "None"}
+    assert (
+        wanted(cluster=cluster, migration=over, workload={"driver": "StatefulSet", "statefulSet": SETS}).migration
+        is None
+    )

@@ -1,0 +1,139 @@
+"""A real cluster goes from ZooKeeper to KRaft: three brokers and three controllers, a person restarts them as asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kazoo.client import KazooClient
+
+from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.core.migration.settings import Shape
+from tests.e2e.kafka.cli import KAFKAFEATURES, run
+from tests.e2e.rig.migrating import MigratingCluster
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.zookeeper import ZooKeeper
+
+ASKED = re.compile(r"restart (?:broker|controller) (\d+) as ([^:]*):")
+PATIENCE = 150.0
+
+
+class Person:
+    """Runs `apply` on one document, and does what its status asks for."""
+
+    def __init__(self, cluster: MigratingCluster, folder: Path) -> None:
+        self.cluster, self.file = cluster, folder / "orders.yaml"
+        self.restarted: list[tuple[int, Shape]] = []
+
+    def wants(self, desired: str, *consents: str) -> None:
+        spec = {
+            "cluster": {
+                "bootstrapServers": self.cluster.bootstrap_servers,
+                "bootstrapControllers": self.cluster.bootstrap_controllers,
+                "zookeeper": {"connect": self.cluster.ensemble},
+            },
+            "workload": {"driver": "Manual"},
+            "rollout": {"stableFor": "1s"},
+            "consents": list(consents),
+            "migration": {"desired": desired, "holdDualWriteFor": "0m"},
+        }
+        document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "orders"}, "spec": spec}
+        self.file.write_text(yaml.safe_dump(document))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        state = self.file.with_suffix(".status.yaml")
+        return dict(yaml.safe_load(state.read_text())["status"]) if state.exists() else {}
+
+    def ready(self) -> tuple[str, str]:
+        """Reason and message."""
+        found = [one for one in self.status.get("conditions", ()) if one["type"] == "Ready"]
+        return (found[0]["reason"], found[0]["message"]) if found else ("", "")
+
+    def plan(self) -> str:
+        done = run("plan", "-f", str(self.file))
+        return " ".join((done.stdout + done.stderr).split())  # a table is cut into lines
+
+    def apply(self, *flags: str) -> None:
+        """Until it ends by itself; meanwhile every node is restarted as the status asks."""
+        command = [*KAFKAFEATURES, "apply", "-f", str(self.file), "--yes", "--timeout", "3m", *flags]
+        done: list[tuple[int, Shape]] = []
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+
+            def over() -> bool:
+                asked = ASKED.match(self.ready()[1])
+                if asked is not None and (one := (int(asked[1]), Shape(asked[2]))) not in done:
+                    done.append(one)
+                    self.cluster.run(*one)
+                return running.poll() is not None
+
+            wait_until(f"apply ends; it says {self.ready()}", over, PATIENCE, step=0.2)
+            assert running.stderr is not None
+            assert running.returncode == 0, running.stderr.read()
+        self.restarted += done
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Person]:
+    with ZooKeeper(tmp_path / "zookeeper") as zookeeper, MigratingCluster(tmp_path / "nodes", zookeeper) as cluster:
+        for id_ in cluster.brokers:
+            cluster.run(id_, Shape.PLAIN_BROKER)
+        client = KazooClient(zookeeper.connect)
+        client.start()
+        try:
+            wait_until("all brokers are registered", lambda: len(_children(client, "/kafka/brokers/ids")) == 3)
+            data, _ = client.get("/kafka/cluster/id")
+        finally:
+            client.stop()
+            client.close()
+        cluster.format_controllers(json.loads(data)["id"])
+        yield Person(cluster, tmp_path)
+
+
+def _children(client: KazooClient, path: str) -> list[str]:
+    return list(client.get_children(path)) if client.exists(path) else []
+
+
+def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_phase(person: Person) -> None:
+    cluster = person.cluster
+    person.wants("PreMigration")
+    assert "start the controllers of the quorum" in person.plan()
+    for id_ in cluster.controllers:
+        cluster.run(id_, Shape.MIGRATING_CONTROLLER)
+    person.apply()
+    assert person.status["migration"]["phase"] == "PreMigration"
+    assert person.restarted == []
+
+    person.wants("Finalized", "zk-finalize")
+    assert "from DualWrite only" in person.plan()
+
+    person.wants("DualWrite")
+    person.apply()
+    assert person.status["migration"]["phase"] == "DualWrite"
+    brokers = [id_ for id_, shape in person.restarted if shape is Shape.FLAGGED_BROKER]
+    assert sorted(brokers) == list(cluster.brokers)
+    assert sorted(id_ for id_, shape in person.restarted if shape is Shape.KRAFT_BROKER) == list(cluster.brokers)
+    assert len(person.restarted) == 6
+    assert run("migration", "compare", *where(cluster)).returncode == 0
+
+    person.wants("Finalized", "zk-finalize")
+    waits = person.plan()
+    assert "irreversible" in waits
+    (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", waits))
+    person.apply("--approve", plan_hash)
+    assert person.status["migration"]["phase"] == "Finalized"
+    assert len(person.restarted) == 9
+    assert person.status["spentConsents"] == ["zk-finalize"]
+
+
+def where(cluster: MigratingCluster) -> list[str]:
+    return [
+        "--bootstrap-server", cluster.bootstrap_servers, "--bootstrap-controller", cluster.bootstrap_controllers,
+        "--zookeeper", cluster.ensemble,
+    ]  # fmt: skip

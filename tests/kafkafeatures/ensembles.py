@@ -62,12 +62,14 @@ def reading(**parts: Any) -> ZooKeeperReading:
 class Ensemble:
     """A port that shows what it is given, and notes what is asked of it; what ZooKeeper itself does is in tests/e2e.
 
-    `happened`: reads, sessions and transactions, in their order. `compares`: what a comparison comes to. `refuses`:
-    there is no session. `outcomes`: what the next transactions come to.
+    `happened`: reads, sessions and transactions, in their order. `moved`: what `/controller` is once it is read alone.
+    `compares`: what a comparison comes to. `refuses`: there is no session. `outcomes`: what the next transactions come
+    to.
     """
 
     found: ZooKeeperReading | Failure = field(default_factory=reading)
     happened: list[str] = field(default_factory=list)
+    moved: list[Read[ControllerClaim]] = field(default_factory=list)
     compares: Compared | Failure = NOT_ASKED
     refuses: bool = False
     outcomes: list[Outcome] = field(default_factory=list)
@@ -82,6 +84,9 @@ class Ensemble:
         return self.found
 
     async def controller(self) -> Read[ControllerClaim]:
+        self.happened.append("/controller")
+        if self.moved:
+            return self.moved[0]
         return self.found if isinstance(self.found, Failure) else self.found.controller
 
     async def compare(self, cluster_id: str) -> Compared | Failure:

@@ -34,7 +34,7 @@ from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.log.follower import MetadataLog
 from kafkafeatures.kafka.log.level_history import LevelHistory, moves_between
-from kafkafeatures.kafka.log.outcome import reading_of, result_of, says_the_same
+from kafkafeatures.kafka.log.outcome import NO_CONTROLLER, reading_of, result_of, says_the_same
 from kafkafeatures.kafka.log.source import LogSource
 from kafkafeatures.kafka.partitions.images import PartitionImages
 from kafkafeatures.kafka.probe.directory import hosts_from_registrations
@@ -312,8 +312,7 @@ class Cluster:
 
     def _partition_reader(self) -> tuple[PartitionReader | None, Failure]:
         """Who reads partitions from now on; None, and why, where too many clusters have theirs in memory."""
-        waits = self._images.take(self)
-        if waits is not None:
+        if (waits := self._images.take(self)) is not None:
             return None, waits
         if self._partitions is None:
             from kafkafeatures.kafka.partitions.partitions import PartitionReader  # numpy, which most do without
@@ -345,7 +344,8 @@ class Cluster:
     async def _read_last(self, reader: PartitionReader, asked: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
         """What changes at any moment, once nothing else has to be waited for: the quorum, then the log to its end."""
         self._last = asked = replace(asked, quorum=await quorum_again(self._pool, asked))
-        log = await self._of_this_cluster(asked, await self._bounded(self._log.catch_up))
+        read = await self._bounded(self._log.catch_up) if asked.may_have_a_log else NO_CONTROLLER
+        log = await self._of_this_cluster(asked, read)
         self._as_read = log if isinstance(log, LogReading) else None
         if isinstance(log, LogReading):
             self._committed = log.image.offset

@@ -237,3 +237,21 @@ def test_what_does_not_answer_and_no_list_of_controllers_leaves_the_mode_unknown
     nobody = {"controllers": ControllerList((), None)}
     it = seen(*brokers_of(PLAIN, 1), at=None, znodes=in_zookeeper(1), **nobody)
     assert mode(it) is MetadataMode.ZOOKEEPER
+
+
+@pytest.mark.parametrize("offset", [BEFORE_ANY_BROKER, ONE_FLAGGED, DUAL_WRITE])
+def test_while_a_migration_is_open_a_log_without_unfenced_brokers_is_no_proof_that_nothing_is_led(offset: int) -> None:
+    fenced = replace_brokers(cut_at(offset), fenced=True)
+    assert not seen(*brokers_of(PLAIN, 1, 2, 3), at=fenced, znodes=in_zookeeper(1, 2, 3)).nothing_is_led
+    assert not seen(at=fenced).nothing_is_led
+
+
+def test_once_it_is_finalized_a_log_without_unfenced_brokers_is_one() -> None:
+    assert seen(at=replace_brokers(cut_at(FINALIZED), fenced=True)).nothing_is_led
+    assert not seen(at=cut_at(FINALIZED)).nothing_is_led
+
+
+def replace_brokers(of: Image, **changes: Any) -> Image:
+    assert of.registrations is not None
+    brokers = {id_: replace(one, **changes) for id_, one in of.brokers.items()}
+    return replace(of, registrations=replace(of.registrations, brokers=brokers))

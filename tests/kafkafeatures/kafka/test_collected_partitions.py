@@ -166,6 +166,22 @@ def topic_with(*partitions: PartitionAnswer, code: int = 0, id_: uuid.UUID | Non
     return replace(WHOLE, topics=(TopicAnswer(code, "orders", id_, partitions),))
 
 
+AWAY: dict[str, tuple[PartitionAnswer, set[int]]] = {
+    "in sync, and about to be taken out": (PartitionAnswer(0, 0, 1, 0, (1, 2, 3), (1, 2), offline=(2,)), {1}),
+    "the leader itself": (PartitionAnswer(5, 0, -1, 0, (1, 2, 3), (1, 2), offline=(1,)), {2}),
+    "out of sync already": (PartitionAnswer(0, 0, 1, 0, (1, 2, 3), (1, 3), offline=(2,)), {1, 3}),
+    "the last of an ISR": (PartitionAnswer(5, 0, -1, 0, (1, 2, 3), (2,), offline=(1, 2)), {2}),
+    "a leader that is away": (PartitionAnswer(0, 0, 1, 0, (1, 2, 3), (1,), offline=(1,)), set()),
+}
+
+
+@pytest.mark.parametrize("name", AWAY)
+def test_a_replica_that_is_offline_is_not_in_sync_unless_it_is_the_last_of_an_isr(name: str) -> None:
+    told, in_sync = AWAY[name]
+    answers = Answers((TopicAnswer(0, "orders", ID, (told,)),), configs={"orders": minimum("2", SET_ON_TOPIC)})
+    assert rows(collected(answers))["orders", 0].in_sync == in_sync
+
+
 WRONG: dict[str, tuple[Answers, FailureKind, str]] = {
     "a topic that is denied": (topic_with(FIRST, SECOND, code=29), FailureKind.AUTHORIZATION, "topic orders is not"),
     "a topic with an error": (topic_with(FIRST, SECOND, code=3), FailureKind.STALE, "UNKNOWN_TOPIC_OR_PARTITION"),

@@ -48,7 +48,7 @@ class Cluster(SimulatedCluster):
     """Three controllers and three brokers of Kafka 4.2, unless a plan says otherwise; and what a client gets of them.
 
     `outcomes`: what the next changes come to, which never arrive; None: as the cluster decides. `sent`: all of them.
-    `reads`: of each reading, whether with partitions.
+    `reads`: of each reading, whether with partitions; `claims`: and what was known of `/controller` before.
     `crash_in`: so many calls, or returns from one, until the process dies. `shows`: what becomes of a reading, for what
     no simulated cluster comes to. `through_broker`: the active controller is not reached with a change.
     """
@@ -59,6 +59,7 @@ class Cluster(SimulatedCluster):
         self.outcomes: list[Outcome | None] = []
         self.sent: list[UpdateFeature] = []
         self.reads: list[bool] = []
+        self.claims: list[Read[ControllerClaim]] = []
         self.crash_in: int | None = None
         self.shows: Callable[[Readings], Readings] = lambda readings: readings
         self.through_broker = False
@@ -94,6 +95,7 @@ class Cluster(SimulatedCluster):
     ) -> Readings:
         self.tick()
         self.reads.append(partitions)
+        self.claims.append(claim)
         return self.shows(await super().read(partitions=partitions, settings=settings, claim=claim))
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:

@@ -12,13 +12,14 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core import kinds
 from kafkafeatures.core.engine.kind import Asked, Demands
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
-from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, Readings
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, PartitionsReading, Readings
 from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes, DeletionInFlight
 from kafkafeatures.core.migration.release import release
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
-from tests.kafkafeatures.ensembles import ENSEMBLE, Ensemble, claimed, progress, reading
+from kraftlog.partitions import MinInsyncReplicas, Partitions
+from tests.kafkafeatures.ensembles import ENSEMBLE, Ensemble, claimed, elected, progress, reading
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of
 from tests.kafkafeatures.worlds import NOW
 
@@ -163,3 +164,44 @@ def test_while_it_is_not_known_whether_znodes_were_deleted_they_are_read_whateve
     assert isinstance(here.looked().zookeeper, Known)
     here.store.status = {**here.store.status, "intents": [{**intent, "kind": "Future"}]}
     assert isinstance(here.looked().zookeeper, Unknown)
+
+
+# --- partitions that rest on /controller ---
+
+RESTING = PartitionsReading(Partitions({}, (), MinInsyncReplicas({}, {}, None)), 1, claim=elected(czxid=90))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_partitions_that_rest_on_the_controller_count_only_if_it_is_the_same_after_they_were_read(
+    monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    demand(monkeypatch, Demands(znodes=True, partitions=True))
+    here = Here(reading(controller=elected(czxid=90)))
+    shown = here.cluster.shows
+    here.cluster.shows = lambda found: shown(found)._replace(partitions=RESTING)
+    seen = here.looked(again=again).partitions
+    assert isinstance(seen, Known)
+    assert seen.value is RESTING
+    assert here.order == ["znodes", "cluster", "/controller"]
+    for moved in (elected(czxid=91), elected(2, czxid=91), None):
+        here.ensemble.moved = [moved]
+        seen = here.looked(again=again).partitions
+        assert isinstance(seen, Unknown)
+        assert seen.why.message == "the controller changed while they were read"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_cluster_is_read_with_the_claim_that_was_read_before(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+    demand(monkeypatch, Demands(znodes=True, partitions=True))
+    away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
+    for found, claim in ((reading(), claimed()), (reading(controller=None), None), (away, away)):
+        here = Here(found)
+        here.looked(again=again)
+        assert here.cluster.claims == [claim]
+
+
+def test_without_an_ensemble_no_claim_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand(monkeypatch, Demands(partitions=True))
+    here = Here()
+    here.looked()
+    assert here.cluster.claims == [NOT_ASKED]

@@ -13,6 +13,15 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, LogReading
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kraftlog import Image
 
+NO_CONTROLLER = Failure(
+    FailureKind.NOT_ASKED,
+    "metadata log",
+    "no address of a controller is known",
+    "name the controllers (--bootstrap-controller, in a document bootstrapControllers); brokers of Kafka 3.9 or newer "
+    "name them only while a controller is active",
+)
+"""Also where controllers are named and none of them answers, beside brokers that follow none."""
+
 
 async def reading_of(read: Callable[[], Awaitable[LogReading]], timeout: float) -> LogReading | Failure:
     """The log as `read` gives it within `timeout` seconds, where all of it is understood."""
@@ -41,13 +50,7 @@ async def result_of(reading: asyncio.Task[LogReading | Failure]) -> LogReading |
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise
-        return Failure(
-            FailureKind.NOT_ASKED,
-            "metadata log",
-            "no address of a controller is known",
-            "name the controllers (--bootstrap-controller, in a document bootstrapControllers); brokers of Kafka 3.9 "
-            "or newer name them only while a controller is active",
-        )
+        return NO_CONTROLLER
 
 
 def says_the_same(before: Image, after: Image) -> bool:

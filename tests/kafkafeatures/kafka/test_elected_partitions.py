@@ -1,0 +1,163 @@
+"""Partitions while ZooKeeper has them: of the broker that was elected, and never of a log that holds none yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import Failure, FailureKind, LogReading, PartitionsReading, Readings, Role
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings
+from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.metrics import Metrics
+from kafkasim.wire.server import SimulatorServer
+from kraftlog.image import ZkMigrationState
+from tests.kafkafeatures.ensembles import claimed, elected
+from tests.kafkafeatures.kafka.test_cluster import requests
+from tests.kafkafeatures.kafka.test_last_look import fall_behind, in_sync
+from tests.kafkafeatures.kafka.test_partitions import TOPICS, addresses, denied, rows
+from tests.kafkasim.clusters import plan, served
+
+KAFKA_39 = plan({1: "3.9", 2: "3.9", 3: "3.9"}, {3001: "3.9", 3002: "3.9", 3003: "3.9"})
+BEFORE = replace(KAFKA_39, topics=TOPICS, min_insync_replicas=2, zk_migration_state=ZkMigrationState.PRE_MIGRATION)
+DURING = replace(BEFORE, zk_migration_state=ZkMigrationState.MIGRATION)
+
+
+@asynccontextmanager
+async def in_zookeeper_mode(controller: int = 1) -> AsyncIterator[SimulatorServer]:
+    """Brokers that answer as in ZooKeeper mode, and a quorum that waits for them."""
+    async with served(BEFORE) as server:
+        server.world.elected = controller
+        yield server
+
+
+async def read(server: SimulatorServer, **options: Any) -> Readings:
+    controllers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.CONTROLLER))
+    async with Cluster(ClusterSettings(addresses(server), controllers), environment=SYSTEM) as cluster:
+        return await cluster.read(partitions=True, **options)
+
+
+def failure(readings: Readings) -> Failure:
+    assert isinstance(readings.partitions, Failure), readings.partitions
+    return readings.partitions
+
+
+async def test_a_log_of_pre_migration_is_no_source_of_partitions_though_it_can_be_read() -> None:
+    async with served(BEFORE) as server:
+        readings = await read(server)
+    assert isinstance(readings.log, LogReading)
+    assert failure(readings).kind is FailureKind.NOT_ASKED
+    assert failure(readings).remedy == "name the ensemble in cluster.zookeeper of the document"
+
+
+async def test_the_broker_that_zookeeper_names_has_them() -> None:
+    async with in_zookeeper_mode(2) as server:
+        truth, claim = in_world(server), elected(2)
+        readings = await read(server, claim=claim)
+    assert rows(readings.partitions) == truth
+    assert isinstance(readings.partitions, PartitionsReading)
+    assert (readings.partitions.offset, readings.partitions.claim) == (-1, claim)
+    assert readings.partitions.default_min_insync_replicas == 2
+    assert readings.partitions.partitions.min_insync_replicas.topics == {"orders": 2}
+
+
+def in_world(server: SimulatorServer) -> dict[tuple[str, int], Any]:
+    return {(name, at): replace(one, partition_epoch=0) for name, at, one in server.world.image.partitions.rows()}
+
+
+async def test_no_other_broker_is_asked_for_topics_and_the_last_look_reads_them_anew() -> None:
+    metrics = Metrics(environment=SYSTEM)
+    async with in_zookeeper_mode() as server:
+        settings = ClusterSettings(addresses(server))
+        async with Cluster(settings, recorder=metrics, environment=SYSTEM) as cluster:
+            first = await cluster.read(partitions=True, claim=elected())
+            before = requests(metrics)
+            await fall_behind(server)
+            again = await cluster.look_again(claim=elected())
+        asked = requests(metrics) - before
+    assert 2 in in_sync(first)["orders", 0]
+    assert 2 not in in_sync(again)["orders", 0]
+    assert (asked["Metadata"], asked["ListPartitionReassignments"], asked["DescribeLogDirs"]) == (1, 1, 3)
+
+
+async def refused(host: str, port: int) -> None:
+    """A node that was stopped closes its port a moment later."""
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                (await asyncio.open_connection(host, port))[1].close()
+            except ConnectionRefusedError:
+                return
+            except ConnectionResetError:  # in the moment in which it closes
+                continue
+
+
+async def test_the_last_look_does_not_wait_for_controllers_that_were_named_and_are_gone() -> None:
+    async with in_zookeeper_mode() as server:
+        controllers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.CONTROLLER))
+        for one in server.world.of_role(Role.CONTROLLER):
+            server.world.stop(Role.CONTROLLER, one.id)
+            await refused(one.host, one.port)
+        async with Cluster(ClusterSettings(addresses(server), controllers), environment=SYSTEM) as cluster:
+            first = await cluster.read(partitions=True, claim=elected())
+
+            async def waits() -> LogReading:
+                raise AssertionError("a log that no node leads to is waited for")
+
+            cluster._log.catch_up = waits  # type: ignore[method-assign]
+            again = await cluster.look_again(claim=elected())
+    assert isinstance(again.log, Failure)
+    assert in_sync(first) == in_sync(again)
+
+
+async def test_one_that_does_not_know_yet_that_it_is_controller_is_not_believed() -> None:
+    async with in_zookeeper_mode(1) as server:
+        readings = await read(server, claim=elected(2))
+    assert failure(readings).kind is FailureKind.STALE
+    assert failure(readings).message == ("broker 2 is controller by /controller, and takes broker 1 for the controller")
+
+
+async def test_one_that_is_not_listed_is_named() -> None:
+    async with in_zookeeper_mode(1) as server:
+        readings = await read(server, claim=elected(9))
+    assert "broker 9, which is controller by /controller, is not listed" in failure(readings).message
+
+
+async def test_a_topic_that_is_hidden_makes_its_answers_useless() -> None:
+    async with in_zookeeper_mode() as server:
+        server.world.hidden_topics = frozenset({"stock"})
+        readings = await read(server, claim=elected())
+    assert failure(readings).kind is FailureKind.AUTHORIZATION
+    assert "hosts partitions that are not shown to this user: of stock" in failure(readings).message
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_in_dual_write_they_are_of_the_log_and_rest_on_the_claim_of_its_leader(again: bool) -> None:
+    async with served(DURING) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
+        world = server.world
+        assert world.active is not None
+        of_leader = claimed(world.active, epoch=world.epoch)
+        of_another = claimed(world.active, epoch=world.epoch - 1)
+        found = []
+        for claim in (of_leader, of_another):
+            readings = await cluster.read(partitions=True, claim=claim)
+            found.append(await cluster.look_again(claim=claim) if again else readings)
+    assert isinstance(found[0].partitions, PartitionsReading)
+    assert found[0].partitions.claim == of_leader
+    assert found[0].partitions.offset >= 0
+    assert failure(found[1]).kind is FailureKind.STALE
+
+
+async def test_brokers_in_zookeeper_mode_are_not_asked_in_place_of_a_log_that_cannot_be_read() -> None:
+    async with served(DURING) as server:
+        server.world.elected = 1
+        async with Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
+            cluster._log.catch_up = denied  # type: ignore[method-assign]
+            readings = await cluster.read(partitions=True, claim=claimed())
+    assert failure(readings).kind in (FailureKind.AUTHORIZATION, FailureKind.NOT_ASKED)
+    assert "while a migration from ZooKeeper is open" in failure(readings).message

@@ -5,6 +5,7 @@ The settings are those of Kafka's documentation (3.9, "ZooKeeper to KRaft Migrat
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -113,6 +114,28 @@ class Migration:
         node = Daemon(release(OLD).java("kafka.Kafka", str(path)), self.root / f"{name}.log")
         self._nodes[name] = node
         node.start()
+
+    def stop(self, name: str) -> None:
+        """Stop a node, which is not started again."""
+        self._nodes.pop(name).stop()
+
+    @property
+    def quorum_epoch(self) -> int:
+        """At which the controller was elected last, by its own file; -1 while it never was."""
+        try:
+            found = json.loads(self._quorum_state.read_text())
+        except (OSError, ValueError):  # it is being written
+            return -1
+        return int(found["leaderEpoch"]) if found["leaderId"] == 3001 else -1
+
+    def raise_quorum_epoch(self, to: int) -> None:
+        """While the controller is stopped: as if it had been elected that often."""
+        found = json.loads(self._quorum_state.read_text())
+        self._quorum_state.write_text(json.dumps({**found, "leaderEpoch": to}))
+
+    @property
+    def _quorum_state(self) -> Path:
+        return self.root / "controller-data" / "__cluster_metadata-0" / "quorum-state"
 
     def format_controller(self, cluster_id: str) -> None:
         path = self._written("format", self.migrating_controller)

@@ -1,0 +1,168 @@
+"""The transaction of a way back between real nodes of Kafka: a broker is elected at once, and no partition is left
+without a leader, although the quorum had a higher epoch than any controller in ZooKeeper (KAFKA-20488).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kafka.admin import KafkaAdminClient
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from kafkafeatures.core.engine.steps import Applied, NotSent
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.migration.copied.survey import Survey
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.migration.release import release
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.zookeeper.client import ZooKeeper as Port
+from kafkafeatures.zookeeper.copied import dry_run
+from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
+from tests.e2e.rig.cluster import listed_brokers
+from tests.e2e.rig.migration import Migration
+from tests.e2e.rig.process import free_port, wait_until
+from tests.e2e.rig.zookeeper import ZooKeeper
+
+BROKERS = (1, 2)
+ELECTIONS = 50
+"""How often the controller is elected while it waits: that raises the epoch of the quorum, and nothing in ZooKeeper."""
+
+
+@contextmanager
+def admin(port: int) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}")
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def knows(port: int, controller: int) -> bool:
+    """Whether this broker knows who was elected. While it does not it names any of them, another one each time."""
+    with admin(port) as client:
+        return all(client.describe_cluster()["controller_id"] == controller for _ in range(10))
+
+
+def lists(ports: tuple[int, ...], brokers: set[int]) -> bool:
+    """Whether all of these brokers answer, and name these as live."""
+    try:
+        return all(listed_brokers(port) == brokers for port in ports)
+    except (OSError, struct.error):
+        return False
+
+
+class Znodes:
+    """What a client of ZooKeeper sees of the cluster."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self._client = client
+
+    def at(self, path: str) -> Any:
+        """None where it is absent."""
+        try:
+            return json.loads(self._client.get(f"/kafka{path}")[0])
+        except NoNodeError:
+            return None
+
+    @property
+    def has_broker_as_controller(self) -> bool:
+        claim = self.at("/controller")
+        return claim is not None and claim["brokerid"] in BROKERS and claim["kraftControllerEpoch"] == -1
+
+    @property
+    def is_copied(self) -> bool:
+        found = self.at("/migration")
+        return found is not None and found["kraft_metadata_offset"] > 0
+
+    @property
+    def brokers(self) -> set[int]:
+        """Those that are registered."""
+        return {int(one) for one in self._client.get_children("/kafka/brokers/ids")}
+
+    @property
+    def partition(self) -> dict[str, Any] | None:
+        """The state of the partition that was made in dual write."""
+        found: dict[str, Any] | None = self.at("/brokers/topics/orders/partitions/0/state")
+        return found
+
+
+def of_second(cluster: Migration, properties: dict[str, str]) -> dict[str, str]:
+    """The settings of broker 1, for broker 2."""
+    listener, folder = f"PLAINTEXT://127.0.0.1:{SECOND}", str(cluster.root / "broker-2-data")
+    return {**properties, "broker.id": "2", "listeners": listener, "log.dirs": folder}
+
+
+SECOND = free_port()
+
+
+async def test_a_broker_is_elected_and_leads_what_the_quorum_wrote_at_a_higher_epoch(tmp_path: Path) -> None:
+    with ZooKeeper(tmp_path) as zookeeper, Migration(tmp_path, zookeeper) as cluster:
+        client = KazooClient(zookeeper.connect)
+        client.start()
+        try:
+            await go_there_and_back(cluster, Znodes(client))
+        finally:
+            client.stop()
+            client.close()
+
+
+async def go_there_and_back(cluster: Migration, znodes: Znodes) -> None:
+    cluster.run("broker", cluster.plain)
+    cluster.run("second", of_second(cluster, cluster.plain))
+    wait_until("a broker is elected", lambda: znodes.has_broker_as_controller)
+    wait_until("both are there", lambda: znodes.brokers == {1, 2})
+    cluster.format_controller(znodes.at("/cluster/id")["id"])
+    cluster.run("controller", cluster.migrating_controller)
+    wait_until("the controller is elected", lambda: cluster.quorum_epoch > 0)
+    cluster.stop("controller")
+    cluster.raise_quorum_epoch(ELECTIONS)
+    cluster.run("controller", cluster.migrating_controller)
+    wait_until("it is elected once more", lambda: cluster.quorum_epoch > ELECTIONS)
+    wait_until("the controller waits for brokers", lambda: znodes.at("/migration") is not None)
+    cluster.run("broker", cluster.flagged)
+    cluster.run("second", of_second(cluster, cluster.flagged))
+    wait_until("ZooKeeper is copied", lambda: znodes.is_copied)
+    both = cluster.port, SECOND
+    wait_until("both answer", lambda: lists(both, {1, 2}))
+    with admin(cluster.port) as it:
+        it.create_topics({"orders": {"assignments": {0: [2, 1]}}})
+    wait_until("both have it", lambda: znodes.partition is not None and set(znodes.partition["isr"]) == {1, 2})
+    cluster.stop("controller")
+
+    ensemble = Ensemble(*parse_connect(cluster.ensemble, "test"))
+    port, survey = Port(ensemble, SYSTEM), await dry_run(ensemble)
+    read = await port.read()
+    assert isinstance(survey, Survey), survey
+    assert isinstance(read, ZooKeeperReading), read
+    assert survey.controller_epoch > ELECTIONS > znodes.at("/controller_epoch")  # else no partition is in danger
+    step = release(read, partition_epoch=survey.controller_epoch)
+    assert isinstance(step, DeleteZnodes), step
+    assert step.raise_to == survey.controller_epoch + 1
+    async with port.prepared(step) as transaction:
+        assert not isinstance(transaction, NotSent)
+        assert await transaction.send(lambda: None) == Applied()
+
+    raised = step.raise_to
+    wait_until("a broker is elected again", lambda: znodes.has_broker_as_controller, 15)
+    assert znodes.at("/controller_epoch") == raised + 1
+    assert znodes.at("/migration") is None
+    elected = znodes.at("/controller")["brokerid"]
+    wait_until("both know it", lambda: all(knows(port, elected) for port in both))
+    cluster.stop("second")  # of which broker 1 has to take over its partition
+
+    def led() -> bool:
+        found = znodes.partition
+        return found is not None and found["leader"] == 1 and found["controller_epoch"] > raised
+
+    wait_until("broker 1 leads what broker 2 led", led, 30)
+    wait_until("broker 1 is alone", lambda: lists((cluster.port,), {1}))
+    wait_until("and the controller", lambda: knows(cluster.port, 1))
+    with admin(cluster.port) as it:
+        it.create_topics({"later": {"num_partitions": 1, "replication_factor": 1}})
+    wait_until("it has a leader", lambda: znodes.at("/brokers/topics/later/partitions/0/state") is not None)

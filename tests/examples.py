@@ -87,7 +87,7 @@ def left_out(before: str, now: str) -> str:
 
 
 def _replaced(text: str, words: Words) -> str:
-    """All of them at once, and whole words only."""
+    """The text with every word replaced at once, whole words only."""
     return re.sub("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in words), lambda found: words[found[0]], text)
 
 
@@ -121,7 +121,7 @@ SIMULATED = {
 
 @contextmanager
 def simulated(scene: str) -> Iterator[Words]:
-    """Its cluster: Kafka 4.3, with the levels of 4.0."""
+    """The simulated cluster of an example: Kafka 4.3, with the levels of 4.0."""
     with simulator("--release", "4.3", "--feature", "kraft.version=1", *_LEVELS, *SIMULATED[scene]) as process:
         yield words_of(str(heard(process)["bootstrapServers"]))
 

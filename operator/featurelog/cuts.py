@@ -71,7 +71,9 @@ def survey(data: Pieces, begin: int, until: int) -> Survey | None:
 
 
 def _with(found: Survey | None, run: Run, until: int) -> tuple[Survey | None, bool]:
-    """And the batches of a run, as far as they are asked for and in order; whether those are the same."""
+    """The survey with the batches of a run added, as far as they are asked for and in order; and whether those are the
+    same.
+    """
     asked = bisect_left(run.starts, until - run.position, 0, len(run.starts) - 1)
     count = min([asked, *run.breaks])
     if not count:

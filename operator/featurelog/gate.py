@@ -67,7 +67,7 @@ class ClusterVerdict:
     row: Row | None
 
     def as_json(self) -> Json:
-        """Its part of the document."""
+        """What the document says of this cluster."""
         row: Row = self.row or {}
         return {
             "cluster": self.name.cluster,
@@ -194,7 +194,7 @@ def _coverage(row: Row) -> list[tuple[str, str]]:
             text += f" ({len(copies)} folders hold logs of {len(ids)} nodes; see data_quality)"
         return [("coverage", f"{text}; copy meta.properties with each log, or name its folder by the node's id")]
     if len(ids) < FEWEST_COPIES:
-        return [("coverage", "one copy was read: whether its end is missing cannot be told; add one of another node")]
+        return [("coverage", "one copy was read: whether its end is missing is unknown; add one of another node")]
     if row["known_from_offset"] is None:
         return [("coverage", "the state is not known without a hole")]
     return []

@@ -12,7 +12,7 @@ _REMEDY = f"install a JRE {VERSION} or newer and set JAVA_HOME, or set `spark.en
 
 
 class JavaError(Exception):
-    """There is none, or an old one; what to do."""
+    """No Java is there, or only one that is too old; the text says what to do."""
 
 
 def check() -> None:

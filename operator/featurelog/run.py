@@ -156,7 +156,7 @@ class Run:
             yield group
 
     def _read(self, engine: Engine, group: Sequence[Due]) -> Iterator[tuple[Due, list[Part]]]:
-        """Those that were read to their end."""
+        """The files of a group that were read to their end, each with its parts."""
         tasks: list[tuple[Task, str]] = []
         owners = []
         for one, found in self._planned(engine, group):

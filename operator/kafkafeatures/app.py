@@ -51,7 +51,7 @@ Host = Callable[[Hosted, tuple[str, ...], Environment], Awaitable[None]]
 
 
 def real_clusters(settings: OperatorSettings, environment: Environment) -> Opener:
-    """They share the memory that there is for what comes from Kafka, of partitions above all."""
+    """Opens real clusters. They share the memory that there is for what comes from Kafka, of partitions above all."""
     memory = MemoryBudget(
         Limits(
             settings.memory_per_cluster,
@@ -142,15 +142,15 @@ class Operator:
             if self._prepare is not None:
                 await self._prepare()
             async with asyncio.TaskGroup() as parts:
-                passes = parts.create_task(self._queue.run(), name="queue")
+                reconciling = parts.create_task(self._queue.run(), name="queue")
                 listing = parts.create_task(self._resources.run(), name="lists of resources")
                 await self._stopping.wait()
                 logger.info("stopping: reconciliations in progress are finished")
                 self._controller.hand_over()
                 self._queue.stop()
                 listing.cancel()
-                await asyncio.wait((passes,), timeout=self._settings.grace)
-                passes.cancel()  # what it interrupts has its intent written: the next operator looks what became of it
+                await asyncio.wait((reconciling,), timeout=self._settings.grace)
+                reconciling.cancel()  # the intent of what it interrupts is written: the next operator settles it
             await self._controller.close()
         finally:
             if self._recorder is not None:

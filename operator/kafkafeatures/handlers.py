@@ -39,7 +39,7 @@ LONGEST_DELAY = 60.0
 USER_AGENT = f"kafka-features-operator/{__version__} (kopf)"
 """Our name in the audit log of the API server."""
 _TRIED_AGAIN = frozenset({401, 403, 429})
-"""Beside 5xx: what Kopf itself meets with a new login, or with another try."""
+"""HTTP codes, beside 5xx, that Kopf itself meets with a new login, or with another try."""
 _NAMED = ("uid", "namespace", "name", "resourceVersion")
 _METADATA = {"ADDED": _NAMED, "MODIFIED": _NAMED, "DELETED": _NAMED, "BOOKMARK": ("resourceVersion",)}
 """What Kopf and we read of each event, and cannot do without."""

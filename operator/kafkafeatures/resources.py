@@ -50,7 +50,7 @@ class Resources:
         self._changed, self._gone, self._restored, self._every = changed, gone, restored, every
         self._unlisted, self._unwatched = set(self._namespaces), set(self._namespaces)
         self._turned = {namespace: asyncio.Event() for namespace in self._namespaces}
-        """Its watch holds, or holds no longer."""
+        """Set when the watch of a namespace holds, or holds no longer."""
         self._logged: dict[str, str] = {}
         self._latest: dict[Key, Version] = {}
         self._missed: dict[str, dict[str, Key]] = {namespace: {} for namespace in self._namespaces}
@@ -164,7 +164,7 @@ class Resources:
         return self._latest.get(key, ("", ""))[0]
 
     def _doubt(self, keys: Iterable[Key]) -> None:
-        """Their version is known no longer."""
+        """Note that the version of these resources is no longer known."""
         self._latest.update({key: (self._uid(key), "") for key in keys})
 
     def _is_new(self, resource: Resource) -> bool:

@@ -104,7 +104,7 @@ class Brokers:
             self._unfence(node, node.incarnation, commit=commit)
 
     def unregister(self, node_id: int) -> None:
-        """Its registration is removed, and with it its place in every ISR."""
+        """Remove the registration of a broker, and with it its place in every ISR."""
         world = self._world
         registered = world.leader_image.brokers[node_id]
         self._append(
@@ -160,7 +160,7 @@ class Brokers:
             self._world.after(SESSION_MS, partial(self.fence, node, incarnation))
 
     def fence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
-        """Its session is over, or it said that it goes; out of every ISR that it is still in."""
+        """Fence a broker whose session is over, or that said that it stops: it leaves every ISR that it is still in."""
         world = self._world
         registered = world.leader_image.brokers.get(node.id)
         if registered is None or registered.incarnation != incarnation or registered.fenced:
@@ -175,7 +175,7 @@ class Brokers:
     # --- and back ---
 
     def _unfence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
-        """Its logs are loaded: what had no leader has one again, and replicas begin to catch up."""
+        """Unfence a broker whose logs are loaded: what had no leader has one again, and replicas begin to catch up."""
         world = self._world
         if not commit and not self._lives(node, incarnation):
             return

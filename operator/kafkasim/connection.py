@@ -65,7 +65,7 @@ class _Passing:
         return self._world.now_ms
 
     def changed(self) -> None:
-        """There is nothing to wake."""
+        """Does nothing: nothing waits for this."""
 
 
 async def _others() -> None:

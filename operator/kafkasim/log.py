@@ -96,7 +96,7 @@ class MetadataLog:
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """All of it, in order."""
+        """The pieces of the whole log, in order."""
         return self._pieces
 
     def commit(self, offset: int) -> None:

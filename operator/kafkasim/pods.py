@@ -109,14 +109,14 @@ class Pods:
         self._await_end(pod, self.world.now_ms + self.timing.grace)
 
     def drain(self, name: str) -> None:
-        """Its Kubernetes node is cordoned, and the pod will be evicted: until `uncordon` it cannot come back."""
+        """Cordon the Kubernetes node of a pod, which will be evicted: until `uncordon` it cannot come back."""
         self._cordoned.add(name)
         pod = self._pods.get(name)
         if pod is not None:
             pod.draining = True
 
     def uncordon(self, name: str) -> None:
-        """It may come back, or stay."""
+        """Make the Kubernetes node of a pod schedulable again: the pod may come back, or stay."""
         self._cordoned.discard(name)
         pod = self._pods.get(name)
         if pod is not None:
@@ -125,7 +125,7 @@ class Pods:
                 self.world.after(self.timing.start, partial(self._run, pod))
 
     def kill(self, name: str) -> None:
-        """Its container dies, as of too much memory; the kubelet starts it again in the same pod."""
+        """End the container of a pod, as for too much memory; the kubelet starts it again in the same pod."""
         pod = self._pods.get(name)
         if pod is None or not pod.running or pod.terminating:
             return

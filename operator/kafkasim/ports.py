@@ -95,8 +95,13 @@ class SimulatedCluster:
         return readings
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
-        """Reads once more; nothing in a simulated cluster answers a second question in another way."""
-        return await self.read(partitions=True, claim=claim)
+        """The adapter's second look; without the adapter everything is read once more."""
+        if self._fast:
+            return await self.read(partitions=True, claim=claim)
+        self._pass_time(CALL_MS)
+        readings = await self._adapter.look_again(claim=claim)
+        self._last = readings.probe
+        return readings
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
         """What the adapter reads of the log before its last reading; or all of the world's log, of which nothing was
@@ -162,7 +167,7 @@ class SimulatedCluster:
         return Route(None) if self._last is None else route_to_controller(self._last)
 
     def _stops(self) -> list[Node]:
-        """Those that listen still; a request never leaves for one that does not."""
+        """The nodes on the way of a request that listen still; a request never leaves for one that does not."""
         way = self._route()
         return [] if way.closed else self._reached(way.stops)
 

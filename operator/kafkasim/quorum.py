@@ -12,7 +12,7 @@ from random import Random
 from uuid import UUID
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.readings import Role, majority_of
 from kafkasim import registrations
 from kafkasim.brokers import RETRY_MS
 from kafkasim.ledger import Ledger
@@ -75,7 +75,7 @@ class Quorum(Ledger):
 
     def _quorum_changed(self) -> None:
         running = [v for v in self.voters if self.nodes[Role.CONTROLLER, v].running]
-        majority = len(running) * 2 > len(self.voters)
+        majority = len(running) >= majority_of(len(self.voters))
         if self.active is not None and self.active in running and majority:
             return
         self.active = None
@@ -84,7 +84,7 @@ class Quorum(Ledger):
 
     def _elect(self) -> None:
         running = [node for node in self.voting() if node.running]
-        if self.active is not None or len(running) * 2 <= len(self.voters):
+        if self.active is not None or len(running) < majority_of(len(self.voters)):
             return
         self.epoch += 1
         self.active = self.random.choice(running).id

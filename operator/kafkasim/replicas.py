@@ -178,7 +178,7 @@ def moving(found: Found, target: Sequence[int], directories: Mapping[int, UUID],
 
 
 def moved(found: Found, alive: Collection[int], directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
-    """It ends, once all that are to stay are in sync; nothing before."""
+    """What ends a reassignment, once every replica that is to stay is in sync; nothing before."""
     state = found.state
     target = tuple(each for each in state.replicas if each not in state.removing)
     if not state.in_sync.issuperset(target):

@@ -96,7 +96,7 @@ class World(Quorum):
         return self.log.high_watermark, self.now_ms, self.now_ms
 
     def partitions(self) -> list[Found]:
-        """All of them, by topic and number, with what is not committed yet; none in a world that has no topics."""
+        """Every partition, by topic and number, with what is not committed yet; none in a world that has no topics."""
         there = self._leader_image.partitioned
         if not there:
             return []
@@ -240,7 +240,7 @@ class World(Quorum):
         )
 
     def fall_behind(self, broker_id: int, *, for_ms: int) -> None:
-        """Its replicas are too slow for their leaders: out of the ISRs, and after a while back."""
+        """Let the replicas of a broker be too slow for their leaders: out of the ISRs, and after a while back."""
         hosted = self._brokers.hosted(broker_id)
         if self.active is not None and (dropped := replicas.fallen_behind(hosted, broker_id, self.metadata_version)):
             self.append(dropped)

@@ -63,7 +63,7 @@ class Clients:
 
 
 class ClientState:
-    """All of it, written to."""
+    """Rights, quotas and credentials while records are applied to them."""
 
     __slots__ = ("credentials", "next_producer_id", "quotas", "rights", "tokens")
 

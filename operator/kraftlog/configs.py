@@ -47,7 +47,9 @@ class Configs:
 
 
 class ConfigState:
-    """All of it, written to. topics: names by id, where partitions are not held, which know them as well."""
+    """Configs while records are applied to them. topics: names by id, where partitions are not held, which know them as
+    well.
+    """
 
     __slots__ = ("_of_topics", "credentials", "topics", "values")
 
@@ -81,7 +83,7 @@ class ConfigState:
         return name
 
     def remove_topic(self, name: str) -> None:
-        """All that was set for a topic."""
+        """Remove what was set for a topic."""
         for config in self._of_topics.pop(name, ()):
             self.values.drop((TOPIC_RESOURCE, name, config))
 

@@ -70,7 +70,7 @@ class Frames:
         yield from zip(*(each.tolist() for each in (at, self.api[at], self.values[at], self.ends[at])), strict=True)
 
     def waiting(self, first: int, end: int) -> Iterator[tuple[int, Positions, Positions]]:
-        """Those between two places, in order: of each run of one kind its key, and where the values are."""
+        """The frames between two places, in order: of each run of one kind its key, and where the values are."""
         at = first + np.flatnonzero(_WAITS.take(self.api[first:end]))
         if not len(at):
             return

@@ -31,8 +31,9 @@ MAX_DECODED = 20_000
 """Records of a batch that are looked into: one for each node of the largest cluster, many times over. 10,000 are what a
 controller writes at once (`QuorumController.MAX_RECORDS_PER_BATCH`), of all types."""
 MAX_OF_CLIENTS = 400_000
-"""That many where rights, quotas and configs are read: so many of the smallest fit in the largest batch of a
-snapshot."""
+"""The most records of a batch where rights, quotas and configs are read: as many of the smallest fit in the largest
+batch of a snapshot.
+"""
 _MANY_RECORDS = frozenset({Section.CLIENTS, Section.CONFIGS})
 
 _DECODED = 64  # times the bytes of a record, which its values may take

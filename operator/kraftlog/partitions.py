@@ -85,7 +85,7 @@ class Topic(NamedTuple):
 
     @property
     def id(self) -> UUID:
-        """Its id."""
+        """The id of the topic."""
         return UUID(bytes=self.id_bytes)
 
 

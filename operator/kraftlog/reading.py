@@ -55,7 +55,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Share:
-    """So many records in so many bytes."""
+    """A share of the log: how many records in how many bytes."""
 
     records: int = 0
     bytes: int = 0
@@ -217,7 +217,7 @@ class Reading:
             yield self.damage(_in(batch, position, limit - position, "bytes behind the last record"))
 
     def count_batches(self, batches: int, records: int) -> None:
-        """So many batches more, which claim so many records."""
+        """Count this many batches more, which claim to hold this many records."""
         self.account.batches += batches
         self.account.headers += batches * HEADER_SIZE
         self.account.claimed += records

@@ -261,7 +261,7 @@ class RollRecords:
         return found
 
     def _begin(self, broker: _Broker, absence: Absence) -> None:
-        """It goes, whatever became of the time before.
+        """Note that a broker goes away, whatever became of the time before.
 
         What it is taken out of because it goes may stand before that in the same batch, as where it is fenced
         (`ReplicationControlManager.handleBrokerFenced`).

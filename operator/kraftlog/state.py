@@ -99,7 +99,7 @@ class State:
         return self.voters_weight + held + sum(each.weight for each in kept)
 
     def begin_with_snapshot(self, end_offset: int) -> None:
-        """All of it was read: it says what is so, and not since when, nor who leads."""
+        """Note that a whole snapshot was read: it says what is so, and not since when, nor who leads."""
         self.leader_id = None
         self.features_offset = self.began_offset = end_offset
         self.began_ms = self.snapshot_timestamp_ms

@@ -232,7 +232,7 @@ class PartitionStrips:
     # --- what becomes of a partition
 
     def _turn(self, key: Key, wanted: Sequence[int], in_sync: Sequence[int], leader: int, at: Moment) -> None:
-        """It is so from this moment on."""
+        """Note that a partition is in this state from this moment on."""
         before = self._ill.pop(key, None)
         missed = frozenset(wanted).difference(in_sync)
         was_missed: frozenset[int] = before.missed if before is not None else frozenset()

@@ -112,7 +112,7 @@ def log(start: int, records: int) -> bytes:
 
 
 def run(size: Size) -> None:
-    """All of it."""
+    """Measure kraftlog, and print the figures."""
     from_bytes(size)
     one_change(size.keys)
     columns(size.topics)

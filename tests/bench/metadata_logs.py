@@ -48,7 +48,7 @@ QUICK = Size(4_000, 4_000, 1)
 
 
 def run(size: Size, installed: list[str]) -> None:
-    """All of it. `installed`: the command line, without any extra."""
+    """Measure how metadata logs are read, and print the figures. `installed`: the command line, without any extra."""
     with tempfile.TemporaryDirectory(prefix="bench-logs-") as name:
         for label, records, sizes in (("A", size.a, (39,)), ("B", size.b, (1, 2))):
             folder = Path(name) / label

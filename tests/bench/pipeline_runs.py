@@ -46,7 +46,9 @@ class Timed:
         return found
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
-        """All of them, so that no time of others is counted. Workers that are idle are looked at before they go."""
+        """What became of every task, once all have ended, so that no time of other work is counted. Workers that are
+        idle are looked at before they go.
+        """
         began = time.monotonic()
         found = list(self._engine.outcomes(tasks))
         self.reading += time.monotonic() - began
@@ -102,7 +104,7 @@ def one_run(engine: Timed, settings: Settings) -> dict[str, float]:
 
 
 def one_core() -> Engine:
-    """And no other."""
+    """An engine that uses one core of the machine."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
     return OneCore()

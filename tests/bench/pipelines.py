@@ -65,7 +65,7 @@ QUICK = Size(2, 4_000, 1, replace(SMALL, clusters=8), replace(SMALL, kept_days=3
 
 
 def run(wanted: Sequence[str], size: Size, rounds: int | None, fleet: Path | None) -> None:
-    """Those parts that are wanted. `rounds`: instead of those of the size. `fleet`: one that is there already."""
+    """Measure the parts that are wanted. `rounds`: instead of those of the size. `fleet`: one that is there already."""
     if AGAINST_ONE_CORE in wanted:
         against_one_core(size, rounds or size.rounds)
     if TWO_WORKERS in wanted:

@@ -53,7 +53,7 @@ QUICK = Size(5_000, 30, 1_000, 6, 12, 1)
 
 
 def run(size: Size) -> None:
-    """All of it."""
+    """Measure rolls, and print the figures."""
     judged(size)
     to_plan(size)
     rounds(size)

@@ -22,7 +22,7 @@ _POOL = 40_000  # records, of which the segment is made
 
 
 def segment(records: int, sizes: Sequence[int], seed: int = 7) -> bytes:
-    """So many records, in batches that have one of these numbers of them each."""
+    """A segment of this many records, in batches that have one of these numbers of records each."""
     chance = random.Random(seed)
     pool = [_record(chance) for _ in range(min(records, _POOL))]
     batches, offset, now = [], 0, NOW

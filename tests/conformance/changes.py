@@ -68,7 +68,7 @@ def node_of(step: Step, leader: int) -> int:
 
 
 def steps(world: World) -> Iterator[Step]:
-    """All of them, in order."""
+    """The steps of every change, in order."""
     for to in (STANDBY, BROKER):
         for version in range(1, world.request + 1):
             for updates in _few(world):

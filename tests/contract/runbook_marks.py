@@ -49,6 +49,6 @@ def filled(text: str) -> str:
 
 
 def page(text: str) -> Page:
-    """Its three parts."""
+    """The page as its three parts."""
     parts = re.split(r"(?m)^(Safe|Confirm|Fix): *", filled(text))
     return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}

@@ -70,7 +70,7 @@ def test_a_log_that_is_recorded_at_each_look_is_no_alarm_however_seldom_that_is(
 def test_a_log_that_is_recorded_no_more_is_an_alarm_an_hour_after_the_looks_went_on_without(
     every: int, latest: int
 ) -> None:
-    """Also where the looks are at a document or a Secret that is not valid: such a reconciliation ends as well."""
+    """The looks may be at a document or a Secret that is not valid: such a reconciliation ends as well."""
     fired = fired_after(looks(every, recorded=lambda minute: minute == 0))
     assert fired is not None
     assert HOUR < fired <= latest

@@ -79,7 +79,7 @@ def test_a_copy_replaces_the_one_before_and_has_what_is_there_now(pods: Path) ->
 
 @pytest.mark.parametrize("kept", [0, 512, 1024, 20_000, 26_624, 27_136])
 def test_what_did_not_arrive_whole_replaces_nothing(pods: Path, kept: int) -> None:
-    """Also where it ends exactly between two files, which tar does not notice: 26,624 bytes have the log whole."""
+    """What arrives may end exactly between two files, which tar does not notice: 26,624 bytes have the log whole."""
     node(pods, "kafka-0", 101)
     assert run(pods).returncode == 0
     before = copies(pods)

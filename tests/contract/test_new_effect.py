@@ -70,7 +70,7 @@ def edit(tree: Path, *files: str) -> None:
 
 
 def mypy(tree: Path) -> list[str]:
-    """Its errors."""
+    """The errors that mypy finds in the copy."""
     done = subprocess.run([sys.executable, "-m", "mypy"], cwd=tree, capture_output=True, text=True, check=False)
     return [line for line in done.stdout.splitlines() if ": error: " in line]
 

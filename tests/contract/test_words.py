@@ -60,7 +60,10 @@ INSIDE = {
 }
 """Words that do not stand in docstrings, comments and names of tests either; and what to say."""
 
-OPENING = re.compile(r"(Of|The same|As)\b")
+OPENING = re.compile(
+    r"(Of|The same|As|And|But|Or|Its?|They|Those|Their|So|Then|Else|Also|Such as|Passed on|All of (it|them))\b"
+    r"|That (of|no|is|allows|its)\b"
+)
 """How no docstring begins: with a reference to a text that stands elsewhere."""
 
 READ = ("operator", "tests")

@@ -77,7 +77,7 @@ def tables(output: Path) -> dict[str, list[str]]:
 
 
 def texts(table: pa.Table) -> Iterator[str]:
-    """Its rows."""
+    """The rows of a table, as text."""
     for row in table.to_pylist():
         yield json.dumps(row, default=str, sort_keys=True)
 

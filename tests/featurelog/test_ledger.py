@@ -23,7 +23,7 @@ FILES = {OPEN: CONTENT, CLOSED: CONTENT}
 
 
 def part(start: int, end: int, *, is_final: bool = True) -> Part:
-    """Its last batch is all of it."""
+    """A part whose last batch is all of it."""
     return Part("x", 1, 1, start, end, is_final, start, stamp("", OPEN, start, end), 1, {})
 
 

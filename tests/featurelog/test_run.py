@@ -188,7 +188,7 @@ def test_a_file_that_shrinks_between_list_and_read_is_named_and_read_by_the_next
 
 
 def test_a_large_file_is_surveyed_by_the_process_that_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else one core looks at all of it while the others wait."""
+    """If another one surveyed it, one core would look at the whole file while the others wait."""
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     put(tmp_path / "in", "orders", "2", SEGMENT, made_log(5))
     looked: list[Look] = []

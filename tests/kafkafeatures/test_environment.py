@@ -10,6 +10,8 @@ from kafkafeatures.environment import SYSTEM
 
 
 def test_the_monotonic_clock_continues_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else what was decided before a suspend would be sent after it, hours later, as if it were decided just now."""
+    """If it stood still, what was decided before a suspend would be sent after it, hours later, as if it were decided
+    just now.
+    """
     monkeypatch.setattr(time, "clock_gettime", lambda clock: clock)
     assert SYSTEM.monotonic() == time.CLOCK_BOOTTIME

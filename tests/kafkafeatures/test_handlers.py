@@ -309,7 +309,7 @@ async def test_a_namespace_whose_watch_ended_with_an_error_is_not_watched(monkey
 
 
 async def test_kopf_drops_what_was_deleted_while_no_watch_showed_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would keep something of each for ever."""
+    """If Kopf did not, it would keep something of each for ever."""
     names = [f"orders-{number}" for number in range(20)]
     served = Server(all=[[*(event("ADDED", name) for name in names), END], [event("ADDED", "bills")]])
     operator = Operator()

@@ -70,8 +70,8 @@ async def served(made: Plan, seed: int = 0) -> AsyncIterator[SimulatorServer]:
         return START_MS + int(loop.time() * 1000)
 
     ports = Ports((node.role, node.id) for node in made.nodes)
-    living = World(replace(made, addresses=ports.addresses), now_ms=now_ms(), random=Random(seed))
-    async with SimulatorServer(living, ports, now_ms) as server:
+    simulated = World(replace(made, addresses=ports.addresses), now_ms=now_ms(), random=Random(seed))
+    async with SimulatorServer(simulated, ports, now_ms) as server:
         yield server
 
 

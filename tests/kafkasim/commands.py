@@ -45,7 +45,7 @@ MOST_SECONDS = 60
 
 
 def shell(line: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Its end, and all that it said. Standard input is empty."""
+    """Run a command line to its end; returns the exit code and all that was printed. Standard input is empty."""
     program = next((one for one in PROGRAMS if line.startswith(one)), None)
     if program is None or set(line) & set("|&;<>$`*?~#"):
         return in_bash(line, folder)

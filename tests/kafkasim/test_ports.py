@@ -17,7 +17,7 @@ from kafkafeatures.core.engine.decisions import Done, Wait
 from kafkafeatures.core.engine.route import route_to_controller
 from kafkafeatures.core.engine.steps import Applied, DryRunAccepted, DryRunUnavailable, NotSent, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.readings import LogReading, PartitionsReading, Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.act import reconcile
@@ -25,6 +25,7 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.connection import Access
+from kafkasim.plan import TopicPlan
 from kafkasim.ports import SimulatedCluster
 from tests.kafkasim.clusters import plan, world
 
@@ -135,9 +136,9 @@ async def test_a_life_full_of_accidents_ends_where_it_should(seed: int) -> None:
 
 
 def accident(sim: SimulatedCluster, chance: Random) -> None:
-    living = [one for one in sim.world.of_role(Role.CONTROLLER) if one.running]
+    running = [one for one in sim.world.of_role(Role.CONTROLLER) if one.running]
     match chance.randrange(4):
-        case 0 if sim.world.active is not None and len(living) > 2:
+        case 0 if sim.world.active is not None and len(running) > 2:
             sim.world.stop(Role.CONTROLLER, sim.world.active, kill=True)
         case 1:
             sim.world.stop(Role.BROKER, chance.choice((1, 2, 3)), kill=chance.random() < 0.5)
@@ -243,3 +244,19 @@ async def test_a_leader_that_lost_its_office_since_the_reading_leaves_the_outcom
     assert isinstance(await sim.validate([RAISE]), DryRunUnavailable)
     await sim.read()
     assert isinstance(await sim.update(RAISE), NotSent)
+
+
+async def test_the_second_look_reads_the_log_to_its_end_and_asks_no_node_again() -> None:
+    made = replace(plan(metadata_version=25), topics=(TopicPlan("orders", ((1, 2, 3),), 2),))
+    sim = SimulatedCluster(world(made))
+    first = await sim.read(partitions=True)
+    sim.world.stop(Role.BROKER, 2)
+    sim.world.advance(sim.world.now_ms + 15_000)
+    again = await sim.look_again()
+    assert isinstance(first.log, LogReading)
+    assert isinstance(again.log, LogReading)
+    assert [first.log.image.brokers[2].fenced, again.log.image.brokers[2].fenced] == [False, True]
+    assert again.probe.nodes == first.probe.nodes
+    assert isinstance(again.partitions, PartitionsReading)
+    assert again.partitions.offset == again.log.image.offset
+    assert first.probe.quorum != again.probe.quorum

@@ -165,8 +165,8 @@ async def served(made: Plan, seed: int, access: Access) -> AsyncIterator[tuple[S
     nowhere = Ports((Role.CONTROLLER, node.id) for node in made.nodes)
     try:
         named = ports.addresses if access.reaches_controllers else {**ports.addresses, **nowhere.addresses}
-        living = World(replace(made, addresses=named), now_ms=now_ms(), random=Random(seed))
-        async with SimulatorServer(living, ports, now_ms) as server:
+        simulated = World(replace(made, addresses=named), now_ms=now_ms(), random=Random(seed))
+        async with SimulatorServer(simulated, ports, now_ms) as server:
             yield server, skip
     finally:
         nowhere.close()
@@ -196,10 +196,10 @@ async def on_the_wire(made: Plan, seed: int, access: Access, events: tuple[Event
 async def in_process(
     made: Plan, seed: int, access: Access, events: tuple[Event, ...], *, fast: bool = False
 ) -> Readings:
-    living = World(made, now_ms=START_MS, random=Random(seed))
-    cluster = SimulatedCluster(living, access, fast=fast)
+    simulated = World(made, now_ms=START_MS, random=Random(seed))
+    cluster = SimulatedCluster(simulated, access, fast=fast)
     for event in events:
-        event(living)
+        event(simulated)
     return await cluster.read()
 
 
@@ -222,7 +222,7 @@ def observed(readings: Readings) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """All of it, but for times, offsets and the words of failures."""
+    """A value as it is compared: without times, offsets and the words of failures."""
     match value:
         case Failure():
             return value.kind
@@ -304,35 +304,35 @@ async def states(world: World, access: Access = BOTH) -> dict[int, NodeState]:
 
 
 async def test_a_broker_is_no_ghost_for_lack_of_a_quorum_that_could_say_so() -> None:
-    living = World(MIXED, now_ms=START_MS, random=Random(0))
-    cluster = SimulatedCluster(living)
-    stop(2, kill=False)(living)
-    after(1_000)(living)
+    simulated = World(MIXED, now_ms=START_MS, random=Random(0))
+    cluster = SimulatedCluster(simulated)
+    stop(2, kill=False)(simulated)
+    after(1_000)(simulated)
     assert {one.id: one.state for one in observe(*await cluster.read()).nodes}[2] is NodeState.GHOST
-    stop(3001, 3002)(living)
-    after(3_000)(living)
+    stop(3001, 3002)(simulated)
+    after(3_000)(simulated)
     assert {one.id: one.state for one in observe(*await cluster.read()).nodes}[2] is NodeState.FENCED
 
 
 async def test_who_is_denied_the_log_sees_what_the_nodes_say() -> None:
-    living = World(MIXED, now_ms=START_MS, random=Random(0))
-    deny(living)
-    seen = observe(*await SimulatedCluster(living).read())
+    simulated = World(MIXED, now_ms=START_MS, random=Random(0))
+    deny(simulated)
+    seen = observe(*await SimulatedCluster(simulated).read())
     assert seen.source.kind is SourceKind.API_REQUESTS
     assert isinstance(seen.zk_migration_state, Unknown)
     assert all(node.registered == {} for node in seen.nodes)
 
 
 async def test_a_high_watermark_stands_still_without_a_majority() -> None:
-    living = World(MIXED, now_ms=START_MS, random=Random(0))
-    after(2_000)(living)
-    before = living.log.high_watermark
-    after(2_000)(living)
-    assert living.log.high_watermark > before
-    stop(3001, 3002)(living)
-    before = living.log.high_watermark
-    after(10_000)(living)
-    assert living.log.high_watermark == before
+    simulated = World(MIXED, now_ms=START_MS, random=Random(0))
+    after(2_000)(simulated)
+    before = simulated.log.high_watermark
+    after(2_000)(simulated)
+    assert simulated.log.high_watermark > before
+    stop(3001, 3002)(simulated)
+    before = simulated.log.high_watermark
+    after(10_000)(simulated)
+    assert simulated.log.high_watermark == before
 
 
 async def test_a_log_that_is_read_anew_with_partitions_keeps_the_levels_that_were_given_up() -> None:

@@ -23,7 +23,7 @@ from tests.kafkasim.clusters import START_MS, batches, settle, world
 GOLDEN = Path(__file__).parents[1] / "golden" / "restarts"
 RELEASES = ("4.1.2", "4.4.0")
 TIMES = 2.0
-"""So much longer or shorter: two cores carry all nine nodes."""
+"""How many times longer or shorter it may be: two cores carry all nine nodes."""
 
 Json = dict[str, Any]
 

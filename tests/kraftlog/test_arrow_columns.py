@@ -42,7 +42,7 @@ BUSY = segment(1500, (1, 2, 39))
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_are_enough() -> Iterator[None]:
-    """So that small inputs are read many at once too."""
+    """Lower the limit, so that small inputs are read many at once too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "_FEW", 1)
         patch.setattr(runs, "_FEW", 1)

@@ -317,7 +317,7 @@ def test_an_image_is_not_changed_by_what_comes_behind_it() -> None:
 
 
 def test_a_batch_of_records_without_content_takes_no_memory() -> None:
-    """Its count is only what the header claims."""
+    """The count of a batch is only what its header claims."""
     from kraftlog.edges import edges
 
     for size, count in ((1_000_000, 1_000_000), (20_000_000, 300_000)):
@@ -359,7 +359,7 @@ def test_topics_are_weighed_before_all_of_a_batch_are_in() -> None:
 
 
 def test_a_long_record_takes_no_memory_but_its_own() -> None:
-    """It could be a partition's by its frame."""
+    """By its frame, the record could be a partition's."""
     long = partition(1, 0, 1, 2, 3) + bytes(1_000_000)
     data = batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(40)), long)
     replay = Replay(sections=[Section.PARTITIONS])

@@ -19,7 +19,7 @@ from tests.kraftlog.one_place_at_a_time import measured
 
 SMALL = batch(0, no_op())
 LONGER = batch(0, b"x" * 200)
-"""Its length is 256 or more, and ends with a byte that alone would be too little."""
+"""A batch whose length is 256 or more, and ends with a byte that alone would be too little."""
 HEAD = HEADER.pack(7, 49, 1, 2, 0x2F3B5B0E, 0, 0, 0, 0, -1, -1, -1, 0)
 BYTES = (0x00, 0x02, 0x31, 0x30, 0x01, 0x7F, 0x80, 0xFF, 0x3D)
 

@@ -89,7 +89,7 @@ def test_the_weight_is_no_less_than_what_was_taken_and_not_much_more(data: bytes
 
 
 def test_what_goes_weighs_nothing() -> None:
-    """But that a level was given up: a binary that does not support it must know."""
+    """Only a level that was given up is kept: a binary that does not support it must know."""
     replay = Replay()
     replay.append(batch(0, level("a", 1), begin(), broker(1, 5)), below=ALL)
     held = replay.weight

@@ -26,7 +26,7 @@ from tests.reliability.records import Sent
 from tests.reliability.simulation import simulate, trace_of
 
 TWICE = 5
-"""So many histories are made again, in another process with another PYTHONHASHSEED, and must be the same."""
+"""How many histories are made again, in another process with another PYTHONHASHSEED, and must be the same."""
 
 
 @dataclass

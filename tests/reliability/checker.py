@@ -54,7 +54,7 @@ Rule = Callable[[Facts], Iterator[Violation]]
 
 
 def the_intent_is_written_before_the_act(facts: Facts) -> Iterator[Violation]:
-    """Also, one effect at a time, each announced."""
+    """Every effect is announced by an intent, and there is one at a time."""
     for act in facts.acts:
         if act.begun is None:
             yield Violation("intent before act", act.sent.at, f"nothing announced {act.sent}")
@@ -243,7 +243,7 @@ def what_became_of_an_effect_is_reported_as_it_was(facts: Facts) -> Iterator[Vio
 
 
 def what_another_release_began_is_left_alone(facts: Facts) -> Iterator[Violation]:
-    """It stays in the status until a person takes it out, and nothing is sent meanwhile."""
+    """An intent of another release stays in the status until a person takes it out, and nothing is sent meanwhile."""
     for act in facts.acts:
         if act.begun is not None and not_known(act.begun):
             yield Violation("another release", act.sent.at, f"{act.sent} beside {not_known(act.begun)}")

@@ -23,7 +23,7 @@ from tests.reliability.roll_encores import ROLL_ENCORES
 from tests.reliability.scene import NAMESPACE, ROLL, ROLLS, Scene
 
 SHARE = 0.5
-"""So many histories have one; of those of rolls, all."""
+"""The share of histories that have an encore; of those of rolls, all have one."""
 TRANSACTION, GROUP, METADATA, KRAFT = "transaction.version", "group.version", "metadata.version", "kraft.version"
 ALWAYS = {"policy": "Always"}
 MOVES_VOTERS = {"kind": "MoveVoters", "at": "2027-01-15T08:00:00Z", "voter": 3004}
@@ -44,8 +44,8 @@ async def a_prefix_approves(it: Hands) -> None:
 
 
 async def a_plan_is_withdrawn(it: Hands) -> None:
-    """It was approved, and nothing of it done. Later the same is asked for again; the log can be read, or not. Maybe
-    another client has done the first step by then: what is left is no part of what was approved before.
+    """A plan was approved, and nothing of it done. Later the same is asked for again; the log can be read, or not.
+    Maybe another client has done the first step by then: what is left is no part of what was approved before.
     """
     it.scene.weather.roads.no_log = it.random.choice((0.0, 1.0))
     it.move(group=0, transaction=0)

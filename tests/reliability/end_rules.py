@@ -9,7 +9,7 @@ from tests.reliability.records import Asked, Calmed, Looked, Sent, Stored
 from tests.reliability.violations import Violation
 
 CORRECTIONS, HOUR = 2, 3600.0
-"""So many foreign changes of one level are corrected within so many seconds."""
+"""How many foreign changes of one level are corrected, and within how many seconds."""
 
 
 def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:

@@ -186,7 +186,9 @@ class Facts:
         return found
 
     def versions_before(self, act: Act) -> list[tuple[int, Stored]]:
-        """Those of its resource before the one that announced it, with their places; none where nothing did."""
+        """The versions of the resource before the one that announced the act, with their places; none where nothing
+        did.
+        """
         if act.begun is None:
             return []
         return list(takewhile(lambda each: each[1] is not act.begun, self.versions[act.sent.uid]))

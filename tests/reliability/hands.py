@@ -47,7 +47,7 @@ class Hands:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """Its status; empty where there is none yet."""
+        """The status of the resource; empty where there is none yet."""
         return self.object.get("status") or {}
 
     async def begin(self, levels: Mapping[str, int], **fields: Any) -> None:
@@ -78,7 +78,7 @@ class Hands:
 
     @property
     def ready(self) -> Mapping[str, Any]:
-        """Its condition."""
+        """The condition Ready of the resource."""
         conditions = self.status.get("conditions", ())
         return next((one for one in conditions if one["type"] == "Ready"), {})
 
@@ -155,7 +155,7 @@ class Hands:
             self.cluster.move(f"{name}.version", level)
 
     def level(self, feature: str) -> int:
-        """That is finalized."""
+        """The level of a feature that is finalized."""
         return self.world.levels.get(feature, 0)
 
     async def elect(self) -> None:

@@ -138,7 +138,7 @@ class LaggingClient(SimulatedCluster):
 
 
 class Pods(Protocol):
-    """Those that a cluster runs in."""
+    """The pods that a cluster runs in."""
 
     by_hand: bool
     """Whether a person restarts the nodes."""
@@ -181,7 +181,9 @@ class Cluster:
         self.world.advance(START_MS + int(self.seconds() * 1000), sparse=True)
 
     def kill(self, node: Node) -> None:
-        """Its process, started again within minutes; in a pod its container, which the kubelet starts again."""
+        """Kill the process of a node, started again within minutes; in a pod its container, which the kubelet starts
+        again.
+        """
         if self.pods is None:
             self.world.stop(node.role, node.id, kill=True)
             self.world.after(self.world.random.randrange(200_000), lambda: self.world.start_again(node.role, node.id))

@@ -27,7 +27,7 @@ BROKERS, CONTROLLERS = "brokers", "controllers"
 WITHIN_MS = 3_590_000
 """An hour, and a little less: what is read takes its time."""
 COMBINED, BY_HAND = 0.25, 0.2
-"""So many clusters have controllers that are brokers as well; in so many a person restarts the nodes."""
+"""The share of clusters whose controllers are brokers as well, and of those in which a person restarts the nodes."""
 
 
 class RecordedPods(Pods):

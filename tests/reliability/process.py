@@ -470,8 +470,8 @@ class _Connection:
     def _on_its_way(
         self, world: RecordedWorld, request: PreparedUpdate, withheld: Withheld, change: UpdateFeature
     ) -> int | None:
-        """It has left, and arrives by itself in so many ms; or it waits in the queue of the active controller for as
-        long as that one leads. None: it is sent, and answered, as usual.
+        """A request has left, and arrives by itself in this many ms; or it waits in the queue of the active controller
+        for as long as that one leads. None: it is sent, and answered, as usual.
         """
         roads, leader = self._weather.roads, world.active_node
         late, queued = self._draw(roads.late), self._draw(roads.queued)

@@ -273,7 +273,7 @@ Record = (
 
 @dataclass(slots=True)
 class History:
-    """All of it. `seed` makes it again."""
+    """What happened in one history. `seed` makes it again."""
 
     seed: int
     records: list[Record] = field(default_factory=list)

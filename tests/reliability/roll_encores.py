@@ -51,7 +51,7 @@ async def _begin(it: Hands, *, needed: int = 1, levels: dict[str, int] | None = 
 
 
 async def _roll(it: Hands, *sets: str, image: str = NEW) -> None:
-    """They have another image, and the document is touched: then it is looked at once."""
+    """Give these StatefulSets another image, and touch the document, so that the operator looks at once."""
     for one in sets:
         _pods(it).set_image(one, image)
     await it.wait(0.4)
@@ -82,7 +82,9 @@ async def controllers_come_later(it: Hands) -> None:
 
 
 async def an_eviction_is_lost(it: Hands) -> None:
-    """It is asked for again only if nothing forbids it by then; and nothing else is asked for meanwhile."""
+    """An eviction that was lost is asked for again only if nothing forbids it by then; nothing else is asked for
+    meanwhile.
+    """
     await _begin(it)
     world, roads = it.world, it.scene.weather.roads
     how = it.random.choice(("turn", "turn", "moved", "moved", "alone"))
@@ -125,7 +127,7 @@ async def partitions_are_moved(it: Hands) -> None:
 
 
 async def a_broker_is_away(it: Hands) -> None:
-    """Its process has died, and is not started again; or its Kubernetes node is about to be drained."""
+    """The process of a broker has died, and is not started again; or its Kubernetes node is about to be drained."""
     how = it.random.choice(("died", "died", "drained"))
     await _begin(it, needed=it.random.choice((1, 2)), maxParallel=1 if how == "drained" else it.random.choice((1, 3)))
     pods, world = _pods(it), it.world
@@ -164,7 +166,7 @@ async def another_one_dies_at_the_end(it: Hands) -> None:
 
 
 async def a_broker_is_late(it: Hands) -> None:
-    """Its pod finds no place, or its replicas do not come back."""
+    """The pod of a broker finds no place, or its replicas do not come back."""
     await _begin(it, stableFor="20s", maxParallel=2)
     pods, world = _pods(it), it.world
     await _roll(it, BROKERS)
@@ -184,7 +186,7 @@ async def a_broker_is_late(it: Hands) -> None:
 
 
 async def a_controller_is_slow(it: Hands) -> None:
-    """It reads for a while what it missed; a level is to be raised after the last of them."""
+    """A controller reads for a while what it missed; a level is to be raised after the last of them."""
     it.move(transaction=0)
     await _begin(it)
     it.world.behind_for_ms = 20_000

@@ -65,7 +65,7 @@ def restarts_in(stored: Stored) -> list[dict[str, Any]]:
 
 
 def restarts(facts: Facts) -> list[Restart]:
-    """Those that were asked for, in order."""
+    """The restarts that were asked for, in order."""
     return [Restart(facts, place, asked) for place, asked in facts.of_kind(Asked)]
 
 
@@ -334,7 +334,9 @@ def nothing_goes_where_a_node_crashes(facts: Facts) -> Iterator[Violation]:
 
 
 def no_controller_goes_that_could_not_read_its_log(facts: Facts) -> Iterator[Violation]:
-    """Its new binary supports every level behind its newest snapshot, also those that were downgraded since."""
+    """The new binary of a controller supports every level behind its newest snapshot, also those that were downgraded
+    since.
+    """
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or one.asked.node in nodes.stuck or _gone(facts, one):

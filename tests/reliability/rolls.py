@@ -51,13 +51,13 @@ def a_pod_is_deleted(scene: Scene) -> None:
 
 
 def a_container_dies(scene: Scene) -> None:
-    """It was killed for taking too much memory, say."""
+    """A container is killed, for instance for taking too much memory."""
     pods = _pods(scene)
     pods.kill(scene.random.choice(pods.names()))
 
 
 async def a_kubernetes_node_is_drained(scene: Scene) -> None:
-    """Its pod is evicted as soon as a budget lets it, and comes back a while later."""
+    """The pod on a drained Kubernetes node is evicted as soon as a budget lets it, and comes back a while later."""
     pods = _pods(scene)
     name = scene.random.choice(pods.names())
     pods.drain(name)
@@ -77,7 +77,7 @@ def replicas_fall_behind(scene: Scene) -> None:
 
 
 def a_node_hangs(scene: Scene) -> None:
-    """It does not answer for a while, although its session continues."""
+    """A node does not answer for a while, although its session continues."""
     world, pods = scene.clusters["a"].world, _pods(scene)
     node = pods.node_of(scene.random.choice(pods.names()))
     world.hung.add(node)

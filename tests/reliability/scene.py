@@ -214,7 +214,7 @@ class Scene:
             self.begin()
 
     def set_clock(self, seconds: float) -> None:
-        """So far is the wall clock off from now on."""
+        """Let the wall clock be off by this many seconds from now on."""
         self.skew = timedelta(seconds=seconds)
         self.history.records.append(Jumped(self.loop.time()))
 
@@ -244,7 +244,7 @@ class Scene:
         return [found for name in self.names if (found := self.server.stored(NAMESPACE, name)) is not None]
 
     def cluster_of(self, one: Mapping[str, Any]) -> Cluster:
-        """That its document names; the first where it names none that is there."""
+        """The cluster that a document names; the first where it names none that is there."""
         name = str(one["spec"]["cluster"]["bootstrapServers"]).partition(":")[0].partition(".")[2]
         return self.clusters[name if name in self.clusters else "a"]
 

@@ -16,7 +16,7 @@ OPERATOR = Path(__file__).parents[2] / "operator"
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
 def test_the_words_of_a_mutant_are_in_its_file_once(mutant: Mutant) -> None:
-    """Else: take the new words over, or another fault of the same rule."""
+    """Where this fails: take the new words over, or another fault of the same rule."""
     source = (OPERATOR / mutant.file).read_text()
     assert source.count(mutant.old) == 1, f"{mutant.file} has these words {source.count(mutant.old)} times"
     ast.parse(source.replace(mutant.old, mutant.new))

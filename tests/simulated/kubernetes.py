@@ -126,7 +126,7 @@ class ApiServer:
         return sorted(path for path in self._objects if path.rpartition("/")[0] == collection)
 
     def new_uid(self) -> str:
-        """That no object had before."""
+        """A uid that no object had before."""
         return self._uid()
 
     def get(self, namespace: str, name: str) -> Json | None:

@@ -73,7 +73,7 @@ class Orders:
 
     @property
     def events(self) -> list[str]:
-        """Their reasons, oldest first."""
+        """The reasons of the Events, oldest first."""
         return [one["reason"] for one in self.server.events()]
 
     def condition(self, kind: str) -> Json:

@@ -53,7 +53,7 @@ class OnSpark:
         self._context.addPyFile(str(code))
 
     def surveys(self, files: Sequence[Sequence[Look]]) -> list[Iterator[Seen]]:
-        """All of them, of all files at once; raises EngineError."""
+        """What every file shows, of all files at once; raises EngineError."""
 
         def looked(fields: _Plain) -> tuple[str, _Plain] | None:
             found = seen(Look(**fields))
@@ -64,7 +64,7 @@ class OnSpark:
         return [map(_seen, each) for each in plain]
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
-        """All of them; raises EngineError."""
+        """What became of every task; raises EngineError."""
         sizes = [task.end - task.start for task, _ in tasks]
         bundles = bundled(sizes, sum(sizes) // (BUNDLES * self._context.defaultParallelism))
         work = self._work
@@ -83,7 +83,9 @@ class OnSpark:
         ]
 
     def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> list[Derived]:
-        """All of them; raises EngineError, OSError. Where a worker has no msgspec, they are made here."""
+        """The derived tables of every cluster; raises EngineError, OSError. Where a worker has no msgspec, they are
+        made here.
+        """
         code = pickle.dumps((derived, derive, output))
 
         def made(cluster: bytes) -> bytes:

@@ -15,7 +15,7 @@ from featurelog.views import VIEWS
 
 
 def create(spark: SparkSession, tables: Manifest) -> None:
-    """All of them; those that are there already are replaced."""
+    """Create a view of every table; one that is there already is replaced."""
     for name in TABLES:
         _table(spark, tables, name).createOrReplaceTempView(name)
     for view in VIEWS.values():

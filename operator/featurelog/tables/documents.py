@@ -6,7 +6,6 @@ unattributed. The documents are given to the tables as parsed values; nothing he
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,7 +24,6 @@ UNATTRIBUTED = "Unattributed"
 BEFORE_MS, AFTER_MS = 10 * 60 * 1000, 60 * 1000
 """An act is written down once it was read back, and the clocks of operator and controller differ."""
 
-_ACTION = re.compile(r"(\S+) (\d+) -> (\d+)")
 _DONE = (Result.APPLIED.value, Result.CORRECTED.value)
 
 
@@ -43,7 +41,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """All that were given; none is not the same as none that names a cluster."""
+    """The documents that were given; no document at all is not the same as none that names a cluster."""
 
     resources: tuple[Resource, ...] = ()
     by_cluster: Mapping[str, tuple[Resource, ...]] = field(default_factory=dict)
@@ -59,7 +57,7 @@ class Documents:
         return cls(tuple(resources), found)
 
     def of_cluster(self, cluster: ClusterCopies) -> tuple[Resource, ...]:
-        """Those that name this cluster by its id: a name alone may be any cluster's."""
+        """The documents that name this cluster by its id: a name alone may be any cluster's."""
         return self.by_cluster.get(cluster.cluster_id, ()) if cluster.cluster_id else ()
 
     def attribution(self, cluster: ClusterCopies, feature: str, before: int | None, after: int, at_ms: int) -> str:
@@ -94,9 +92,9 @@ def _resource(document: object) -> Resource:
 
 def _changes(history: Iterable[HistoryEntry]) -> Iterable[tuple[UpdateFeature, int]]:
     for entry in history:
-        found = _ACTION.fullmatch(entry.action)
-        if found and entry.result in _DONE and found[1] == entry.target:
-            yield UpdateFeature(found[1], int(found[2]), int(found[3])), _ms(entry.at)
+        change = UpdateFeature.named(entry.action)
+        if change is not None and entry.result in _DONE and change.feature == entry.target:
+            yield change, _ms(entry.at)
 
 
 def _ms(stamp: Stamp) -> int:

@@ -66,9 +66,9 @@ class Note:
 
 @dataclass(slots=True)
 class History:
-    """All of it. voters: of the quorum, None where nothing says; voter_sets: since which offset. base: the offset from
-    which the state is known without a hole, None where it is not. end, end_ms: of what was read. committed_below: see
-    `table.SPAN`.
+    """What the log of one cluster says. voters: of the quorum, None where nothing says; voter_sets: since which offset.
+    base: the offset from which the state is known without a hole, None where it is not. end, end_ms: of what was read.
+    committed_below: see `table.SPAN`.
     """
 
     cluster: ClusterCopies

@@ -259,7 +259,7 @@ def _contradiction(one: Scan, other: Scan, offset: int, why: str) -> Contradicti
 
 
 def _unelected(one: Scan, other: Scan, epoch: int, offset: int) -> Contradiction:
-    """It may be left out where another copy has something else there."""
+    """What one copy has may be left out where another one has something else there."""
     node, file = one.source.node, one.source.file
     text = f"{file} of {node}: leader epoch {epoch} begins at offset {offset} without a leader change"
     if other.source.node != node:

@@ -49,7 +49,7 @@ class Span:
 
 @dataclass(slots=True)
 class Loss:
-    """So often the same damage: of how many bytes, and where first."""
+    """How often the same damage occurs, in how many bytes, and where first."""
 
     count: int = 0
     bytes: int = 0
@@ -87,7 +87,7 @@ class Scan:
         return frozenset(_leader_changes(self.small)["offset"].to_pylist())
 
     def between(self, begin: int, end: int) -> pa.Table:
-        """Its small records with offsets from `begin` on and below `end`."""
+        """The small records of the file with offsets from `begin` on and below `end`."""
         first, last = np.searchsorted(self.offsets, (begin, end))
         return self.small.slice(int(first), int(last - first))
 

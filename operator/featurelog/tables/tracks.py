@@ -97,7 +97,7 @@ class Track(Generic[V]):
         return self._by_key.get(key, ())
 
     def put(self, key: Any, value: V | None, at: Point, *, before_known: bool) -> bool:
-        """It has this value from here on, None for none; whether that is news."""
+        """Note that the key has this value from here on, None for none; returns whether that is news."""
         current = self.now.get(key)
         if current is not None:
             if current.value == value:

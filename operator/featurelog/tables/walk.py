@@ -41,7 +41,7 @@ RECORD, CONTROL, SNAPSHOT = "record", "control", "snapshot"
 _RULES = {key: rule for section in SMALL for key, rule in METADATA_RULES[section].items()}
 
 _Record = tuple[int, Mapping[str, Any], Evidence]
-"""Its api key, what it says, and where it stands."""
+"""A record: its api key, what it says, and where it stands."""
 
 _MOST = 1000
 """Notes of each kind, and doubts, that are kept one by one: a log may give reason for any number."""

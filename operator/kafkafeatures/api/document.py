@@ -22,7 +22,7 @@ class InvalidDocument(ValueError):
 
 
 class UnknownRelease(InvalidDocument):
-    """It names a release, or a level by a name, that this version does not know."""
+    """The document names a release, or a level by a name, that this version does not know."""
 
     reason = Reason.UNKNOWN_RELEASE
 

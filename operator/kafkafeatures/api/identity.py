@@ -26,7 +26,9 @@ class OperatorIdentity(Struct, frozen=True):
 
     @property
     def manager(self) -> str:
-        """Its field manager: of all its processes the same, or `managedFields` would grow with each restart."""
+        """The field manager of the operator: of all its processes the same, or `managedFields` would grow with each
+        restart.
+        """
         return "/".join(filter(None, (GROUP, self.namespace, self.name)))[:MAX_MANAGER]
 
     @property

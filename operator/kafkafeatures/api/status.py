@@ -289,7 +289,8 @@ class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
 
 
 class Status(StatusRecord, frozen=True, kw_only=True):
-    """All of it. `change_count`: effects applied in the life of the resource, and plans that ended without one.
+    """The whole status of a resource. `change_count`: effects applied in the life of the resource, and plans that ended
+    without one.
 
     `unverified_consents`: in the document at the first contact, so maybe used before. `log_position`: up to where each
     move of a level in the metadata log is accounted for (`core/levels/accounted.py`).

@@ -67,7 +67,7 @@ class KubernetesApi(WorkloadsApi, Protocol):
         """One KafkaFeatures as it is now. Raises Gone."""
 
     async def resources(self, namespace: str = "") -> Listing:
-        """All of a namespace; all there are for an empty one."""
+        """Every resource of a namespace; of all namespaces where it is empty."""
 
     async def replace_status(
         self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False

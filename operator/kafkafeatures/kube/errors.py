@@ -40,11 +40,11 @@ class Refused(KubeError):
 
 
 class Forbidden(Refused):
-    """It is not allowed."""
+    """The operator has no right to do this."""
 
 
 class Invalid(Refused):
-    """It does not fit the schema that the server has."""
+    """The object does not fit the schema that the API server has."""
 
 
 class NoAccount(KubeError):

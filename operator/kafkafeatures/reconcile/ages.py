@@ -39,7 +39,7 @@ class Ages:
         self.kept = {kind: one.interrupted(why) for kind, one in self.kept.items()}
 
     def begins(self, stamp: str) -> None:
-        """It was made just now, by this process."""
+        """Note that this stamp was made just now, by this process."""
         now = self.monotonic()
         self._ours.add(stamp)
         self._keep(stamp, now, now)
@@ -49,7 +49,7 @@ class Ages:
         return stamp in self._ours
 
     def of(self, stamp: str, now: datetime) -> timedelta:
-        """Its age. `now`, of the wall clock, counts where the stamp is met for the first time."""
+        """The age of a stamp. `now`, of the wall clock, counts where the stamp is met for the first time."""
         _, made = self._of(stamp, now)
         return timedelta(seconds=self.monotonic() - made)
 

@@ -75,9 +75,11 @@ class Claims:
         self._monotonic = monotonic
         self._claims: dict[Key, Claim] = {}
         self._of_cluster: dict[str, set[Key]] = {}
-        """Those that apply; under "" those whose cluster was never read, until they were reconciled."""
+        """Resources in mode Apply by cluster id; under "" those whose cluster was never read, until they were
+        reconciled.
+        """
         self._of_set: dict[tuple[str, str], set[Key]] = {}
-        """Those that apply and restart the pods of a StatefulSet, by namespace and name."""
+        """Resources in mode Apply that restart the pods of a StatefulSet, by namespace and name."""
         self._acting: dict[_Life, _Acting] = {}
 
     @property
@@ -117,7 +119,7 @@ class Claims:
             self._put(key, replace(claim, passed=True))
 
     def acts(self, key: Key, via: Via = Via.API_SERVER) -> None:
-        """It sends a step, that way: until what became of that is known."""
+        """Note that the resource sends a step this way, until it is known what became of it."""
         now, claim = self._monotonic(), self._claims.get(key)
         if claim is None:
             return
@@ -139,7 +141,7 @@ class Claims:
             self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, passed_on=passed_on)
 
     def forget(self, key: Key) -> None:
-        """It is gone."""
+        """Note that the resource is gone."""
         before = self._claims.pop(key, None)
         if before is None:
             return

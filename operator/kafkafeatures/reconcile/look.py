@@ -39,7 +39,7 @@ class Ports(Struct, frozen=True):
 
 
 async def pods(ports: Ports) -> WorkloadsReading | Failure:
-    """Those that a document names, as they are now."""
+    """The pods that a document names, as they are now."""
     return NOT_ASKED if ports.workloads is None else await ports.workloads.read()
 
 

@@ -29,7 +29,8 @@ _REPORTED = "more than one operator writes this status"
 
 
 class Operators:
-    """All that write. `began`: when this process first heard of the API server, by the API server's clock.
+    """Every operator that writes statuses. `began`: when this process first heard of the API server, by the API
+    server's clock.
 
     `monotonic`: seconds of a monotonic clock.
     """

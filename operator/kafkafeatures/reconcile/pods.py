@@ -34,7 +34,7 @@ class Pods:
         return self._last
 
     async def restart(self, step: RestartNode) -> Outcome:
-        """Passed on."""
+        """Have the port restart this pod."""
         return await self._port.restart(step)
 
     async def are_as_before(self) -> bool:

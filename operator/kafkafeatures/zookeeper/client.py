@@ -34,7 +34,7 @@ class ZooKeeper:
         self._ensemble, self._environment, self._whole_log = ensemble, environment, whole_log
 
     async def read(self) -> ZooKeeperReading | Failure:
-        """All of it, in one session."""
+        """Read what a migration depends on, in one session."""
         return await read_zookeeper(self._ensemble, self._environment.clock)
 
     async def controller(self) -> Read[ControllerClaim]:

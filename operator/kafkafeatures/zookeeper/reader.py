@@ -23,7 +23,9 @@ SYNCED = ("/controller", "/controller_epoch", "/migration")
 
 
 async def read_zookeeper(ensemble: Ensemble, now: Callable[[], datetime]) -> ZooKeeperReading | Failure:
-    """All of it in one session. A Failure where no server can be asked; what alone cannot be read is one within."""
+    """Read what a migration depends on, in one session. A Failure where no server can be asked; what alone cannot be
+    read is one within.
+    """
     try:
         async with Session(ensemble) as session:
             return await _all(session, str(ensemble), now())

@@ -45,14 +45,14 @@ _LIMIT = 2_000  # max.request.partition.size.limit
 
 
 def visible_topics(world: World) -> tuple[TopicAnswer, ...]:
-    """All that may be seen."""
+    """Every topic that the client may see."""
     return _topics(world, _visible(world))
 
 
 def page(
     world: World, request: DescribeTopicPartitionsRequest, names: Collection[str] = ()
 ) -> DescribeTopicPartitionsResponse:
-    """So many partitions from a cursor on. `names`: of these topics alone, where there are any."""
+    """A page of partitions from a cursor on. `names`: of these topics alone, where there are any."""
     begin = request.cursor or ("", 0)
     there = [
         each for each in _visible(world) if (not names or each.topic in names) and (each.topic, each.number) >= begin

@@ -27,7 +27,9 @@ LOGS, DOCUMENTS, ABOUT = "logs", "documents", "fleet.json"
 def write_fleet(
     folder: Path, scale: Scale, *, seed: int = 1, until_ms: int = UNTIL_MS, tell: Callable[[str], None] | None = None
 ) -> None:
-    """All of it. `tell` is given a line for each cluster. FileExistsError where the folder is not empty."""
+    """Write the logs of a whole fleet. `tell` is given a line for each cluster. FileExistsError where the folder is not
+    empty.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty")

@@ -183,7 +183,7 @@ class History(World):
             self.wait(self.random.randint(500, 3_000))
 
     def remove_broker(self, broker_id: int) -> None:
-        """Its partitions are moved to others and it is stopped; that it is unregistered was forgotten."""
+        """Move the partitions of a broker to others and stop it, without unregistering it."""
         others = [each for each in self.plan.brokers if each != broker_id]
         for found in list(self.partitions()):
             held = found.state.replicas

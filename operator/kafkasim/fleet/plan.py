@@ -39,7 +39,7 @@ class Story(StrEnum):
     CHANGED_BY_HAND = "changed-by-hand"
     """A feature that the cluster's document names was disabled from outside the operator."""
     STUCK_MIGRATION = "stuck-migration"
-    """It writes to ZooKeeper as well, for weeks: one broker is in ZooKeeper mode still."""
+    """A cluster that writes to ZooKeeper as well, for weeks, because one broker is in ZooKeeper mode still."""
     FLAPPING = "flapping"
     """One broker is killed again and again."""
 

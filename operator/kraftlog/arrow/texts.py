@@ -121,7 +121,7 @@ def lists(offsets: Positions, items: pa.Array) -> pa.Array:
 
 
 def spread(texts: pa.Array, rows: Positions, count: int) -> pa.Array:
-    """Those of some rows, in order, among as many as there are; the others have an empty text."""
+    """The texts of some rows, in order, among as many rows as there are; the others have an empty text."""
     if len(rows) == count:
         return texts
     sizes = np.zeros(count + 1, dtype=np.int32)

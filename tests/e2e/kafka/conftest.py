@@ -46,7 +46,7 @@ KINDS: Mapping[str, Mapping[str, dict[str, Any]]] = {
 }
 SHAPES = {f"{kind} {name}": shape for kind, shapes in KINDS.items() for name, shape in shapes.items()}
 FIXED = ("small", "combined")
-"""Those whose levels stay."""
+"""Clusters whose levels no test changes."""
 
 Borrow = Callable[[str], Cluster]
 FAILED = pytest.StashKey[bool]()

@@ -10,7 +10,7 @@ from tests.e2e.rig.kubernetes.binaries import PACKAGES, install_packages, run
 
 
 def install_iptables() -> None:
-    """It may take a minute: before anything that must not wait."""
+    """Install iptables, which may take a minute: called before anything that must not wait."""
     install_packages({"iptables": PACKAGES["iptables"]})
 
 

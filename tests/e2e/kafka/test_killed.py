@@ -131,7 +131,7 @@ def test_what_a_network_kept_never_arrives_and_one_that_was_killed_is_waited_for
 
 @pytest.fixture
 def cut() -> Iterator[list[Link]]:
-    """Those that are."""
+    """The links that a test cuts; they are healed after it."""
     install_iptables()
     links: list[Link] = []
     yield links

@@ -168,7 +168,7 @@ def test_a_broker_without_describe_topic_partitions_is_asked_for_metadata(
 
 
 def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They end in the middle of topics."""
+    """Pages of partitions end in the middle of topics."""
     asked_for: list[DescribeTopicPartitionsRequest] = []
 
     def small(cursor: tuple[str, int] | None) -> DescribeTopicPartitionsRequest:
@@ -198,7 +198,7 @@ def test_what_a_request_sets_for_all_brokers_holds_at_once(cluster: Cluster) -> 
 
 
 def test_a_broker_that_was_killed_leaves_the_isr(cluster: Cluster) -> None:
-    """Its disks need not be asked then: all that it hosts others host too, or no broker that is available.
+    """The disks of a killed broker need not be asked: what it hosts others host too, or no broker that is available.
 
     Until it is fenced nothing is known: what is in its file may be the highest, and its disks may hold what is hidden.
     """
@@ -221,7 +221,7 @@ def kill(cluster: Cluster, broker: int) -> None:
 
 
 def test_a_reassignment_that_is_running_is_shown(cluster: Cluster) -> None:
-    """It cannot end: the replica that comes is on a broker that is gone."""
+    """The reassignment cannot end: the replica that comes is on a broker that is gone."""
     with admin(cluster) as client:
         done = client.alter_partition_reassignments({TopicPartition("alone", 0): [3, 1]})
     assert set(done.values()) == {None}
@@ -298,7 +298,7 @@ def test_a_topic_whose_configs_are_not_shown_is_named(cluster: Cluster) -> None:
 
 
 def test_a_missing_right_on_the_cluster_is_named(cluster: Cluster) -> None:
-    """Also where the log may be read: it does not say what is in the files of brokers."""
+    """The right is missed even where the log may be read: the log does not say what is in the files of brokers."""
     drop_cluster_right(cluster, "alice", ACLOperation.DESCRIBE_CONFIGS)
     found = refused(cluster, "alice", "DESCRIBE_CONFIGS")
     assert found.remedy == ("kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster")

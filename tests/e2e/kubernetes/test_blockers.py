@@ -46,7 +46,8 @@ def test_a_dependency_that_is_not_met_is_stalled(resources: Resources, operator:
 def test_an_old_live_node_is_waited_for_and_not_stalled(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
-    """Then it is stopped and stays registered: a ghost. Then it comes back with the new Kafka, and all continues.
+    """An old node is live, then it is stopped and stays registered, a ghost, then it comes back with the new Kafka, and
+    all continues.
 
     When it is down once more, with nothing to do, that is said and changes nothing else.
     """
@@ -90,7 +91,7 @@ def test_an_unsupported_level_and_an_unknown_feature_are_stalled(resources: Reso
 def test_a_broker_that_is_refused_is_stalled_and_its_end_is_the_cure(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
-    """Its Kafka knows no level as high as the finalized one, so it can only keep trying."""
+    """The Kafka of the broker knows no level as high as the finalized one, so it can only keep trying."""
     stranger = kafka.add_broker(9, OLD, start=False)
     stranger.start(wait=False)
     try:

@@ -107,7 +107,7 @@ def test_an_expired_token_is_replaced_by_the_one_that_kubelet_wrote(
     (account / "namespace").write_text(NAMESPACE)
 
     def token(bound_to: str) -> str:
-        """It ends with the Secret that it is bound to; by time none ends before ten minutes."""
+        """A token that ends with the Secret that it is bound to; by time none ends before ten minutes."""
         control_plane.kubectl("create", "secret", "generic", bound_to, "-n", NAMESPACE)
         bound = ("--bound-object-kind=Secret", f"--bound-object-name={bound_to}")
         return control_plane.token(NAMESPACE, ACCOUNT, *bound)

@@ -150,7 +150,7 @@ def test_the_api_server_is_no_kafka_to_be_probed(resources: Resources) -> None:
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
 def test_the_api_server_is_none_at_any_other_address_of_its_node(resources: Resources, tls: bool) -> None:
-    """It listens on all of them, and no list of ours has them."""
+    """The API server listens on all addresses of its node, and no list of ours has them."""
     cluster: dict[str, Any] = {"bootstrapServers": f"127.0.0.3:{resources.plane.port}"}
     if tls:  # everybody has the CA of the API server
         metadata = {"name": "root-ca", "namespace": resources.namespace}

@@ -238,7 +238,7 @@ class Cluster:
         return node
 
     def remove_node(self, id_: int) -> None:
-        """It is killed, and none of the cluster any more: a test added it."""
+        """Kill a node that a test added, and take it out of the cluster."""
         self.nodes.pop(id_).kill()
 
     def leader(self, *, other_than: int | None = None, seconds: float = 30.0) -> int:

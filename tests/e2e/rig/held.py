@@ -55,7 +55,7 @@ def hold_topic(cluster: Cluster, name: str, replicas: Mapping[int, list[int]], *
 
 
 def hold_rights(cluster: Cluster, user: str, *operations: str, resource: ResourcePattern = CLUSTER) -> None:
-    """Those of `kafka-acls.sh --add --allow-principal User:USER --operation OPERATION ...`."""
+    """Give a user the rights of `kafka-acls.sh --add --allow-principal User:USER --operation OPERATION ...`."""
     allowed = [
         ACL(f"User:{user}", "*", ACLOperation[operation], ACLPermissionType.ALLOW, resource) for operation in operations
     ]

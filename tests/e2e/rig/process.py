@@ -112,14 +112,14 @@ class Daemon:
         self.wait_gone(10)
 
     def freeze(self) -> None:
-        """It keeps its connections and takes new ones, and answers nothing."""
+        """Let the process keep its connections and take new ones, and answer nothing."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
 
     def heal(self) -> None:
-        """It runs, whatever a test did to it."""
+        """Make the process run again, whatever a test did to it."""
         self.thaw()
         if not self.alive:
             self.start()

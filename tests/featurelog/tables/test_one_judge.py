@@ -133,7 +133,9 @@ def said_by_pipeline(row: Mapping[str, Any]) -> dict[str, set[Any]]:
 
 
 def speaks_of_each_node(found: Iterable[Blocker]) -> bool:
-    """Else one line stands for all of them: no node has the feature, or the level."""
+    """Whether there is a blocker for each node. Else one line stands for all of them: no node has the feature, or the
+    level.
+    """
     return all(
         one.kind is not BlockerKind.UNKNOWN_FEATURE and one.reason is not Reason.UNSUPPORTED_LEVEL for one in found
     )

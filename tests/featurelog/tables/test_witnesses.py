@@ -52,7 +52,7 @@ def said(copies: Sequence[NodeCopy], kind: str) -> list[tuple[str, str]]:
 
 
 def test_a_nodes_log_under_the_names_of_two_voters_is_one_copy() -> None:
-    """It says itself whose it is: what one node has is not committed because it was copied."""
+    """A log says itself whose it is: what one node has is not committed because it was copied."""
     again = copy("3002", {segment_name(0): DATA}, node_id=3001)
     row = readiness([copy("3001", {segment_name(0): DATA}), again])
     assert (row["verdict"], row["copies"], row["copied_nodes"]) == ("unknown", ["3001", "3002"], [3001])
@@ -133,7 +133,7 @@ def test_a_folder_with_nothing_in_it_is_no_copy() -> None:
 
 
 def test_a_copy_that_agrees_only_with_itself_is_no_witness() -> None:
-    """Else a log that never was the same would pass for one that a leader overwrote."""
+    """If it were one, a log that never was the same would pass for one that a leader overwrote."""
     newer = copy("3003", {segment_name(3): log([leader(3003), *healthy(version=20)], start=3, epoch=9)})
     again = copy("3002", {segment_name(0): DATA}, node_id=3001)
     found = [copy("3001", {segment_name(0): DATA}), again, newer]

@@ -94,7 +94,7 @@ def interrupted(folder: Path, at: int, entry: str, *words: str, before: tuple[st
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled() -> None:
-    """So that no run compiles what the next one only reads."""
+    """Compile all modules before, so that no run compiles what the next one only reads."""
     compileall.compile_dir(ROOT / "operator", quiet=1)
 
 

@@ -41,7 +41,7 @@ def stateful_set(*pods: Pod, **fields: Any) -> StatefulSet:
 
 
 def budget(*pods: Pod, most: int = 1, **fields: Any) -> Budget:
-    """That allows as many as it ever does."""
+    """A budget that allows as many disruptions as it ever does."""
     names = frozenset(one.name for one in pods)
     found = Budget("broker", most, names, f"maxUnavailable: {most}", always_allows_unhealthy=True, most=most)
     return replace(found, **fields)

@@ -159,7 +159,7 @@ def ago(minutes: float) -> Stamp:
 
 
 def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:
-    """Its new pod."""
+    """The new pod of a node that was restarted."""
     return {id_: replace(a_pod(id_, **{"revision": NEW, **fields}), uid="another")}
 
 

@@ -88,7 +88,7 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
 
 
 def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() -> None:
-    """It covers what is changed from where to where; how a stage is carried out may differ between versions."""
+    """The hash covers what is changed from where to where; how a stage is carried out may differ between versions."""
     asked, there = Wanted({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
     assert propose(asked, world(), Memory()).plan.hash == propose(Wanted(there), world(), Memory()).plan.hash
     steps = changes_between({"metadata.version": 26, "group.version": 1}, {"metadata.version": 25})
@@ -127,7 +127,7 @@ def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_app
 
 
 def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
-    """Also where the policy would not have asked: `--approve` means this plan."""
+    """Under a policy that would not have asked, `--approve` still means this plan alone."""
     wanted = Wanted({"group.version": 1}, policy=ApprovalPolicy.NEVER, only="sha256:00000000")
     held = deciding(wanted)
     assert isinstance(held, Held)

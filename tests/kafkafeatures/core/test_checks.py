@@ -95,7 +95,7 @@ def test_the_short_ways_to_the_range_of_a_node_say_what_the_long_one_says(
     complete: bool,
     level: int,
 ) -> None:
-    """They are for every check and every report on every node. Whether it surely holds a level may stay open."""
+    """Each check and each report asks for the range of each node. Whether a node surely holds a level may stay open."""
     registered = {Role.BROKER: known(ranges(broker))}
     if controller is not None:
         registered[Role.CONTROLLER] = known(ranges(controller))

@@ -121,7 +121,7 @@ def test_a_person_is_asked_for_the_lines_that_the_node_needs() -> None:
 
 
 def test_the_first_broker_goes_alone_whatever_the_document_allows() -> None:
-    """It shows whether its settings are right."""
+    """The first broker shows whether the settings are right."""
     first = place_of(cluster(P.COPIED), D.DUAL_WRITE)
     assert permit_for(first).is_first
     then = place_of(cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER)), D.DUAL_WRITE)

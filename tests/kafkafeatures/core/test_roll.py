@@ -297,7 +297,7 @@ def test_a_pod_without_a_node_halts_nothing_where_no_pod_needs_a_restart() -> No
 
 
 def test_while_a_pod_runs_no_node_a_node_that_is_stuck_still_goes_once_the_image_is_reverted() -> None:
-    """Its restart costs nothing, and the new pod may have failed for the same image."""
+    """The restart of a stuck node costs nothing, and the new pod may have failed for the same image."""
     bad = {id_: a_pod(id_, revision="bad", ready=False, **CRASHES) for id_ in (1, 7)}
     bad[7] = replace(bad[7], created_at=NOW - timedelta(minutes=20))
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
@@ -461,7 +461,7 @@ def test_of_a_pod_that_is_not_created_again_it_is_said_which_pod_has_to_be_ready
 
 
 def test_since_when_a_controller_has_not_confirmed_its_id_is_remembered_however_many_brokers_have_not_either() -> None:
-    """Else the message would be another one at each look."""
+    """If it were not remembered, the message would be another one at each look."""
     roll = rolled(cluster(None, {id_: replace(a_node(id_), proved_at="") for id_ in (*CONTROLLERS, *BROKERS)}))
     assert roll.decision is not None
     status = rollout_status(roll, roll.decision, None, ago(0))

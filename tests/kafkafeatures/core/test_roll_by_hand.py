@@ -77,7 +77,9 @@ def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
 
 
 def test_a_person_is_no_longer_asked_once_the_document_changed() -> None:
-    """Else what was asked for would stay in flight, and no level would be changed, until it was done."""
+    """If the person were still asked, the restart would stay in flight, and no level would be changed, until it was
+    done.
+    """
     raised = UpdateFeature("metadata.version", 27, 30)
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")

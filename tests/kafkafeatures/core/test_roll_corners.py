@@ -87,7 +87,7 @@ def test_a_broker_that_is_fenced_is_not_back_although_it_is_in_sync_by_what_was_
 
 
 def test_a_restart_whose_pod_was_not_replaced_yet_is_overtaken_by_no_other_image() -> None:
-    """Its eviction may be on its way: that the pod of before crashes, and is not wanted, does not end it."""
+    """The eviction may be on its way: that the former pod crashes, and is not wanted, does not end the restart."""
     crashes = {1: a_pod(1, **CRASHES)}
     told = cluster({**ROLLED_CONTROLLERS, **crashes}, {1: replace(a_node(1), state=NodeState.GHOST)}, behind(1))
     one = sent(1, minutes=20, after="in-between")
@@ -100,7 +100,7 @@ def test_a_restart_whose_pod_was_not_replaced_yet_is_overtaken_by_no_other_image
 
 
 def test_a_controller_goes_beside_no_broker_that_is_in_flight_or_leaves_no_room() -> None:
-    """Its image was changed once more while brokers were restarted."""
+    """The image of the controller was changed once more while brokers were restarted."""
     told = cluster(replaced(1, ready=False, phase="Pending", waiting="ContainerCreating"), fresh(1), behind(1))
     assert "pod broker-1 does not run" in refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
     back = cluster(replaced(1), fresh(1))

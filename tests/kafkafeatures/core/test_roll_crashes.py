@@ -40,7 +40,7 @@ from tests.kafkafeatures.worlds import NOW
 
 RAISE = UpdateFeature("metadata.version", 27, 30)
 AGAIN: Mapping[str, Any] = {"restarts": 1, "ended_for": "Error", "ended_at": NOW - timedelta(minutes=20)}
-"""It runs, and has ended by itself before."""
+"""Fields of a container that runs, and has ended by itself before."""
 CRASHES: Mapping[str, dict[str, Any]] = {
     "waits to be started again": {"waiting": "CrashLoopBackOff", "restarts": 2, "ended_for": "Error"},
     "has just ended for the first time": {"waiting": "Error", "ended_for": "Error", "ended_at": NOW},
@@ -107,7 +107,7 @@ def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
 
 
 def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_it_was_chosen_again() -> None:
-    """It ran out of memory while the new image failed; that must not keep the failed one from what all others run."""
+    """One node ran out of memory, another fails on the new image: it must still get the image that all others run."""
     isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
     bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}

@@ -245,7 +245,7 @@ def test_stuck_nodes_go_as_many_at_once_as_the_document_allows_beside_what_is_aw
 
 
 def test_a_stuck_node_waits_for_partitions_that_need_it_and_they_are_named() -> None:
-    """It is in the ISR still, of a partition that has a leader: its fencing may not have been seen yet."""
+    """The stuck broker is in the ISR still, of a partition that has a leader: its fencing may not be seen yet."""
     some = (row("busy", 1, 2, 3, isr=[1, 2]), *without(1))
     told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), some)
     assert "busy-0" in refused(rolled(told), Reason.ROLLING_NODES)
@@ -269,7 +269,7 @@ def test_a_stuck_controller_that_is_a_broker_too_waits_for_its_partitions() -> N
 
 
 def test_a_node_that_hangs_on_an_image_that_was_changed_since_is_to_be_deleted() -> None:
-    """It does not end by itself, so it may still come back."""
+    """A node that hangs does not end by itself, so it may still come back."""
     hangs = cluster(
         {**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad", ready=False)}, down(1), without(1)
     )

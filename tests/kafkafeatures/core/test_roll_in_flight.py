@@ -155,7 +155,7 @@ def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_wit
 
 
 def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
-    """Its StatefulSet was scaled down while the node was restarted."""
+    """The StatefulSet of the pod was scaled down while the node was restarted."""
     told = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=NodeState.GHOST)})
     controllers, brokers = workloads_of(told).stateful_sets
     left = replace(brokers, pods=brokers.pods[1:], replicas=5)
@@ -203,8 +203,8 @@ def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
 
 
 def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_the_partitions_are_not_known() -> None:
-    """All of them crash, so none says what it applies to topics; but no broker leads, and the outage would
-    never end.
+    """Every broker crashes, so none says what it applies to topics; but no broker leads, and the outage would never
+    end.
     """
     assert who(rolled(in_outage())) == 2
     running = in_outage(waiting="")
@@ -347,7 +347,7 @@ def test_a_restart_that_was_not_sent_is_held_by_windows_and_halts_and_is_not_sen
 
 @pytest.mark.parametrize("unsent", [2, 3])
 def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: int) -> None:
-    """It may be what that one waits for, and may be the same node."""
+    """The stuck node may be what the other restart waits for, and may be the same node."""
     isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
     away = {2: replace(a_node(2), state=NodeState.GHOST)}
     told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, **CRASHES)}, away, isr)
@@ -376,7 +376,7 @@ def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be
 
 
 def test_an_eviction_that_is_no_longer_sent_is_over_once_it_cannot_be_on_its_way() -> None:
-    """It may have been asked for until it was no longer wanted, however long ago it was asked for first."""
+    """An eviction may have been asked for until it was no longer wanted, however long ago it was asked for first."""
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     for unwanted, result in ((None, Open()), (0.5, Open()), (2, Result.NOT_APPLIED)):
         one = sent(3, minutes=20, unwanted=unwanted)
@@ -387,7 +387,7 @@ def test_an_eviction_that_is_no_longer_sent_is_over_once_it_cannot_be_on_its_way
 
 
 def test_a_node_that_answers_is_not_stuck_whatever_kubernetes_says_of_its_container() -> None:
-    """Else the second of three controllers would be stopped while the first one is on its way."""
+    """If it counted as stuck, the second of three controllers would be stopped while the first one is on its way."""
     crashing = {3003: a_pod(3003, **CRASHES)}
     pods, lost = {**replaced(3002, ready=False, phase="Pending"), **crashing}, Unknown(SILENT)
     for nodes, goes in (({}, False), ({3003: replace(a_node(3003), state=NodeState.UNREACHABLE)}, True)):

@@ -100,7 +100,9 @@ def test_nor_is_a_person_asked_to_stop_one() -> None:
 
 
 def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_whatever_it_runs() -> None:
-    """It is of a revision that is being left, so that no roll is halted for it: it is restarted itself, no other is."""
+    """The voter is of a revision that is being left, so that no roll is halted for it: it is restarted itself, no other
+    is.
+    """
     old = crashed(3003, revision=OLD)
     assert who(rolled(cluster({**current(3001, 3002), **old}))) == 3003
     assert who(rolled(cluster(old))) == 3003
@@ -122,7 +124,7 @@ def test_how_long_ago_a_voter_crashed_is_judged_by_no_clock_that_is_ahead() -> N
 
 
 def test_of_two_voters_that_crash_on_what_is_being_left_one_goes_as_long_as_a_majority_stays() -> None:
-    """Else each would wait for the other, for ever."""
+    """If both waited, each would wait for the other, for ever."""
     both = {**current(3001), **crashed(3002, revision=OLD), **crashed(3003, revision=OLD)}
     assert who(rolled(cluster(both))) == 3002
     refused(rolled(cluster({**both, **current(3002)}, silent(3002))), Reason.WAITING_FOR_QUORUM)

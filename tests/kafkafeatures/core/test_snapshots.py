@@ -253,7 +253,7 @@ def test_a_controller_that_never_writes_one_has_to_be_seen_to() -> None:
 
 
 def test_a_controller_that_does_not_run_is_not_waited_for() -> None:
-    """It cannot get worse, and the older image may be what it last ran."""
+    """A controller that does not run cannot get worse, and the older image may be what it last ran."""
     crashes = a_pod(3003, ready=False, **CRASHES)
     gone = {**NODES, 3003: replace(NODES[3003], state=NodeState.UNREACHABLE)}
     assert who(rolled(back(PastLevels(TWO, None, NOW), {**PODS, 3003: crashes}, gone))) == 3003

@@ -10,7 +10,7 @@ from tests.kraftlog.build import level
 
 @pytest.fixture
 def quorum() -> Quorum:
-    """It has finalized metadata.version 20 and group.version 1."""
+    """A quorum that has finalized metadata.version 20 and group.version 1."""
     made = Quorum()
     made.leader.append(level("metadata.version", 20))
     made.leader.append(level("group.version", 1))

@@ -38,7 +38,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def levels(image: Image) -> dict[str, int]:
-    """Those that are finalized."""
+    """The levels that are finalized in an image."""
     return dict(image.features)
 
 

@@ -29,7 +29,7 @@ NOBODY = Address("127.0.0.1", 1)
 
 
 async def test_where_no_node_answers_the_log_is_not_waited_for() -> None:
-    """Its reader would look for a leader as long as a request may take: there may be an election."""
+    """The reader of the log would look for a leader as long as a request may take: there may be an election."""
     settings = ClusterSettings((NOBODY,), (NOBODY,), request_timeout=300)
     async with asyncio.timeout(60), Cluster(settings, environment=SYSTEM) as cluster:
         readings = await cluster.read()

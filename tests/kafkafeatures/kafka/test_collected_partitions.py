@@ -193,7 +193,7 @@ WRONG: dict[str, tuple[Answers, FailureKind, str]] = {
     "in sync without a replica": (
         topic_with(FIRST._replace(in_sync=(4,)), SECOND), FailureKind.STALE, "in sync or moved where it has none",
     ),
-    "a partition twice": (topic_with(FIRST, FIRST, SECOND), FailureKind.STALE, "not told one after the other"),
+    "a partition twice": (topic_with(FIRST, FIRST, SECOND), FailureKind.STALE, "not listed one after the other"),
     "a topic made anew meanwhile": (
         replace(WHOLE, page=1, topics=(*WHOLE.topics, WHOLE.topics[0]._replace(id=uuid.UUID(int=2)))),
         FailureKind.STALE,

@@ -311,7 +311,7 @@ async def test_addresses_of_two_clusters_are_not_taken_for_one() -> None:
 
 @pytest.mark.parametrize("named", ["C" * 65, "C\x1b[2J"], ids=["long", "not printable"])
 async def test_a_cluster_id_that_no_kafka_makes_is_not_believed(named: str) -> None:
-    """It would be kept in statuses and in memory; a reply may have many megabytes."""
+    """A cluster id is kept in statuses and in memory; a reply may have many megabytes."""
     cluster = whole()
     for host in CONTROLLERS:
         cluster.nodes[at(host.id)] = controller(CONTROLLERS, 3002, quorum(3002, CONTROLLERS), cluster_id=named)

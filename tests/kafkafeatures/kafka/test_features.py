@@ -426,7 +426,7 @@ async def test_a_verdict_may_be_asked_again_elsewhere(reply: Any) -> None:
 
 @pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
 async def test_what_is_asked_of_the_active_controller_itself_no_broker_answers(reply: Any) -> None:
-    """It may know one of before, which has nothing of what the one of now was given."""
+    """A broker may know a former controller, which has nothing of what the present one was given."""
     cluster = answering(reply)
     async with cluster.pool(settings()) as pool:
         assert isinstance(await validate(pool, DIRECT, (RAISE,), directly=True), DryRunUnavailable)
@@ -448,7 +448,7 @@ async def test_no_verdict_anywhere_says_why_for_each() -> None:
 
 
 async def test_brokers_that_keep_the_question_hold_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them do so once the controller has lost its quorum; `apply` was silent for a minute."""
+    """Every broker keeps the question once the controller has lost its quorum; `apply` was silent for a minute."""
     monkeypatch.setattr("kafkafeatures.kafka.probe.quorum.QUORUM_TIMEOUT", 0.02)
     cluster = answering(UpdateFeaturesResponse(41, "moved", {}), HANG)
     async with cluster.pool(settings(request_timeout=300)) as pool, asyncio.timeout(10):

@@ -58,7 +58,7 @@ async def test_a_truncated_tail_is_forgotten(quorum: Quorum) -> None:
 
 
 async def test_a_log_truncated_below_what_was_applied_is_read_anew(quorum: Quorum) -> None:
-    """It contradicts Raft, so nothing of before is believed."""
+    """Such a log contradicts Raft, so nothing that was read before is believed."""
     log = quorum.log()
     await log.catch_up()
     quorum.leader.log = []

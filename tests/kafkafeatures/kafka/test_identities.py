@@ -31,7 +31,7 @@ APIS = {**BROKER_APIS, 32: BROKER_APIS[18]}
 
 
 def node(id_: int, code: int = 0) -> Node:
-    """It says that it is this node."""
+    """A process that says that it is this node."""
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         refused = 0 if request.names == (str(id_),) else ErrorCode.INVALID_REQUEST

@@ -259,7 +259,7 @@ async def test_what_no_cluster_writes_is_refused_and_nothing_of_it_is_kept(
 
 
 async def test_of_controllers_that_a_reply_names_without_an_end_the_latest_are_remembered(quorum: Quorum) -> None:
-    """They are all asked who leads, and each is a connection."""
+    """Every controller is asked who leads, and each takes a connection."""
     made_up = tuple(Host(number, f"made.up.{number}", 9093) for number in range(10, 50_000))
     answer = quorum.leader.answer
     quorum.leader.answer = lambda message: replace(  # type: ignore[method-assign]  # the script of this one
@@ -285,7 +285,7 @@ def populated(nodes: int) -> Quorum:
 
 
 async def test_where_all_have_too_much_the_one_with_the_most_pays(quorum: Quorum) -> None:
-    """It need not be the one that asked last; and what it lost is read again, when there is room."""
+    """The cluster with the most need not be the one that asked last; what it lost is read again, when there is room."""
     memory = MemoryBudget(replace(LIMITS, all_clusters=9 * MIB))
     small, small_share = sharing(quorum, memory)
     large, large_share = sharing(populated(3000), memory)
@@ -419,7 +419,7 @@ async def test_the_memory_for_the_answer_to_a_change_is_there_before_it_is_sent(
 
 
 async def test_a_change_whose_answer_meets_no_memory_may_have_been_applied() -> None:
-    """It was written: whatever becomes of its answer, it is not called unsent, and no consent comes back for it."""
+    """A change that was written is not called unsent, whatever its answer is, and no consent comes back for it."""
     memory = MemoryBudget(Limits(32 * MIB, 32 * MIB))
     share, other = Share(memory, lambda: None), Share(memory, lambda: None)
 

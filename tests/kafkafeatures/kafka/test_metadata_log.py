@@ -152,7 +152,7 @@ async def test_an_epoch_once_heard_of_is_not_gone_back_on_by_a_leader_alone(quor
 
 
 async def after_an_election(quorum: Quorum) -> MetadataLog:
-    """It was read from the new leader, and the one before does not answer."""
+    """A log that was read from the new leader, while the former one does not answer."""
     old, new, third = quorum.controllers.values()
     for controller in (new, third):
         controller.leader, controller.epoch, controller.log = 2, 6, list(old.log)
@@ -164,7 +164,7 @@ async def after_an_election(quorum: Quorum) -> MetadataLog:
 
 
 async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: Quorum) -> None:
-    """Its followers left it less than two seconds ago, so it still looks as if it had a majority."""
+    """The followers of that leader left it less than two seconds ago, so it still looks as if it had a majority."""
     old, new, third = quorum.controllers.values()
     log = await after_an_election(quorum)
     old.up, new.up, third.up = True, False, False
@@ -179,7 +179,7 @@ async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: 
 
 
 async def test_an_older_epoch_that_the_leader_itself_names_is_not_gone_back_to(quorum: Quorum) -> None:
-    """It came back without what it had heard, and names the one before it, which looks as if it had a majority."""
+    """The leader came back without what it had heard, and names the former one, which looks as if it had a majority."""
     old, new, third = quorum.controllers.values()
     log = await after_an_election(quorum)
     old.up = True
@@ -227,7 +227,7 @@ async def test_what_the_next_leader_has_committed_is_read_before_its_majority_co
 
 
 async def test_a_leader_that_does_not_know_yet_what_is_committed_is_waited_for(quorum: Quorum) -> None:
-    """So a leader is in its first moments. What its predecessor had committed may not be all."""
+    """In its first moments, a leader does not know it. What its predecessor had committed may not be all."""
     old, new = quorum.leader, quorum.controllers[2]
     old.grows = True  # so its high watermark is evidence, and the new one needs none of its own
 

@@ -177,7 +177,7 @@ TOPIC_RECORDS = [value for id_ in IDS for value in (topic(id_), *(partition(id_,
 
 @pytest.fixture
 def quorum() -> Quorum:
-    """Its log begins with a snapshot."""
+    """A quorum whose log begins with a snapshot."""
     made = Quorum()
     end = OffsetAndEpoch(10_000, 5)
     made.leader.snapshots = [(end, snapshot_of(broker(7, 5), *TOPIC_RECORDS))]

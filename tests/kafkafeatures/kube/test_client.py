@@ -50,7 +50,7 @@ async def test_a_list_that_is_older_than_what_was_read_before_tells_of_a_restore
 
 
 async def test_a_list_that_was_asked_for_before_something_was_written_tells_of_no_restore() -> None:
-    """Its answer may come after that of the write."""
+    """The answer to the list may come after that to the write."""
 
     async def answer(request: web.Request) -> web.Response:
         if request.path.endswith(KEY.name):

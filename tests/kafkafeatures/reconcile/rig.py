@@ -53,6 +53,11 @@ class Kafka(Cluster):
         self.during_look()
         return await super().read(partitions=partitions, settings=settings, claim=claim)
 
+    async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
+        self.looks += 1
+        self.during_look()
+        return await super().look_again(claim=claim)
+
     async def update(self, change: UpdateFeature) -> Outcome:
         self.during_update()
         return await super().update(change)

@@ -98,6 +98,12 @@ class Cluster(SimulatedCluster):
         self.claims.append(claim)
         return self.shows(await super().read(partitions=partitions, settings=settings, claim=claim))
 
+    async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
+        self.tick()
+        self.reads.append(True)
+        self.claims.append(claim)
+        return self.shows(await super().look_again(claim=claim))
+
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         self.tick()
         assert all(change.feature != KRAFT_VERSION for change in changes)
@@ -115,7 +121,7 @@ class Cluster(SimulatedCluster):
 
     @property
     def levels(self) -> Mapping[str, int]:
-        """Those that are finalized."""
+        """The levels that are finalized."""
         image = self.world.image
         return {**image.features, **({KRAFT_VERSION: image.kraft_version} if image.kraft_version else {})}
 

@@ -254,7 +254,7 @@ _DOINGS = st.lists(
 @given(_DOINGS, st.sampled_from(OnDrift))
 @example([("level by hand", "group.version", 1), ("level by hand", "group.version", 0)], OnDrift.REPORT)
 def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[tuple[str, ...]], on: OnDrift) -> None:
-    """And so, under `Always`, nothing is sent but a plan that was approved since it was made."""
+    """Under `Always`, therefore, nothing is sent but a plan that was approved since it was made."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = Wanted(GROUP, policy=ApprovalPolicy.ALWAYS, on_drift=on)

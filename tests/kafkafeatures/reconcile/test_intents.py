@@ -66,7 +66,7 @@ def test_an_intent_that_cannot_be_read_is_kept_and_stops_everything(change: dict
 
 @pytest.mark.parametrize("outcome", [OutcomeUnknown("EOF"), Applied()])
 def test_a_single_controller_settles_nothing_by_one_reading(outcome: Outcome) -> None:
-    """It is a majority of itself, and what it was sent may still be in its queue."""
+    """A single controller is a majority of itself, and what it was sent may still be in its queue."""
     cluster = Cluster(BEGIN, plan(controllers={3001: "4.2"}))
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [outcome]

@@ -351,7 +351,7 @@ async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
 
 
 async def test_what_another_client_wrote_into_the_status_meanwhile_is_not_overwritten() -> None:
-    """Such as an intent of a newer release: it is decided anew on top of it."""
+    """The other client may have written an intent of a newer release: the decision is made anew on top of it."""
     server = ApiServer()
     server.create(*KEY, spec_of(Wanted({"metadata.version": 25})))
     store = KubernetesStore(server.client(), KEY, lambda: OperatorIdentity("", "operator", "test"))

@@ -73,7 +73,7 @@ async def test_two_operators_find_each_other_and_neither_continues() -> None:
 
 
 async def test_a_step_that_the_other_one_just_sent_is_not_taken_for_one_of_a_dead_process() -> None:
-    """Its intent stands, and its level reads as before: it would be sent once more."""
+    """The intent of that step stands, and its level reads as before: it would be sent once more."""
     two = Two()
     await two.begun()
     rival = asyncio.Event()
@@ -114,7 +114,7 @@ async def test_an_operator_that_is_stopped_finishes_its_reconciliation_while_the
 
 
 async def test_a_process_that_was_replaced_by_force_may_write_on_for_a_moment() -> None:
-    """It was not asked to stop: `kubectl delete pod --force`, a node that is lost."""
+    """A process is not asked to stop by `kubectl delete pod --force`, nor on a Kubernetes node that is lost."""
     two = Two()
     await two.begun()
     two.api.now -= timedelta(seconds=55)

@@ -50,7 +50,7 @@ def test_an_intent_means_a_step_that_is_written_the_same_field_for_field(story: 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_this_release_remembers_the_same_to_the_letter_at_each_step_of_the_way(story: str) -> None:
-    """So an older release continues from what this one wrote, too."""
+    """An older release therefore continues from what this one wrote, too."""
     scene = asyncio.run(STORIES[story]())
     now, before = scene.store.written, recorded(story)
     assert [as_sent(remembered(one)) for one in now] == [as_sent(remembered(one)) for one in before]

@@ -28,7 +28,7 @@ from tests.kafkafeatures.reconcile.test_ages import Clocks
 
 
 def restored(cluster: Cluster, store: Store, *, offset: int = 10_000, epoch: int = 0) -> None:
-    """So much more of it was read before."""
+    """Let the status say that the log was read up to here, which is further than it goes by now."""
     position = {"offset": offset, "epoch": epoch}
     store.status = {**store.status, "logPosition": position}
 

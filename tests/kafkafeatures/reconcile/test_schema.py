@@ -187,7 +187,7 @@ async def test_a_consent_that_was_never_used_survives_an_older_schema() -> None:
 
 
 async def test_the_cluster_of_the_first_contact_stays_pinned_where_the_server_drops_something_else() -> None:
-    """Its id was written with the intent that was dropped, and nothing was sent yet."""
+    """The cluster id was written with the intent that was dropped, and nothing was sent yet."""
     rig = Rig(Orders())
     rig.api.server.schema = older("intents")
     await rig.work()

@@ -167,7 +167,7 @@ def test_a_downgrade_from_another_level_does_not_go_out_under_the_consent_of_thi
 
 
 def test_what_a_broker_passed_on_and_may_pass_on_again_is_not_taken_back_meanwhile() -> None:
-    """Else a level that was taken back with a consent comes again, when the broker does what it still had to do."""
+    """If it were, a level that was taken back by a consent would come again, once the broker sends what it kept."""
     cluster, clock = Watched({"metadata.version": 27, "share.version": 0}), Clock()
     cluster.through_broker = True
     store, ages = Store(cluster, {"share.version": 1}), Ages(clock)
@@ -265,7 +265,7 @@ def test_a_dry_run_that_is_answered_proves_that_nothing_is_on_its_way() -> None:
 
 
 def test_what_it_asks_for_is_what_is_there() -> None:
-    """So that its answer does not depend on whether the change is a good one; nor does it name kraft.version."""
+    """The answer must not depend on whether the change is a good one; nor does the question name kraft.version."""
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     queued(cluster, store, DryRunUnavailable("no answer"))

@@ -194,7 +194,7 @@ async def test_an_eviction_may_be_on_its_way_for_a_minute_after_it_was_asked_for
 
 
 async def test_an_eviction_that_is_forbidden_before_it_could_be_sent_again_keeps_no_other_node_from_its_turn() -> None:
-    """Its answer got lost, and then its budget stays used up."""
+    """The answer to the eviction got lost, and then its budget stays used up."""
     rig = Rig()
     rig.api.faults = lost
     await rig.work(1)
@@ -324,7 +324,7 @@ async def test_a_pod_that_never_registers_is_named_and_the_roll_continues_once_i
 
 
 async def test_of_pods_that_are_created_one_by_one_none_is_evicted_above_one_that_does_not_run() -> None:
-    """It would not be created again: as the API server defaults it, where the document does not say."""
+    """The evicted pod would not be created again. That is the API server's default, where the document does not say."""
     rig = Rig()
     rig.workloads.change("broker", lambda one: one["spec"].pop("podManagementPolicy"))
     rig.pass_time(timedelta(seconds=10))

@@ -119,7 +119,7 @@ def test_with_a_quorum_it_is_in_sync(seen: ClusterProbe, log: LogReading | Failu
 
 
 ONE_IS_CUT_OFF = probe(asked(1, answer(NEW, {"metadata.version": 27})), quorum=KEPT, controllers=NO_CONTROLLER)
-"""And continues showing a level of some time ago."""
+"""A broker is cut off, and continues showing a level of some time ago."""
 
 
 def test_what_a_broker_shows_that_is_cut_off_from_the_controllers_proves_nothing() -> None:

@@ -28,7 +28,7 @@ RELEASES = (
 
 CONTROL = {2: "LeaderChangeMessage", 3: "SnapshotHeaderRecord", 4: "SnapshotFooterRecord", 5: "KRaftVersionRecord",
            6: "VotersRecord"}  # fmt: skip
-"""Their numbers are not in the definitions: `ControlRecordType.java`."""
+"""Control records by their numbers, which are not in the definitions: `ControlRecordType.java`."""
 CONTROL_NAMES = {
     "LeaderChangeMessage": "LEADER_CHANGE",
     "VotersRecord": "KRAFT_VOTERS",

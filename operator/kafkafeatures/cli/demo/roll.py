@@ -269,7 +269,7 @@ class _Scene:
             raise not_the_story(f"a partition had {self.fewest_in_sync} in-sync replicas")
 
     def must_have_finalized(self, release: Release) -> None:
-        """Its level, by the simulated cluster itself."""
+        """Raise an error unless the simulated cluster itself has the level of this release finalized."""
         level = self._world.image.features[METADATA_VERSION]
         if level != release.bootstrap_level:
             raise not_the_story(f"{METADATA_VERSION} is {level}, not {release.bootstrap_level}")

@@ -264,7 +264,9 @@ class Kube:
 
 
 def _check(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
-    """That the files there are can be used: later it would look as if the server were away. Asks for no passphrase."""
+    """Make sure that the files which are named can be used: later it would look as if the server were away. Asks for no
+    passphrase.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if "certificate-authority" in cluster:
         context.load_verify_locations(cluster["certificate-authority"].filename())

@@ -54,7 +54,7 @@ class KubeResource(Struct, frozen=True, dict=True):
         return f"{self.metadata['name']} -n {self.metadata['namespace']}"
 
     def annotation(self, name: str) -> str:
-        """Its text; empty where it is not set."""
+        """The text of an annotation; empty where it is not set."""
         return str((self.metadata.get("annotations") or {}).get(name) or "")
 
     @property

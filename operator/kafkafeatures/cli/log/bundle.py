@@ -101,7 +101,7 @@ class _Kept:
         return path if known and ".." not in path.parts and path not in self.places else None
 
     def copy(self, path: PurePosixPath, source: IO[bytes]) -> None:
-        """All of a member."""
+        """Copy a whole member of the bundle."""
         begin = self.size
         while part := source.read(_COPIED):
             self.size += len(part)

@@ -47,7 +47,7 @@ class File(Struct, frozen=True):
         return self.path.suffix == ".checkpoint"
 
     def opened(self) -> Opened:
-        """Its bytes."""
+        """The file, opened to read its bytes."""
         return Opened(self.path) if self.bundled is None else self.bundled()
 
 

@@ -129,7 +129,7 @@ def levels_of(image: Image) -> Mapping[str, int]:
 
 
 def voters_of(image: Image) -> list[int] | None:
-    """Their ids; None of a static quorum, of which an image does not say it."""
+    """The ids of the voters; None of a static quorum, whose voters an image does not have."""
     return None if image.voters is None else sorted(one.id for one in image.voters)
 
 

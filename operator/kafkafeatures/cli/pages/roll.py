@@ -97,7 +97,7 @@ class Axis(Struct, frozen=True):
         return min(max(100 * (moment - self.begin).total_seconds() / whole, 0.0), 100.0)
 
     def track(self, pieces: Iterable[Piece]) -> str:
-        """All of it, with these on it."""
+        """One line of the drawing, over the whole width, with these pieces on it."""
         return f'<div class="track">{"".join(map(self._span, pieces))}</div>'
 
     def _span(self, piece: Piece) -> str:

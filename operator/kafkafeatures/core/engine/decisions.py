@@ -33,7 +33,9 @@ class Act(Struct, frozen=True):
 
 
 class Wait(Struct, frozen=True):
-    """It may resolve automatically; look again after `after` seconds. `condition`: one that is True meanwhile."""
+    """What is waited for may resolve automatically; look again after `after` seconds. `condition`: one that is True
+    meanwhile.
+    """
 
     reason: Reason
     message: str
@@ -113,6 +115,6 @@ def blocked(found: tuple[Blocker, ...]) -> Wait | Stalled:
 
 
 def first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:
-    """Its message, and how many more there are."""
+    """The message of the first blocker, and how many more there are."""
     more = len(groups) - 1
     return first.message + (f" (and {more} more)" if more else "")

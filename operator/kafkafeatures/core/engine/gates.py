@@ -72,7 +72,9 @@ Gate = Callable[[Question], Decision | None]
 
 
 def cluster(question: Question) -> Decision | None:
-    """It is the cluster that the status tells of and the document names, and its log is the one that was read."""
+    """Open where this is the cluster that the status tells of and the document names, with the log that was read
+    before.
+    """
     pinned, memory = question.wanted.cluster_id, question.memory
     if pinned and memory.cluster_id and pinned != memory.cluster_id:
         return Stalled(
@@ -105,7 +107,7 @@ def _wrong_cluster(seen: Observation, pinned: str, *, lost: bool) -> Decision | 
 
 
 def owner(question: Question) -> Decision | None:
-    """No older resource owns the cluster."""
+    """Open where no older resource owns the cluster."""
     owned = owned_by(question.owner)
     return owned if isinstance(owned, Stalled) else None
 
@@ -131,7 +133,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
 
 
 def unsettled(question: Question) -> Decision | None:
-    """Nothing else is sent before it is known what became of what was."""
+    """Open where it is known what became of all that was sent."""
     steps, still = question.unsettled, question.why_open
     if not steps:
         return None
@@ -150,7 +152,7 @@ def unsettled(question: Question) -> Decision | None:
 
 
 def mode(question: Question) -> Decision | None:
-    """The document lets it act, not only observe."""
+    """Open where the document lets the operator act, not only observe."""
     stage = question.stage
     if question.wanted.mode is not Mode.OBSERVE:
         return None
@@ -166,7 +168,7 @@ def mode(question: Question) -> Decision | None:
 
 
 def suspend(question: Question) -> Decision | None:
-    """Its owner does not hold it back."""
+    """Open where the resource is not suspended."""
     stage = question.stage
     if not question.wanted.suspend or not stage.is_due:
         return None
@@ -176,23 +178,23 @@ def suspend(question: Question) -> Decision | None:
 
 
 def drift(question: Question) -> Decision | None:
-    """Nothing that had been reached was changed outside KafkaFeatures, or the document has it corrected."""
+    """Open where nothing that had been reached was changed outside KafkaFeatures, or the document has it corrected."""
     return question.stage.drift
 
 
 def blockers(question: Question) -> Decision | None:
-    """Nothing prevents the step, and the server's dry run accepts it."""
+    """Open where nothing prevents the step, and the server's dry run accepts it."""
     return question.stage.blocked
 
 
 def soak(question: Question) -> Decision | None:
-    """Every node has been healthy for long enough before what is irreversible."""
+    """Open where every node has been healthy for long enough, before what is irreversible."""
     wait = question.stage.soaking
     return None if wait is None else _can_be_approved(question, wait)
 
 
 def window(question: Question) -> Decision | None:
-    """A window of the document is open."""
+    """Open where a window of the document is."""
     stage, windows = question.stage, question.wanted.rollout.windows
     if not windows or not stage.is_due or stage.goes_at_any_time:
         return None
@@ -207,7 +209,7 @@ def window(question: Question) -> Decision | None:
 
 
 def approval(question: Question) -> Decision | None:
-    """The plan is approved, or needs no approval, and no other plan is approved."""
+    """Open where the plan is approved, or needs no approval, and no other plan is approved."""
     held = _unapproved(question)
     if held is None or question.stage.is_at_work is None:
         return held
@@ -216,7 +218,7 @@ def approval(question: Question) -> Decision | None:
 
 
 def claim(question: Question) -> Decision | None:
-    """No older resource may turn out to own the cluster, or still has a step on its way to it."""
+    """Open where no older resource may turn out to own the cluster, or still has a step on its way to it."""
     return owned_by(question.owner) if isinstance(question.stage.next, Act) else None
 
 

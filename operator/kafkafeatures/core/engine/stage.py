@@ -112,7 +112,7 @@ class StageNow(Struct, frozen=True, dict=True):
 
     @property
     def next(self) -> Next:
-        """Its next step, were every gate open."""
+        """The next step of the stage, were every gate open."""
         raise NotImplementedError
 
     @property
@@ -132,7 +132,7 @@ class StageNow(Struct, frozen=True, dict=True):
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
-        """All that prevents its next step, each with its remedy."""
+        """What prevents the next step of the stage, each blocker with its remedy."""
         raise NotImplementedError
 
     @property

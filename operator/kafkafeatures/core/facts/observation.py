@@ -113,7 +113,7 @@ class Node(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Its name in messages: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
+        """How messages name the node: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
         return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"
 
     def range_of(self, feature: str) -> Known[VersionRange] | Unknown:

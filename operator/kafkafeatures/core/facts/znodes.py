@@ -109,8 +109,8 @@ class RegisteredBroker(Struct, frozen=True):
 
 
 class ZooKeeperReading(Struct, frozen=True):
-    """All of it, read in one session. brokers: by id. deletions: topics that are to be deleted. reassigning: whether
-    `/admin/reassign_partitions` holds something to do.
+    """What was read of ZooKeeper, in one session. brokers: by id. deletions: topics that are to be deleted.
+    reassigning: whether `/admin/reassign_partitions` holds something to do.
     """
 
     at: datetime

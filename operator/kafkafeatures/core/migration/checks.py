@@ -94,7 +94,7 @@ def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
 
 
 def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
-    """Those that come before the brokers: see `core/migration/settings.py`."""
+    """Controllers have the settings that come before those of brokers: see `core/migration/settings.py`."""
     yield from _different(asked, (one for one in asked.place.demands.nodes if one.role is Role.CONTROLLER))
 
 

@@ -50,7 +50,7 @@ class Edge(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """There is no way."""
+    """No way leads from here to the phase that is wanted."""
 
     message: str
     remedy: str

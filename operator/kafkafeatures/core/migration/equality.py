@@ -56,8 +56,8 @@ class Equal(Struct, frozen=True):
 
 
 class Differs(Struct, frozen=True):
-    """They do not, and it does not pass. differences: at least one, in order; more: how many there are besides, which
-    are counted but not kept.
+    """The two differ, and waiting does not change that. differences: at least one, in order; more: how many there are
+    besides, which are counted but not kept.
     """
 
     offset: int

@@ -163,8 +163,8 @@ def position_of(facts: Facts) -> Position | Misplaced:
         return found.pop()
     if facts.silent and found:
         ids = ", ".join(map(str, facts.silent))
-        return Misplaced(f"the phase cannot be told while these nodes do not answer: {ids}")
-    return Misplaced(f"the phase cannot be told: {facts}")
+        return Misplaced(f"the phase is unknown while these nodes do not answer: {ids}")
+    return Misplaced(f"the phase cannot be determined: {facts}")
 
 
 def _contradiction(facts: Facts) -> Misplaced | None:

@@ -35,7 +35,7 @@ Check = Callable[[RestartQuestion], Refusal | None]
 
 
 def driver_allows(question: RestartQuestion) -> Refusal | None:
-    """It restarts single nodes, and what it restarts is as a roll needs it."""
+    """The driver restarts single nodes, and what it restarts is as a roll needs it."""
     driver, found = question.driver, question.fleet.blockers
     if driver.reach is not Reach.ONE_NODE:
         text = f"driver {driver.name} restarts {driver.reach.value}, and a roll restarts one node after the other"
@@ -71,7 +71,7 @@ def quorum_is_known(question: RestartQuestion) -> Refusal | None:
 
 
 def partitions_are_known(question: RestartQuestion) -> Refusal | None:
-    """All of them, from the log or by asking; what an ACL may hide is not known."""
+    """Every partition is known, from the log or by asking; what an ACL may hide is not known."""
     if isinstance(question.seen.partitions, Known):
         return None
     if question.seen.partitions.why.kind is FailureKind.NOT_ASKED:

@@ -80,7 +80,7 @@ class AwayNode(Struct, frozen=True):
         return f"restarted by {self.by}" if self.by else "evicted"
 
     def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
-        """Its pod by now, and the revision that its StatefulSet asks for; empty where that is not known."""
+        """The pod of the node by now, and the revision that its StatefulSet asks for; empty where that is not known."""
         if self.pod and isinstance(seen.workloads, Known):
             for one in seen.workloads.value.stateful_sets:
                 for pod in one.pods:
@@ -106,7 +106,9 @@ class AwayNode(Struct, frozen=True):
         return wanted not in ("", self.after) or pod.revision == wanted or self._is_anothers_turn(seen)
 
     def _is_anothers_turn(self, seen: Observation) -> bool:
-        """It is a broker, or leads the quorum by now, and another controller's pod is not of its update revision."""
+        """Whether the node is a broker, or leads the quorum by now, and another controller's pod is not of its update
+        revision.
+        """
         node = seen.node(self.node_id)
         if node is None or isinstance(seen.workloads, Unknown):
             return False

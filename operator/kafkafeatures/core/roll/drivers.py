@@ -139,7 +139,7 @@ MANUAL = ByHand("Manual", asks_people=True, most=1)
 STATEFUL_SET = ThroughPods("StatefulSet", "stateful_sets", conditions=_of_stateful_sets)
 
 DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET)
-"""All that a document may name."""
+"""The drivers that a document may name."""
 
 
 def driver_named(name: object) -> Driver | None:

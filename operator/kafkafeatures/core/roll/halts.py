@@ -102,7 +102,7 @@ def _is_of_this_roll(question: RestartQuestion, crash: Crash) -> bool:
 
 
 def _crashed(crash: Crash) -> Stalled:
-    """It holds up levels as well: most of them are there to stay."""
+    """A crash halts the roll. Levels wait as well, since most crashes last."""
     counts = f"it counts until the container has run for {format_span(STEADY_AFTER)}"
     return stalled(
         str(crash),

@@ -34,7 +34,7 @@ def limits_of(question: RestartQuestion, needing: frozenset[int]) -> Limits:
     found, rounds = list(question.fleet.notes), 0
     if question.has_unknown_binary:
         found.append(
-            "what the new image supports cannot be told from its template: the first node of each such image is "
+            "the template does not show what the new image supports: the first node of each such image is "
             "restarted alone"
         )
     brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))

@@ -47,7 +47,7 @@ class Permit(Struct, frozen=True):
         return id_ not in self.needing and id_ not in self.unknown
 
     def in_turn(self, needing: frozenset[int]) -> frozenset[int]:
-        """Those of them whose turn it is: the last one only once no other is left."""
+        """The nodes of these whose turn it is: the last one only once no other is left."""
         others = needing - {self.last}
         return others if self.last in needing and others else needing
 

@@ -90,7 +90,9 @@ def _waiting(
 
 
 def _waits_for_levels(roll: Roll) -> bool:
-    """It begins once the new image supports what is finalized: `core/roll/snapshots.py` counts from then on."""
+    """Whether the roll waits for a level. Its restarts begin once the new image supports what is finalized:
+    `core/roll/snapshots.py` counts from then on.
+    """
     refused = isinstance(roll.decision, Stalled) and roll.decision.reason in (
         Reason.NODES_BEHIND,
         Reason.DOWNGRADE_REFUSED,

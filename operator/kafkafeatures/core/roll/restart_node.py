@@ -137,14 +137,13 @@ class RestartNode(AwayNode, frozen=True):
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
         """The Event of a node that is back, or of one whose restart by a person is no longer requested."""
-        is_by_hand = ended.action == ended.target  # else it names the pod beside its node
         note = note_of(ended.action, ended.message)
-        if facts is None:
-            node, pod = (ended.target, "") if is_by_hand else ("", ended.target)
+        if facts is None:  # with a pod, the action names the node and the pod, which alone is the target
+            node, pod = (ended.target, "") if ended.action == ended.target else ("", ended.target)
             facts = EventFacts(kind=cls.kind, node=node, pod=pod)
         if ended.result == Result.APPLIED:
             return EventRecord(RESTARTED, "Restart", note, facts=facts)
-        if ended.result == Result.NOT_APPLIED and is_by_hand:
+        if ended.result == Result.NOT_APPLIED and not facts.pod:
             return EventRecord("RestartWithdrawn", "Restart", f"do not restart {note}", warning=True, facts=facts)
         return None
 
@@ -222,7 +221,7 @@ class RestartInFlight(InFlight, frozen=True):
         )  # fmt: skip
 
     def announced(self) -> EventRecord | None:
-        """Its node will be away for a while, or a person has to act."""
+        """The Event of a node that will be away for a while, or that a person has to restart."""
         title, pod = self.step.title, self.step.pod
         if not pod:
             return EventRecord(REQUESTED, "Restart", f"restart {title}", facts=self.facts)

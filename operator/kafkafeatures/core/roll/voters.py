@@ -48,7 +48,7 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
 
 
 def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:
-    """Those that are in flight are not meant: they are waited for anyway."""
+    """Voters that are missing, and why. Those that are being restarted are not meant: they are waited for anyway."""
     if isinstance(question.seen.quorum, Unknown):
         return
     quorum = question.seen.quorum.value

@@ -62,7 +62,7 @@ class Share:
         self._replies: dict[object, GiveUp] = {}
 
     def keep(self, size: int) -> None:
-        """So many bytes are kept from now on. Raises TooLarge; then as many as before."""
+        """Keep this many bytes from now on. Raises TooLarge; then as many as before are kept."""
         self._take(size - self._kept)
         self._kept = size
 
@@ -87,7 +87,7 @@ class Share:
         )
 
     def lost(self) -> TooLarge:
-        """It had the most when all clusters together had too much."""
+        """The error of the cluster that had the most when all clusters together had too much."""
         limit = self.memory.limits
         return TooLarge(
             f"all clusters together take more than {_mib(limit.all_clusters)} of memory, and this one the most",
@@ -95,7 +95,7 @@ class Share:
         )
 
     def _take(self, more: int) -> None:
-        """So many bytes more, or fewer. Raises TooLarge, and then nothing is taken."""
+        """Take this many bytes more, or fewer. Raises TooLarge, and then nothing is taken."""
         memory, limit = self.memory, self.memory.limits
         if more > 0 and self.held + more > limit.per_cluster:
             raise self.too_large()

@@ -274,7 +274,7 @@ class MetadataLog:
         await self._held.append(b"" if full else response.records, response.high_watermark)
 
     async def _parts(self, snapshot: OffsetAndEpoch) -> AsyncIterator[FetchSnapshotResponse]:
-        """All of a snapshot, within its time; an end too soon where it was deleted: the next Fetch names another."""
+        """The parts of a snapshot, in time; an end too soon where it was deleted: the next Fetch names another."""
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
         until = self._monotonic() + SNAPSHOT_WITHIN * self._timeout
         async for part in snapshot_parts(

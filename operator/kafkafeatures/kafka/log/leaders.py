@@ -200,7 +200,9 @@ class Leaders:
 
 
 async def _open_link(asked: asyncio.Task[_Answer] | None) -> Connection | None:
-    """That of who is being asked anyway: it is there sooner than another one. None where it came to nothing."""
+    """The connection to a node that is being asked anyway: it is there sooner than another one. None where it came to
+    nothing.
+    """
     if asked is not None:
         with suppress(KafkaError):
             link, _ = await asyncio.shield(asked)

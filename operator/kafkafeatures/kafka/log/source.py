@@ -79,7 +79,7 @@ class LogSource:
         return OffsetAndEpoch(start, low)
 
     async def snapshot(self, snapshot: OffsetAndEpoch) -> AsyncIterator[FetchSnapshotResponse]:
-        """Its parts, in order; none, or an end too soon, where there is none of this id (any more)."""
+        """The parts of a snapshot, in order; none, or an end too soon, where there is none of this id, or no longer."""
         async for part in snapshot_parts(
             self._link,
             snapshot,

@@ -129,7 +129,7 @@ class Collected:
         follows = np.concatenate([[-1], keys[:-1]]) + 1
         wrong = np.flatnonzero(np.where(first, keys & 0xFFFF_FFFF != 0, keys != follows))
         if len(wrong) or len(np.unique(keys >> 32)) < len(self._numbers):
-            raise Incomplete(_changing("the partitions of a topic were not told one after the other"))
+            raise Incomplete(_changing("the partitions of a topic were not listed one after the other"))
 
     def check(self, broker: int, where: str, answer: DescribeLogDirsResponse) -> None:
         """Judges that the answers include everything on the disks of a broker; raises Incomplete. Reads only, so

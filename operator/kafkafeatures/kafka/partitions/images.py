@@ -59,6 +59,6 @@ class PartitionImages:
         return bool(self._waiting) and self._monotonic() - self._holders.get(cluster, self._monotonic()) >= TURN
 
     def give_back(self, cluster: object) -> None:
-        """It is no longer needed."""
+        """Note that this cluster no longer needs its image."""
         self._holders.pop(cluster, None)
         self._waiting.pop(cluster, None)

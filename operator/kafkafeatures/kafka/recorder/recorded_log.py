@@ -190,7 +190,7 @@ class RecordedLog:
             return sum(sizes[name] for name in gone)
 
     def remove(self) -> int:
-        """All of it. The bytes that became free. Raises Busy, OSError."""
+        """Remove the whole recording; returns the bytes that became free. Raises Busy, OSError."""
         if not self._log.is_dir():
             return 0
         with self._locked():

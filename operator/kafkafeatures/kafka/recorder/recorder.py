@@ -54,17 +54,17 @@ class FollowsLog(Protocol):
     """A cluster as it was read: see `Cluster`."""
 
     def followed(self, cluster_id: str) -> LogSource | None:
-        """Its log, if it is of this cluster and followed."""
+        """The log as it is followed; None where it is of another cluster, or not followed."""
 
 
 class Watcher(Protocol):
     """Hears what becomes of recordings: metrics."""
 
     def recorded(self, resource: Resource) -> None:
-        """All that was committed is on disk."""
+        """Called once everything that was committed is on disk."""
 
     def forgot(self, resource: Resource) -> None:
-        """It is recorded no more."""
+        """Called when the log of a resource is no longer recorded."""
 
     def failed(self, reason: str) -> None:
         """A turn did: see `_REASONS`."""
@@ -145,7 +145,7 @@ class LogRecorder:
         one.turn = asyncio.create_task(self._turn(one, source), name=f"record {resource}")
 
     def forgot(self, resource: Resource) -> None:
-        """It is deleted. What was recorded stays."""
+        """Called when a resource is deleted. What was recorded stays."""
         one = self._known.pop(resource, None)
         if one is not None and one.turn is not None:
             one.turn.cancel()
@@ -196,7 +196,7 @@ class LogRecorder:
             return await self._take(one.resource, one.log, source)
 
     async def _take(self, resource: Resource, log: RecordedLog, source: LogSource) -> bool:
-        """All that is committed, or what fits into a turn; whether it was all."""
+        """Write what is committed, or what fits into a turn; returns whether it was all."""
         over = self._monotonic() + TURN
         position = await self._with_files(log.position) or await self._begin(log, source)
         began = relieved = False

@@ -59,7 +59,7 @@ class NoRoom(Exception):
 
 
 class NotRecorded(Exception):
-    """It never is, and why."""
+    """The log of a resource is never recorded; the text says why."""
 
 
 class _Found(Struct, frozen=True):
@@ -104,7 +104,7 @@ class Recordings:
         return self._log(newest.path if newest else self._new(owner, cluster_id, 0))
 
     def after(self, log: RecordedLog) -> RecordedLog:
-        """Beside a log that was contradicted, which is closed. Raises NoRoom, OSError.
+        """A new recording beside one that was contradicted, which is closed. Raises NoRoom, OSError.
 
         None is removed for it: else a cluster could have all that was recorded of it removed.
         """
@@ -118,7 +118,7 @@ class Recordings:
         return self._log(self._new(owner, log.cluster_id, number + 1))
 
     def make_room(self, log: RecordedLog, size: int, *, snapshot: bool = False) -> None:
-        """So many bytes more are about to be written to it. Raises NoRoom, OSError.
+        """Make room for this many bytes more, which are about to be written. Raises NoRoom, OSError.
 
         An eighth is left for snapshots: without a new one, nothing could be removed for the batches behind it.
         """
@@ -142,7 +142,7 @@ class Recordings:
         return max(0, min(own, limits.all_clusters * 7 // 8 - self.held, self._free() - SPARE))
 
     def wrote(self, log: RecordedLog, size: int) -> None:
-        """So many bytes were."""
+        """Note that this many bytes were written to the log."""
         self._count(log.folder, size)
 
     # --- what is there ---

@@ -328,7 +328,7 @@ def api_of(api_key: int) -> Api:
 
 @cache
 def every_api() -> Mapping[int, Api]:
-    """All that we speak. What most commands never ask is imported with the first question of it."""
+    """Every API that we speak. What most commands never ask is imported with the first question of it."""
     from kafkafeatures.kafka.wire import partition_codec, sasl_codec, unregister_codec
 
     return APIS | partition_codec.APIS | sasl_codec.APIS | unregister_codec.APIS

@@ -351,7 +351,7 @@ class Connection:
 
 
 async def _by_size(length: int, work: Callable[[], T]) -> T:
-    """Beside the event loop for a large reply: all partitions of a cluster take seconds."""
+    """Do the work beside the event loop for a large reply: all partitions of a cluster take seconds."""
     return await aside(work) if length >= LARGE else work()
 
 

@@ -107,7 +107,7 @@ class _Call:
         self._line: socket.socket | None = None
 
     def made(self, line: socket.socket) -> socket.socket:
-        """There is a connection now. Raises TimeoutError where it comes too late."""
+        """Note that there is a connection now. Raises TimeoutError where it comes too late."""
         with self._lock:
             if self.is_cut:
                 line.close()
@@ -125,7 +125,7 @@ class _Call:
                     self._line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """It is over."""
+        """End the call, and the connection that it has."""
         with self._lock:
             if self._line is not None:
                 self._line.close()

@@ -95,7 +95,7 @@ class Reassignment(NamedTuple):
 
 
 class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"], frozen=True):
-    """All that are running."""
+    """Asks for every reassignment that is running."""
 
     api_key: ClassVar[int] = 46
     timeout_ms: int = 10_000

@@ -24,7 +24,7 @@ class Adapter(Protocol):
     """What each of the modules has."""
 
     RIGHTS: tuple[Right, ...]
-    """All that it asks the API server for, in the namespace of the resource."""
+    """The requests that the driver sends to the API server, in the namespace of the resource."""
 
     def open_port(
         self, api: WorkloadsApi, namespace: str, rollout: Rollout, now: Callable[[], datetime], rival: Rival

@@ -20,7 +20,7 @@ PHONE, DESKTOP = 390, 1280
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Those of the small fleet."""
+    """The pages of the small fleet."""
     folder = tmp_path_factory.mktemp("fleet")
     config = folder / "pipeline.yaml"
     fleet = f"inputs: [{written()}/logs]\ndocuments: {written()}/documents\n"

@@ -45,7 +45,7 @@ class Fleet:
         self.tables.mkdir()
 
     def install(self, *values: str) -> None:
-        """Or upgrade, to these values."""
+        """Install the chart, or upgrade it, with these values."""
         given = {
             "enabled": "true",
             "image.repository": PIPELINE.rpartition(":")[0],

@@ -23,7 +23,7 @@ SHARE, NAME = "share.version", "late"
 
 @pytest.fixture
 def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
-    """It leaves no resource behind, and an operator that runs."""
+    """The resources of a test, which leaves none of them behind, and an operator that runs."""
     meddle(kafka, SHARE, 0)
     yield Resources(operator.plane, kafka)
     operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")

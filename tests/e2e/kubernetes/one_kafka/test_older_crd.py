@@ -28,7 +28,7 @@ def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
 
 
 def install(operator: Operator, crd: dict[str, Any]) -> None:
-    """And wait until it is in force."""
+    """Install the CRD, and wait until it is in force."""
     plane = operator.plane
     plane.kubectl("apply", "-f", "-", input=yaml.safe_dump(crd))
     wanted = fields_of(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])

@@ -155,7 +155,7 @@ class Judged:
 
     @property
     def evictions(self) -> list[Row]:
-        """Those that the API server carried out for the operator, in order."""
+        """Evictions that the API server carried out for the operator, in order."""
         wanted = {"verb": "create", "resource": "pods", "subresource": "eviction", "user": OPERATOR}
         rows = self._rolling.plane.audit.rows(self._audit, **wanted)
         return sorted((row for row in rows if row.code in (200, 201)), key=lambda row: row.at)
@@ -166,7 +166,7 @@ class Judged:
         return [row.name for row in self.evictions]
 
     def until_evicted(self, many: int = 1) -> list[str]:
-        """So many different pods."""
+        """Wait until this many different pods have been evicted; returns their names."""
         wait_until(f"{many} are evicted", lambda: len(set(self.evicted)) >= many, ROLLED, step=0.05)
         return self.evicted
 
@@ -204,7 +204,7 @@ class Judged:
         return [one for one in few if topics[one["data"]["topicId"]] not in self._but_for]
 
     def levels(self) -> dict[str, int]:
-        """Those that were changed meanwhile, by the metadata log."""
+        """The levels that were changed meanwhile, by the metadata log."""
         changes = (one["data"] for one in self._records() if one["type"] == "FEATURE_LEVEL_RECORD")
         return {one["name"]: one["featureLevel"] for one in changes}
 

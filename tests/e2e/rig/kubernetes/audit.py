@@ -63,7 +63,7 @@ class AuditLog:
         return found
 
     def _read(self, since: int, wanted: Mapping[str, object]) -> tuple[list[Row], int]:
-        """Also where it ended."""
+        """The lines of the log that are wanted, and where it ended."""
         if not self.path.exists():
             return [], since
         with self.path.open("rb") as file:

@@ -82,7 +82,7 @@ class ControlPlane(Tools):
     # --- for tests ---
 
     def heal(self) -> None:
-        """All of it runs, whatever a test did to it."""
+        """Make every part run again, whatever a test did to it."""
         for daemon in (self.etcd, self.api_server, self.controllers):
             daemon.heal()
         wait_until("the API server is well", self.ready)
@@ -97,7 +97,7 @@ class ControlPlane(Tools):
         return copy
 
     def restore(self, copy: Path) -> None:
-        """All of it as it was then, in the order that etcd's documentation asks for."""
+        """Restore everything as it was when the copy was made, in the order that etcd's documentation asks for."""
         for daemon in (self.controllers, self.api_server, self.etcd):
             daemon.stop()
         shutil.rmtree(self.folder / "etcd")

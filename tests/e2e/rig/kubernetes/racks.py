@@ -164,7 +164,7 @@ class Racks:
         return dict(container)
 
     def remove(self) -> None:
-        """All of it, quickly: in good order, a broker would wait for controllers that are gone already."""
+        """Remove everything, quickly: in good order, a broker would wait for controllers that are gone already."""
         where = ("-n", self.namespace)
         self.plane.kubectl("delete", "statefulsets", "--all", "--cascade=orphan", *where)
         self.plane.kubectl("delete", "pods", "--all", "--grace-period=1", *where)
@@ -172,7 +172,7 @@ class Racks:
         self.node.remove_data(self.namespace)
 
     def folder(self, pod: str) -> Path:
-        """Its data, as this machine sees them."""
+        """The folder with the data of a pod, as this machine sees it."""
         return self.node.data(self.namespace) / pod
 
     # --- commands on this machine ---

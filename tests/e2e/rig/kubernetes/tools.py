@@ -61,7 +61,7 @@ class Tools:
         return self.kubectl("create", "token", service_account, "-n", namespace, *options).strip()
 
     def wait_for_controllers(self) -> None:
-        """They work once the first account is there; before that no pod is taken."""
+        """Wait until the controllers of Kubernetes work, which the first account shows; before that no pod is taken."""
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         wait_until("the controllers work", lambda: self.read(account), 90)
 

@@ -192,7 +192,7 @@ def test_an_unknown_version_is_answered_in_the_oldest_layout() -> None:
 
 
 def test_a_failed_describe_quorum_names_no_leader() -> None:
-    """It carries leader id 0, which is no node, with its error."""
+    """The reply carries leader id 0, which is no node, with its error."""
     failed = [
         answer
         for key, version, reply in REPLIES

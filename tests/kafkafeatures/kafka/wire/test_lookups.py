@@ -27,7 +27,7 @@ NOBODY = Lookups(0)
 
 
 class Dns:
-    """It does not answer until `over`. Every lookup has a real thread."""
+    """A name server that does not answer until `over`. Every lookup has a real thread."""
 
     def __init__(self) -> None:
         self.over = threading.Event()

@@ -126,7 +126,7 @@ async def test_a_token_without_a_life_is_used_once(tmp_path: Path, life: object)
 async def test_a_token_that_a_node_does_not_take_is_dropped(
     tmp_path: Path, said: tuple[int, str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would be shown to every node for half of its life, also after the cause was corrected."""
+    """A token that is kept would be shown to every node for half of its life, also after the cause was corrected."""
     numbers, shown = iter(range(1, 9)), []
     monkeypatch.setattr(oauth, "TOKENS", Tokens(monotonic=SYSTEM.monotonic))
 
@@ -277,7 +277,7 @@ async def test_one_caller_that_gives_up_does_not_fail_the_others(tmp_path: Path)
 
 @pytest.mark.parametrize("drip", [b"", b"x"], ids=["in the handshake", "in the answer"])
 async def test_an_endpoint_that_sends_a_byte_now_and_then_is_given_up_in_time(tmp_path: Path, drip: bytes) -> None:
-    """Its thread too: a few that hang would leave none for others."""
+    """The thread of the call ends as well: a few that hang would leave none for others."""
     over = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
 

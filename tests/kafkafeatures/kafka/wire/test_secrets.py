@@ -167,7 +167,7 @@ def test_every_field_that_people_read_is_searched() -> None:
 
 
 def test_a_password_that_is_part_of_usual_names_costs_no_node() -> None:
-    """It is taken out of what people read, and the nodes stay where they are."""
+    """Such a password is taken out of what people read, and the nodes stay where they are."""
     hosts = (Host(1, "kafka-0.kafka.svc", 9092), Host(2, "orders-kafka-1.example", 9092))
     answer = DescribeClusterResponse(31, "kafka may not", 1, "kafka", 1, hosts, 2)
     for password, public in (("kafka", ()), ("orders-kafka", ("orders-kafka.example",)), ("metadata.version", ())):

@@ -123,7 +123,7 @@ class Comparison:
         return frozenset(self._paths.get(unit, unit) for unit in units)
 
     def differences(self, but: Iterable[str] = ()) -> tuple[Difference, ...]:
-        """All that are kept, in order, without these units."""
+        """The differences that are kept, in order, without those of these units."""
         left_out = frozenset(but)
         return tuple(sorted(one for unit, found in self.differing.items() if unit not in left_out for one in found))
 

@@ -71,7 +71,7 @@ class Surveyor:
 
     @property
     def survey(self) -> Survey:
-        """All that was taken until now."""
+        """What was taken until now."""
         findings = tuple(sorted(self._findings, key=lambda one: (one.path, one.what)))
         assigned = dict(sorted(self._assigned.items()))
         return Survey(

@@ -36,7 +36,7 @@ from tests.featurelog.tables.build import (
     tables,
     verdicts,
 )
-from tests.kraftlog.build import batch, begin, no_op
+from tests.kraftlog.build import NOW, batch, begin, no_op
 from tests.kraftlog.golden import LOGS
 from tests.kraftlog.partitions import change as partition_change
 from tests.kraftlog.partitions import partition, topic
@@ -144,12 +144,15 @@ def test_a_snapshot_that_is_not_whole_is_not_used(lacks: str, why: str) -> None:
 
 
 def test_snapshots_of_several_nodes_that_differ_make_every_verdict_unknown() -> None:
-    ours, other = (snapshot_of(image_of(log(healthy(version=version)), 9)) for version in (27, 26))
+    state, other = (image_of(log(healthy(version=version)), 9) for version in (27, 26))
     rest = {segment_name(9): log([leader(3002)], start=9)}
-    same = [copy(node, {snapshot_name(9): ours, **rest}) for node in ("3001", "3002", "3003")]
+    same = [
+        copy(node, {snapshot_name(9): snapshot_of(state, at_ms=NOW + later), **rest})
+        for later, node in enumerate(("3001", "3002", "3003"))
+    ]
     assert len(history(*same).log.snapshots) == 1
     assert verdicts(same)["4.2"] == "ready"
-    found = [*same[:2], copy("3003", {snapshot_name(9): other, **rest})]
+    found = [*same[:2], copy("3003", {snapshot_name(9): snapshot_of(other), **rest})]
     assert kinds(found) == ["snapshot_contradicts_log"]
     assert set(verdicts(found).values()) == {"unknown"}
 

@@ -292,7 +292,7 @@ def test_it_is_not_over_while_a_node_is_being_restarted() -> None:
 
 
 def test_a_restart_that_was_asked_for_stands_while_its_node_does_not_say_how_it_is() -> None:
-    """It stops, or has just been started."""
+    """A node that is being restarted stops, or has just been started."""
     step = RestartNode(2, "broker 2", broker_epoch=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     silent = replace(a_node(2, Shape.PLAIN_BROKER), settings={}, proved_at="")

@@ -41,7 +41,7 @@ class Preflight(Struct, frozen=True):
 
     @property
     def nodes(self) -> Nodes:
-        """Those that the way is about: controllers are still to come before PreMigration."""
+        """The nodes that the way is about: controllers are still to come before PreMigration."""
         return tuple(
             node
             for node in self.seen.nodes

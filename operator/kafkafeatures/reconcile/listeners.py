@@ -26,7 +26,7 @@ class LogRecorder(Protocol):
         """A look at its cluster is over, of which this is the status. Returns at once."""
 
     def forgot(self, resource: Key) -> None:
-        """It is gone."""
+        """Called when the resource is gone."""
 
 
 class _NotRecorded:

@@ -148,7 +148,7 @@ def with_seen(**parts: Any) -> Change:
 
 
 def as_one(*changes: Change) -> Change:
-    """All of them, one after the other."""
+    """A change that makes these changes one after the other."""
 
     def change(asked: Preflight) -> Preflight:
         for one in changes:

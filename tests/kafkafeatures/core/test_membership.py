@@ -124,7 +124,9 @@ def test_a_flagged_broker_has_both_epochs_and_the_two_are_kept_apart() -> None:
 
 
 def test_a_broker_that_answers_and_has_no_znode_is_not_counted_on_and_one_that_is_silent_still_is() -> None:
-    """Its session has expired, or it has registered since the znodes were read: it is refused by no controller."""
+    """The session of the broker has expired, or it has registered since the znodes were read: it is refused by no
+    controller.
+    """
     here = seen(*brokers_of(PLAIN, 1, 2), *brokers_of(SILENT, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 3))
     assert states(here) == {1: NodeState.LIVE, 2: NodeState.FENCED, 3: NodeState.UNREACHABLE}
     gone = seen(*brokers_of(PLAIN, 1), *brokers_of(SILENT, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1))

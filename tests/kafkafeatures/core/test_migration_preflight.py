@@ -75,7 +75,7 @@ def test_the_nodes_are_asked_for_what_is_looked_at_and_for_nothing_else() -> Non
 
 
 def test_what_a_request_has_set_for_all_brokers_is_no_difference_to_controllers() -> None:
-    """It is copied with the configs of brokers, and holds for controllers as well."""
+    """What a request has set is copied with the configs of brokers, and holds for controllers as well."""
     layers = {SettingSource.ALL_BROKERS: "true", SettingSource.DEFAULT: "false"}
     dynamic = Setting(SettingSource.ALL_BROKERS, "true", layers=layers)
     assert not findings(with_settings((1, 2), unclean__leader__election__enable=dynamic)(healthy()))

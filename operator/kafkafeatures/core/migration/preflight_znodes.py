@@ -103,7 +103,7 @@ def nothing_was_copied_yet(asked: Preflight) -> Iterator[Blocker]:
 
 
 def controllers_reached_zookeeper(asked: Preflight) -> Iterator[Blocker]:
-    """They have created `/migration`."""
+    """Controllers have created `/migration`, so they reach ZooKeeper."""
     if isinstance(asked.znodes, Failure) or asked.znodes.migration is not None:
         return
     if asked.controllers_for < CREATED_WITHIN:

@@ -20,7 +20,7 @@ NO_CONTROLLER = Failure(
     "name the controllers (--bootstrap-controller, in a document bootstrapControllers); brokers of Kafka 3.9 or newer "
     "name them only while a controller is active",
 )
-"""Also where controllers are named and none of them answers, beside brokers that follow none."""
+"""No controller is named, or those that are named do not answer, beside brokers that follow none."""
 
 
 async def reading_of(read: Callable[[], Awaitable[LogReading]], timeout: float) -> LogReading | Failure:

@@ -82,7 +82,7 @@ class Znodes:
 
     @property
     def brokers(self) -> set[int]:
-        """Those that are registered."""
+        """The brokers that are registered."""
         return {int(one) for one in self._client.get_children("/kafka/brokers/ids")}
 
     @property

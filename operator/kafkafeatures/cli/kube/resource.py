@@ -17,7 +17,7 @@ from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.shown import shown
 from kafkafeatures.api.status import FeatureStatus, Status, StatusCondition
-from kafkafeatures.core.engine.plan import is_named
+from kafkafeatures.core.engine.plan import is_another_named
 from kafkafeatures.core.facts.releases import format_level
 
 
@@ -141,12 +141,12 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def is_approved(self) -> bool:
-        """Whether its plan is approved as far as the resource says, also where the operator did not read that yet."""
+        """Whether its plan, and no other one, is approved there, also where the operator did not read that yet."""
         plan = self.status.plan
         if plan is None:
             return False
-        given = (self.annotation(APPROVE).strip(), self.approved_in_document)
-        return bool(plan.approved_by) or any(is_named(plan.hash, one) for one in given)
+        given = {self.annotation(APPROVE).strip(), self.approved_in_document} - {""}
+        return bool(plan.approved_by) or (bool(given) and not is_another_named(plan.hash, given))
 
     def feature(self, name: str) -> FeatureStatus | None:
         """One of `status.features`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import ApprovedBy
 from kafkafeatures.core.engine.decisions import Held
-from kafkafeatures.core.engine.plan import HASH_SHOWN, Plan
+from kafkafeatures.core.engine.plan import HASH_SHOWN, Plan, is_another_named
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 
 
@@ -49,7 +49,7 @@ def another_is_approved(wanted: Wanted, plan: Plan) -> bool:
     policy.
     """
     given = wanted.approvals | ({wanted.only} - {""})
-    return any(not plan.is_approved_by(frozenset({one})) for one in given)
+    return is_another_named(plan.hash, given)
 
 
 def approved_by(wanted: Wanted, plan: Plan, *, waits: bool) -> ApprovedBy | None:

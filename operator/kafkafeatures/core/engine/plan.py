@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from itertools import chain
 
 from msgspec import Struct
@@ -29,6 +30,11 @@ _canonical = json.JSONEncoder(sort_keys=True).encode  # json.dumps makes an enco
 def is_named(plan_hash: str, text: str) -> bool:
     """Whether the text names the plan of this hash: all of it, or its beginning up to the eighth digit or further."""
     return len(text) >= SHORTEST_HASH and plan_hash.startswith(text)
+
+
+def is_another_named(plan_hash: str, approvals: Iterable[str]) -> bool:
+    """Whether one of the approvals names another plan than that of this hash: it holds this plan too."""
+    return any(not is_named(plan_hash, one) for one in approvals)
 
 
 class Plan(Struct, frozen=True):

@@ -1,0 +1,91 @@
+"""`approve`, where the document approves a plan as well. The rest is tested with a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from kafkafeatures.api.names import APPROVE
+from kafkafeatures.cli.kube import approve
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.shell.main import main
+from tests.kafkafeatures import statuses
+from tests.kafkafeatures.statuses import resource
+
+STATUS = statuses.waiting_for_approval()
+PLAN: str = STATUS["plan"]["hash"]
+ANOTHER = "sha256:" + "1" * 64
+
+
+class Kube:
+    """Has one resource. `written`: annotations that were set."""
+
+    def __init__(self, one: KubeResource) -> None:
+        self.one, self.written = one, list[Mapping[str, str]]()
+
+    def resource(self, name: str) -> KubeResource:
+        return self.one
+
+    def annotate(self, name: str, annotations: Mapping[str, str], *, version: str) -> None:
+        self.written.append(annotations)
+
+
+def approved(*, document: str = "", annotation: str = "") -> KubeResource:
+    annotations = {APPROVE: annotation} if annotation else {}
+    return resource(STATUS, annotations=annotations, spec={"approval": {"planHash": document}})
+
+
+def run(one: KubeResource, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Kube]:
+    kube = Kube(one)
+
+    @contextmanager
+    def connected(arguments: object) -> Iterator[Kube]:
+        yield kube
+
+    monkeypatch.setattr(approve, "connected", connected)
+    return main(["approve", "orders", "--yes"]), kube
+
+
+@pytest.mark.parametrize("annotation", ["", PLAN])
+def test_where_the_document_approves_another_plan_it_says_what_to_correct_and_writes_nothing(
+    annotation: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, kube = run(approved(document=ANOTHER, annotation=annotation), monkeypatch)
+    assert code == 4
+    assert "spec.approval.planHash of kafka/orders approves another plan, sha256:1111" in capsys.readouterr().err
+    assert not kube.written
+
+
+def test_what_the_document_approves_is_not_approved_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, kube = run(approved(document=PLAN[:20]), monkeypatch)
+    assert code == 0
+    assert "is already approved" in capsys.readouterr().out
+    assert not kube.written
+
+
+def test_an_annotation_for_an_older_plan_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, kube = run(approved(annotation=ANOTHER), monkeypatch)
+    assert code == 0
+    assert kube.written == [{APPROVE: PLAN}]
+
+
+@pytest.mark.parametrize(
+    ("document", "annotation", "expected"),
+    [
+        ("", "", False),
+        (PLAN, "", True),
+        ("", PLAN, True),
+        (PLAN, PLAN[:20], True),
+        (ANOTHER, "", False),
+        (ANOTHER, PLAN, False),
+        (PLAN, ANOTHER, False),
+    ],
+)
+def test_a_plan_is_approved_where_no_other_plan_is_as_the_operator_judges_it(
+    document: str, annotation: str, expected: bool
+) -> None:
+    assert approved(document=document, annotation=annotation).is_approved is expected

@@ -55,7 +55,10 @@ WHOLE_RUNS = [
 
 MIGRATIONS = [
     f"tests/e2e/kafka/test_{name}.py"
-    for name in ("comparing", "migration_by_hand", "migration_equality", "migration_preflight", "zookeeper")
+    for name in (
+        *("comparing", "migration_by_hand", "migration_equality", "migration_preflight"),
+        *("zookeeper", "zookeeper_partitions"),
+    )
 ]
 """Tests on real nodes of Kafka 3.9 with a real ZooKeeper."""
 

@@ -41,8 +41,8 @@ UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
 MISMATCHED_ENDPOINT_TYPE = 114
 
-NOT_IN_ZOOKEEPER_MODE = (55, 64, 68, 69, 75)
-"""APIs that only a broker in KRaft mode offers."""
+NOT_IN_ZOOKEEPER_MODE = (55, 64, 74, 75, 80, 81)
+"""APIs that a broker of Kafka 3.9 offers in KRaft mode only."""
 
 _ENDPOINT_TYPES = {1: Role.BROKER, 2: Role.CONTROLLER}
 _NOT_THE_LEADER = (

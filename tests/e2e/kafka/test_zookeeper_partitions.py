@@ -1,0 +1,285 @@
+"""Partitions of a real cluster on its way from ZooKeeper: those of what is controller now, against Kafka's own tool.
+
+One cluster lives through everything in this file, in the order of the tests: three brokers in ZooKeeper mode, then with
+a quorum that waits, then in dual write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from kafkafeatures.api.spec import Availability
+from kafkafeatures.api.status import Status
+from kafkafeatures.core import kinds
+from kafkafeatures.core.engine.kind import Asked, Demands
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, PartitionsReading
+from kafkafeatures.core.facts.replication import Replication
+from kafkafeatures.core.levels.stage import Levels
+from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
+from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.reconcile.look import Ports, look, look_again
+from kafkafeatures.zookeeper.client import ZooKeeper as EnsemblePort
+from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
+from kraftlog.image import ZkMigrationState
+from tests.e2e.rig.cluster import listed_brokers
+from tests.e2e.rig.migrating import MigratingCluster
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import OLD, release
+from tests.e2e.rig.zookeeper import ZooKeeper
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+QUICK = {"zookeeper.session.timeout.ms": "3000", "controlled.shutdown.enable": "false"}
+"""A broker that was killed is missed after seconds, and one that is stopped hands nothing over."""
+TOPICS: dict[str, dict[str, Any]] = {
+    "orders": {"assignments": {at: [at % 3 + 1, (at + 1) % 3 + 1, (at + 2) % 3 + 1] for at in range(6)}},
+    "payments": {"assignments": {0: [1, 2, 3], 1: [3, 2, 1]}, "configs": {"min.insync.replicas": "2"}},
+    "alone": {"assignments": {0: [1], 1: [2], 2: [3]}},
+}
+ROW = re.compile(r"^\tTopic: (\S+)\tPartition: (\d+)\tLeader: (\S+)\tReplicas: (\S*)\tIsr: (\S*)(.*)$", re.MULTILINE)
+
+Rows = dict[tuple[str, int], tuple[int, tuple[int, ...], frozenset[int], frozenset[int], frozenset[int]]]
+"""Leader, replicas, those in sync, those that come and those that go."""
+
+
+class Demanding(Levels):
+    """A stage that needs partitions in each look, with the znodes or without."""
+
+    def __init__(self, *, znodes: bool) -> None:
+        self._znodes = znodes
+
+    def demands(self, asked: Asked) -> Demands:
+        return Demands(partitions=True, znodes=self._znodes)
+
+
+class Rig:
+    """`client`: of the ensemble, which may write. `stopped`: the broker that is away."""
+
+    def __init__(self, cluster: MigratingCluster, client: KazooClient) -> None:
+        self.cluster, self.client, self.stopped = cluster, client, 0
+        self.ensemble = EnsemblePort(Ensemble(*parse_connect(cluster.ensemble, "test"), timeout=10.0), SYSTEM)
+
+    def controller(self) -> int:
+        with suppress(NoNodeError):
+            return int(json.loads(self.client.get("/kafka/controller")[0])["brokerid"])
+        return -1
+
+    def looked(self, *, moves: bool = False) -> tuple[Observation, Observation]:
+        """A look, and the one right before a restart. `moves`: `/controller` does, in each of them."""
+        servers, controllers = self.cluster.bootstrap_servers, self.cluster.bootstrap_controllers
+
+        async def both() -> tuple[Observation, Observation]:
+            settings = ClusterSettings(parse_addresses(servers, ""), parse_addresses(controllers, ""))
+            async with Cluster(settings, environment=SYSTEM) as kafka:
+                asked, ports = Asked(Wanted({}), Status(), NOT_ASKED, SYSTEM.clock()), Ports(kafka, None, self.ensemble)
+                if moves:
+                    kafka.read = partial(self._moving, kafka.read)  # type: ignore[method-assign]
+                    kafka.look_again = partial(self._moving, kafka.look_again)  # type: ignore[method-assign]
+                return await look(ports, asked, lambda _: True), await look_again(ports, asked)
+
+        return asyncio.run(both())
+
+    async def _moving(self, read: Callable[..., Awaitable[Any]], **options: Any) -> Any:
+        """What was read, with another controller, or the same one elected anew, by the time it was."""
+        readings = await read(**options)
+        before = self.client.get("/kafka/controller")[1].czxid
+        await asyncio.to_thread(self.client.delete, "/kafka/controller")
+        wait_until("a broker is elected", lambda: self.controller() >= 0)
+        assert self.client.get("/kafka/controller")[1].czxid != before
+        return readings
+
+    def described(self) -> Rows:
+        """What `kafka-topics.sh --describe` shows."""
+        servers = ",".join(
+            f"127.0.0.1:{self.cluster.ports[id_]}" for id_ in self.cluster.brokers if self.cluster.nodes[id_].alive
+        )
+        command = release(OLD).java(
+            "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", servers, "--describe", log4j="tool"
+        )
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        found: Rows = {}
+        for topic, at, leader, replicas, in_sync, rest in ROW.findall(done.stdout):
+            adding, removing = (re.search(rf"{kind} Replicas: ([\d,]*)", rest) for kind in ("Adding", "Removing"))
+            found[topic, int(at)] = (
+                -1 if leader == "none" else int(leader),
+                _ids(replicas),
+                frozenset(_ids(in_sync)),
+                frozenset(_ids(adding[1] if adding else "")),
+                frozenset(_ids(removing[1] if removing else "")),
+            )
+        return found
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    return tuple(int(one) for one in text.split(",") if one)
+
+
+def rows(seen: Observation) -> Rows:
+    found = read(seen).partitions
+    return {
+        (name, at): (one.leader, one.replicas, one.in_sync, one.adding, one.removing) for name, at, one in found.rows()
+    }
+
+
+def read(seen: Observation) -> PartitionsReading:
+    assert isinstance(seen.partitions, Known), seen.partitions
+    return seen.partitions.value
+
+
+@pytest.fixture(autouse=True)
+def _demanding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=True),))
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    root = tmp_path_factory.mktemp("elected")
+    with (
+        ZooKeeper(root) as zookeeper,
+        MigratingCluster(root / "nodes", zookeeper, controllers=(3001,), extra=QUICK) as cluster,
+    ):
+        client = KazooClient(zookeeper.connect)
+        client.start()
+        try:
+            identity = json.dumps({"version": "1", "id": CLUSTER_ID}).encode()
+            client.create("/kafka/cluster/id", identity, makepath=True)  # brokers take the id that they find
+            for id_ in cluster.brokers:
+                cluster.run(id_, Shape.PLAIN_BROKER)
+            cluster.format_controllers(CLUSTER_ID)
+            wait_until("each broker lists all", lambda: all(_lists(cluster, id_) for id_ in (1, 2, 3)), step=0.2)
+            yield Rig(cluster, client)
+        finally:
+            client.stop()
+            client.close()
+
+
+def _lists(cluster: MigratingCluster, id_: int) -> bool:
+    assert cluster.nodes[id_].alive, cluster.nodes[id_].log[-3000:]
+    with suppress(OSError, ValueError):
+        return listed_brokers(cluster.ports[id_]) == set(cluster.brokers)
+    return False
+
+
+def settled(rig: Rig, holds: Callable[[Observation], bool]) -> Observation:
+    """A look at the cluster once this holds; both looks say what Kafka's tool says."""
+    seen: list[Observation] = []
+
+    def is_so() -> bool:
+        seen[:] = rig.looked()
+        return all(holds(one) for one in seen)
+
+    wait_until("it is as expected", is_so, step=0.3)
+    assert rows(seen[0]) == rows(seen[1]) == rig.described()
+    return seen[1]
+
+
+def is_away(rig: Rig) -> Callable[[Observation], bool]:
+    """Whether the broker that was killed is in sync only where it was the last one."""
+
+    def holds(seen: Observation) -> bool:
+        if isinstance(seen.partitions, Unknown):
+            return False
+        return all(rig.stopped not in in_sync or leader == -1 for leader, _, in_sync, *_ in rows(seen).values())
+
+    return holds
+
+
+def unknown(seen: Observation) -> Failure:
+    assert isinstance(seen.partitions, Unknown), seen.partitions
+    return seen.partitions.why
+
+
+def test_in_zookeeper_mode_they_are_those_of_the_broker_that_is_controller(rig: Rig) -> None:
+    """With a broker killed, and a replica that is to come to it: that move cannot end."""
+    cluster, controller = rig.cluster, rig.controller()
+    rig.stopped = next(id_ for id_ in cluster.brokers if id_ != controller)
+    admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{cluster.ports[controller]}")
+    try:
+        admin.create_topics(TOPICS)
+        cluster.nodes[rig.stopped].freeze()
+        done = admin.alter_partition_reassignments({TopicPartition("alone", controller - 1): [controller, rig.stopped]})
+    finally:
+        admin.close()
+    assert set(done.values()) == {None}
+    cluster.nodes[rig.stopped].kill()
+
+    found = read(settled(rig, is_away(rig)))
+    assert found.claim is not None
+    assert (found.claim.node_id, found.claim.is_kraft, found.offset) == (controller, False, -1)
+    assert found.partitions.min_insync_replicas.topics == {"payments": 2}
+    assert found.default_min_insync_replicas == 1
+
+    judged = Replication(found)
+    assert len(judged) == 11
+    assert judged.reassigning() == (1, (f"alone-{controller - 1}",))
+    assert judged.offline() == (1, (f"alone-{rig.stopped - 1}",))
+    assert judged.under_replicated()[0] == 8  # those of three replicas
+    (third,) = set(cluster.brokers) - {controller, rig.stopped}
+    now = judged.judge(frozenset({rig.stopped}), Availability.RESPECT_MIN_ISR)
+    assert (now.allows(rig.stopped), now.allows(third), now.allows(controller)) == (True, False, False)
+
+
+def test_they_are_unknown_where_another_controller_was_elected_meanwhile(rig: Rig) -> None:
+    for seen in rig.looked(moves=True):
+        assert unknown(seen).message == "the controller changed while they were read"
+    settled(rig, is_away(rig))
+
+
+def test_where_zookeeper_is_not_read_they_are_unknown(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
+    for seen in rig.looked():
+        assert unknown(seen).kind is FailureKind.NOT_ASKED
+        assert "name the ensemble" in unknown(seen).remedy
+
+
+def test_in_pre_migration_the_log_is_read_and_is_no_source_of_them(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.cluster.run(3001, Shape.MIGRATING_CONTROLLER)
+    seen = settled(rig, lambda one: is_away(rig)(one) and state(one) is ZkMigrationState.PRE_MIGRATION)
+    assert read(seen).offset == -1
+    for one in rig.looked(moves=True):
+        assert state(one) is ZkMigrationState.PRE_MIGRATION
+        assert unknown(one).message == "the controller changed while they were read"
+    monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
+    for one in rig.looked():
+        assert state(one) is ZkMigrationState.PRE_MIGRATION
+        assert "was not read" in unknown(one).message
+
+
+def test_in_dual_write_they_are_those_of_the_log_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    for id_ in rig.cluster.brokers:
+        rig.cluster.run(id_, Shape.FLAGGED_BROKER)
+
+    def holds(seen: Observation) -> bool:
+        if state(seen) is not ZkMigrationState.MIGRATION or isinstance(seen.partitions, Unknown):
+            return False
+        return not Replication(read(seen)).under_replicated()[0]
+
+    found = read(settled(rig, holds))
+    assert found.offset > 0
+    assert found.claim is not None
+    assert (found.claim.node_id, found.claim.is_kraft) == (3001, True)
+    assert found.partitions.min_insync_replicas.topics == {"payments": 2}
+    monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
+    for one in rig.looked():
+        assert "was not read" in unknown(one).message
+
+
+def state(seen: Observation) -> ZkMigrationState | None:
+    found = seen.zk_migration_state
+    return ZkMigrationState.of(found.value) if isinstance(found, Known) else None

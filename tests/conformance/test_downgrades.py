@@ -8,7 +8,6 @@ import pytest
 
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import Undo, floor_of
-from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkasim.releases import release_named
 from tests.conformance.cases import UPGRADE, WORLDS, World, request_of
@@ -33,7 +32,7 @@ def test_every_downgrade_from_every_level_was_recorded(world: World) -> None:
 def test_undo_is_what_kafka_does(world: World) -> None:
     """For every raise, also over many levels, undoing it is called impossible where Kafka refuses, and only there."""
     for row in recorded(world):
-        undo = undo_of(UpdateFeature(row.feature, row.level, row.finalized))
+        undo = UpdateFeature(row.feature, row.level, row.finalized).undo
         if row.feature == KRAFT and world.release in RAISES_NOTHING:
             assert (undo, row.allowed(world)) == (Undo.IMPOSSIBLE, True)
         else:

@@ -125,6 +125,11 @@ class UnregisterBroker(Struct, frozen=True):
         return BrokerInFlight(cls(read_number(intent.unknown.get("nodeId"))), **sent_as(intent))
 
     @classmethod
+    def is_irreversible(cls, ended: HistoryEntry) -> bool:
+        """Never: a broker registers again."""
+        return False
+
+    @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
         """Only what was done."""
         note = note_of(ended.action, ended.message)

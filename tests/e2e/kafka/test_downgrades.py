@@ -13,7 +13,6 @@ from kafka.admin import ResourcePattern, ResourceType
 
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.releases import Undo, floor_of
-from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.wire.codec import decode_response
 from kraftlog.batches import Batch
@@ -64,7 +63,7 @@ def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_pat
         active = cluster.nodes[1]
         supported = decode_response(18, 4, ask(active, WHICH_LEVELS))[1].supported_features[METADATA]
         for floor, top in spans(supported):
-            assert undo_of(UpdateFeature(METADATA, floor, top)) is Undo.SAFE
+            assert UpdateFeature(METADATA, floor, top).undo is Undo.SAFE
             finalize(active, world, METADATA, floor)
             finalize(active, world, METADATA, top)
             fill(cluster, top)

@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, DryR
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
-from kafkafeatures.core.levels.changes import changes_between, undo_of
+from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.status import steps_of
 from tests.kafkafeatures.core.plans import EVERY, NAMED, SHARE, change, deciding, kinds, world
@@ -95,7 +95,7 @@ def test_levels_that_are_named_win_over_the_bundle() -> None:
     ],
 )
 def test_how_a_change_can_be_undone(text: str, expected: Undo) -> None:
-    assert undo_of(change(text)) is expected
+    assert change(text).undo is expected
 
 
 def test_only_a_plan_with_a_step_that_kafka_refuses_to_undo_is_irreversible() -> None:
@@ -311,7 +311,7 @@ def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
     else:
         assert isinstance(verdict, DryRunAccepted)
     assert policy is not ApprovalPolicy.ALWAYS
-    if policy is ApprovalPolicy.IRREVERSIBLE_ONLY and undo_of(step) is not Undo.SAFE:
+    if policy is ApprovalPolicy.IRREVERSIBLE_ONLY and step.undo is not Undo.SAFE:
         assert step.feature in levels
-    assert undo_of(step) is not Undo.IMPOSSIBLE or reached.get(step.feature) != step.after
+    assert step.undo is not Undo.IMPOSSIBLE or reached.get(step.feature) != step.after
     assert on_drift is OnDrift.CORRECT or reached.get(step.feature) != step.after

@@ -31,10 +31,7 @@ from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_blocke
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.shell.output import natural_width
 from kafkafeatures.core.engine.plan import HASH_SHOWN
-from kafkafeatures.core.facts.releases import Undo
-from kafkafeatures.core.kinds import in_flight
-from kafkafeatures.core.levels.changes import undo_of
-from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.kinds import in_flight, kind_of
 
 NOT_RECONCILED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
@@ -297,9 +294,9 @@ def _history(console: Console, resource: KubeResource) -> None:
 
 
 def _is_irreversible(entry: HistoryEntry) -> bool:
-    """Whether it is a change that Kafka does not undo, and that was made, as far as is known."""
-    change = UpdateFeature.named(entry.action)
-    return change is not None and entry.result not in _NOT_MADE and undo_of(change) is Undo.IMPOSSIBLE
+    """Whether it is a step that cannot be undone, and that was carried out, as far as is known."""
+    kind = kind_of(entry)
+    return kind is not None and entry.result not in _NOT_MADE and kind.is_irreversible(entry)
 
 
 def _title(console: Console, text: str) -> None:

@@ -99,6 +99,10 @@ class Step(Protocol):
         """What an intent of this kind stands for. Raises ValueError where that cannot be understood."""
 
     @classmethod
+    def is_irreversible(cls, ended: HistoryEntry) -> bool:
+        """Whether what one of this kind did, by its entry in the history, cannot be undone."""
+
+    @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
         """The Event of the end of one of this kind; None where there is none. `facts`: what was known of the step while
         it was in flight; None where it was not seen then.

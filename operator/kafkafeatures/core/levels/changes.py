@@ -36,11 +36,6 @@ def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]
     return tuple(change for change in changes if change.feature != KRAFT_VERSION)
 
 
-def undo_of(change: UpdateFeature) -> Undo:
-    """How it can be undone: a downgrade by raising again, a raise as `releases` knows."""
-    return Undo.SAFE if change.is_downgrade else undo_of_raise(change.feature, change.before, change.after)
-
-
 def may_lose_metadata(change: UpdateFeature) -> bool:
     """Whether it is a downgrade that Kafka makes without looking at what it drops: no raise brings that back."""
     return change.is_downgrade and undo_of_raise(change.feature, change.after, change.before) is Undo.LOSSY

@@ -17,7 +17,7 @@ from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.engine.wanted import OnDrift, Wanted
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.releases import Undo, level_name
-from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata, undo_of
+from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 LEVELS = "Levels"
@@ -48,17 +48,17 @@ class LevelsWork(Struct, frozen=True):
     @property
     def is_irreversible(self) -> bool:
         """Whether Kafka would refuse to undo a change that is still to be made."""
-        return any(undo_of(one) is Undo.IMPOSSIBLE for one in self.pending)
+        return any(one.undo is Undo.IMPOSSIBLE for one in self.pending)
 
     @property
     def is_safe_to_undo(self) -> bool:
         """Whether every change that is still to be made can be undone without a loss."""
-        return all(undo_of(one) is Undo.SAFE for one in self.pending)
+        return all(one.undo is Undo.SAFE for one in self.pending)
 
     def steps(self) -> Iterator[StepStatus]:
         """One for each level."""
         for step in self.all:
-            undo, name = undo_of(step), level_name(step.feature, step.after)
+            undo, name = step.undo, level_name(step.feature, step.after)
             if may_lose_metadata(step):
                 undo = Undo.LOSSY
             yield StepStatus(

@@ -21,7 +21,6 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.releases import Undo, format_level
-from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 LOOK_AGAIN = 10.0
@@ -94,7 +93,7 @@ def soak_of(
     """None where nothing has to soak. `changes`: all that are pending. `remembered`: with what is not settled in it.
     `before`: as this process saw it last. `monotonic`: seconds of a clock that is never set.
     """
-    irreversible = tuple(change for change in changes if undo_of(change) is Undo.IMPOSSIBLE)
+    irreversible = tuple(change for change in changes if change.undo is Undo.IMPOSSIBLE)
     if not irreversible or not wanted.finalize_after:
         return None
     of = wanted.uid, observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""

@@ -23,7 +23,7 @@ from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavai
 from kafkafeatures.core.engine.wanted import ApprovalPolicy
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.releases import Undo
-from kafkafeatures.core.levels.changes import to_validate, undo_of
+from kafkafeatures.core.levels.changes import to_validate
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
 from kafkafeatures.core.levels.part import LEVELS, LevelsPart, levels_to_move
@@ -137,9 +137,9 @@ class LevelsNow(StageNow, frozen=True):
         if wanted.policy is ApprovalPolicy.ALWAYS or (part.doubtful and not wanted.may_approve_unseen):
             return True
         if wanted.policy is ApprovalPolicy.NEVER:
-            return any(undo_of(change) is Undo.IMPOSSIBLE for change in part.changes if change in part.drifted)
+            return any(change.undo is Undo.IMPOSSIBLE for change in part.changes if change in part.drifted)
         return any(
-            undo_of(change) is not Undo.SAFE and (change.feature not in wanted.levels or change in part.drifted)
+            change.undo is not Undo.SAFE and (change.feature not in wanted.levels or change in part.drifted)
             for change in part.changes
         )
 

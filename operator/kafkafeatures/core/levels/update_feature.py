@@ -21,6 +21,7 @@ from kafkafeatures.core.engine.settling import BROKER_KEEPS, AgeOf, Looks, Open
 from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.quorum import nothing_was_moved_since, worked_between
+from kafkafeatures.core.facts.releases import Undo, undo_of_raise
 from kafkafeatures.core.words import format_span
 
 _NAMED = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})")
@@ -75,6 +76,11 @@ class UpdateFeature(Struct, frozen=True):
         return self.after < self.before
 
     @property
+    def undo(self) -> Undo:
+        """How it can be undone: a downgrade by raising again, a raise as `core/facts/releases.py` knows."""
+        return Undo.SAFE if self.is_downgrade else undo_of_raise(self.feature, self.before, self.after)
+
+    @property
     def consent(self) -> str:
         """The entry of `spec.consents` that it needs; empty where it needs none."""
         if self.feature == KRAFT_VERSION:
@@ -117,6 +123,12 @@ class UpdateFeature(Struct, frozen=True):
             return cls.read(intent) if intent.kind == cls.kind else None
         except ValueError:
             return None
+
+    @classmethod
+    def is_irreversible(cls, ended: HistoryEntry) -> bool:
+        """Whether Kafka refuses to undo the change that this entry names."""
+        change = cls.named(ended.action)
+        return change is not None and change.undo is Undo.IMPOSSIBLE
 
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:

@@ -142,6 +142,11 @@ class DeleteZnodes(Struct, frozen=True):
         return DeletionInFlight(step, **sent_as(intent))
 
     @classmethod
+    def is_irreversible(cls, ended: HistoryEntry) -> bool:
+        """Never: the migration can begin again."""
+        return False
+
+    @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
         """Only of what was deleted, with what stood in `/migration`."""
         if ended.result != Result.APPLIED:

@@ -12,7 +12,6 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Unknown
 from kafkafeatures.core.facts.releases import Undo, format_level
-from kafkafeatures.core.levels.changes import undo_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 
@@ -40,7 +39,7 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
                 continue
             downgrade = UpdateFeature(feature, level, held.max)
             is_too_low = level < held.min
-            impossible = not is_too_low and undo_of(UpdateFeature(feature, held.max, level)) is Undo.IMPOSSIBLE
+            impossible = not is_too_low and UpdateFeature(feature, held.max, level).undo is Undo.IMPOSSIBLE
             remedy = f"downgrade {feature} to {held.max} first, with the consent {downgrade.consent}"
             if is_too_low:
                 remedy = f"raise {feature} to {format_level(feature, held.min)} or higher first"

@@ -135,6 +135,11 @@ class RestartNode(AwayNode, frozen=True):
         )
 
     @classmethod
+    def is_irreversible(cls, ended: HistoryEntry) -> bool:
+        """Never: a node can be restarted again."""
+        return False
+
+    @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
         """The Event of a node that is back, or of one whose restart by a person is no longer requested."""
         note = note_of(ended.action, ended.message)

@@ -51,7 +51,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "levels",
         "kafkafeatures/core/engine/approval.py",
         ("an approval of another plan holds nothing",
-         "return any(not plan.is_approved_by(frozenset({one})) for one in given)", "return False"),
+         "return is_another_named(plan.hash, given)", "return False"),
     ),
     *_of(
         "levels",

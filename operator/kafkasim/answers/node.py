@@ -29,7 +29,7 @@ from kafkafeatures.kafka.wire.unregister_codec import (
 from kafkasim.answers import log, topics
 from kafkasim.answers.log import Clock
 from kafkasim.node import Node
-from kafkasim.rules import CONTROLLER_REGISTRATION, FeatureUpdate, UpgradeType, Verdict, java_hash_order
+from kafkasim.rules import CONTROLLER_REGISTRATION, NOT_CONTROLLER, FeatureUpdate, UpgradeType, Verdict, java_hash_order
 from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
 from kraftlog import BrokerRegistration, ControllerRegistration
 
@@ -155,7 +155,9 @@ class NodeAnswers:
     async def reassignments(
         self, request: t.ListPartitionReassignmentsRequest, version: int
     ) -> t.ListPartitionReassignmentsResponse:
-        """What is being moved."""
+        """What is being moved. In ZooKeeper mode the controller alone knows."""
+        if self.world.elected not in (None, self.node.id):
+            return t.ListPartitionReassignmentsResponse(NOT_CONTROLLER, None, {})
         return topics.reassignments(self.world)
 
     async def configs(self, request: t.DescribeConfigsRequest, version: int) -> t.DescribeConfigsResponse:

@@ -3,7 +3,8 @@
 Called by `kafka/partitions/partitions.py`. No quorum says which broker is up to date there; the controller itself is,
 as long as it is the controller. So it is asked (Metadata, ListPartitionReassignments, DescribeConfigs), and has to say
 itself that it is the one that `/controller` names; whether it still was when its last answer came, the caller of the
-reading checks against `/controller`.
+reading checks against `/controller`. One that was elected a moment ago answers Metadata as it did before; a question
+about reassignments waits in its queue until it has taken over, so that one is asked first.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, PartitionsReading, Role
 from kafkafeatures.kafka.base.aside import aside
-from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.partitions.asked import Keep, completed
 from kafkafeatures.kafka.partitions.collected import Collected, Incomplete
 from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
-from kafkafeatures.kafka.wire.topic_messages import MetadataRequest
+from kafkafeatures.kafka.wire.topic_messages import ListPartitionReassignmentsRequest, MetadataRequest
 
 
 async def ask_elected(
@@ -33,6 +34,9 @@ async def ask_elected(
     if source is None:
         return _passing(f"broker {claim.node_id}, which is controller by /controller, is not listed by the brokers")
     try:
+        taken_over = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
+        if taken_over.error_code == ErrorCode.NOT_CONTROLLER:
+            return _passing(f"broker {claim.node_id} is controller by /controller, and does not know it yet")
         answer = await pool.ask(source, Role.BROKER, MetadataRequest(all_topics=True))
         if answer.controller_id != claim.node_id:
             said = (

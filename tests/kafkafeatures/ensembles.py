@@ -21,6 +21,7 @@ from kafkafeatures.core.facts.znodes import (
     Znode,
     ZooKeeperReading,
 )
+from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import PreparedDeletion, Withheld
 from tests.kafkafeatures.worlds import NOW
@@ -63,14 +64,15 @@ class Ensemble:
     """A port that shows what it is given, and notes what is asked of it; what ZooKeeper itself does is in tests/e2e.
 
     `happened`: reads, sessions and transactions, in their order. `moved`: what `/controller` is once it is read alone.
-    `compares`: what a comparison comes to. `refuses`: there is no session. `outcomes`: what the next transactions come
-    to.
+    `compares`, `surveys`: what a comparison comes to, and a survey. `refuses`: there is no session. `outcomes`: what
+    the next transactions come to.
     """
 
     found: ZooKeeperReading | Failure = field(default_factory=reading)
     happened: list[str] = field(default_factory=list)
     moved: list[Read[ControllerClaim]] = field(default_factory=list)
     compares: Compared | Failure = NOT_ASKED
+    surveys: Survey | Failure = NOT_ASKED
     refuses: bool = False
     outcomes: list[Outcome] = field(default_factory=list)
 
@@ -88,6 +90,10 @@ class Ensemble:
         if self.moved:
             return self.moved[0]
         return self.found if isinstance(self.found, Failure) else self.found.controller
+
+    async def survey(self, within: float) -> Survey | Failure:
+        self.happened.append(f"survey, {within:g} s old")
+        return self.surveys
 
     async def compare(self, cluster_id: str) -> Compared | Failure:
         self.happened.append("comparison")

@@ -47,7 +47,7 @@ DEFECTS = (
             ("if again is None or not is_ours(resource, again) or missing_in(", "if again is None or missing_in("),
             # The second safeguard: what was concluded of another cluster is not written.
             (
-                "generation=self.resource.generation, previous=self.resource.status, now=self.now",
+                "generation=self.resource.generation, previous=previous, now=self.now",
                 "generation=self.resource.generation, previous=self.remembered, now=self.now",
             ),
         ),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
     from kafkafeatures.core.levels.update_feature import UpdateFeature
+    from kafkafeatures.core.migration.copied.survey import Survey
     from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
     from kafkafeatures.core.roll.restart_node import RestartNode
 
@@ -116,6 +117,9 @@ class ZooKeeperPort(Protocol):
 
     async def compare(self, cluster_id: str) -> Compared | Failure:
         """All that Kafka copied there with the metadata log of this cluster; a Failure where that cannot be known."""
+
+    async def survey(self, within: float) -> Survey | Failure:
+        """All znodes that Kafka copies, as it would read them: read anew, or at most `within` seconds ago."""
 
     def prepared(self, step: DeleteZnodes) -> AbstractAsyncContextManager[PreparedDeletion | NotSent]:
         """Begin the session that the transaction is sent in, before its intent is written. NotSent, and why, where no

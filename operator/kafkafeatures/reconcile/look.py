@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.replication import Replication
     from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.facts.znodes import Read, ZooKeeperReading
+
+
+T = TypeVar("T")
 
 
 class Ports(Struct, frozen=True):
@@ -53,9 +56,15 @@ async def look(ports: Ports, asked: Asked, is_ours: Callable[[Observation], bool
     if not is_ours(seen):
         return seen
     more = demands | demands_of(replace(asked, seen=seen))
-    if replace(more, comparison=False) != demands:
+    if replace(more, comparison=demands.comparison, survey=demands.survey) != demands:
         seen = await _seen(ports, asked, more)
+    if more.survey is not None and ports.zookeeper is not None:
+        seen = replace(seen, surveyed=_fact(await ports.zookeeper.survey(more.survey), "znodes", seen))
     return await _compared(ports, seen) if more.comparison else seen
+
+
+def _fact(found: T | Failure, where: str, seen: Observation) -> Known[T] | Unknown:
+    return Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, where, seen.at)
 
 
 async def look_again(ports: Ports, asked: Asked) -> Observation:
@@ -101,9 +110,7 @@ async def _compared(ports: Ports, seen: Observation) -> Observation:
     if ports.zookeeper is None or isinstance(seen.cluster_id, Unknown):
         return seen
     found = await ports.zookeeper.compare(seen.cluster_id.value)
-    where = "metadata log and ZooKeeper"
-    compared = Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, where, found.at)
-    return replace(seen, compared=compared)
+    return replace(seen, compared=_fact(found, "metadata log and ZooKeeper", seen))
 
 
 async def _znodes(ports: Ports, demands: Demands) -> ZooKeeperReading | Failure:

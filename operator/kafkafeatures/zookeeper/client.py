@@ -11,10 +11,12 @@ from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
 from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
+from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.equality import Differs, Equal
 from kafkafeatures.environment import Environment
 from kafkafeatures.zookeeper.compare import Log, compare
+from kafkafeatures.zookeeper.copied import dry_run
 from kafkafeatures.zookeeper.deletion import Deletion, prepared
 from kafkafeatures.zookeeper.ensemble import Ensemble
 from kafkafeatures.zookeeper.reader import read_controller, read_zookeeper
@@ -22,7 +24,7 @@ from kafkafeatures.zookeeper.reader import read_controller, read_zookeeper
 
 class ZooKeeper:
     """`environment`: its time is what a reading is stamped with. `whole_log`: opens the metadata log of the cluster;
-    None where nothing is compared with it. Nothing is held between two calls.
+    None where nothing is compared with it. Nothing is held between two calls, but the last survey.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class ZooKeeper:
         whole_log: Callable[[], AbstractAsyncContextManager[Log]] | None = None,
     ) -> None:
         self._ensemble, self._environment, self._whole_log = ensemble, environment, whole_log
+        self._surveyed: tuple[float, Survey] | None = None
 
     async def read(self) -> ZooKeeperReading | Failure:
         """Read what a migration depends on, in one session."""
@@ -58,6 +61,15 @@ class ZooKeeper:
                 )
             case _:
                 assert_never(found)
+
+    async def survey(self, within: float) -> Survey | Failure:
+        """All znodes that Kafka copies."""
+        began = self._environment.monotonic()
+        if self._surveyed is not None and began - self._surveyed[0] < within:
+            return self._surveyed[1]
+        found = await dry_run(self._ensemble)
+        self._surveyed = None if isinstance(found, Failure) else (began, found)
+        return found
 
     def prepared(self, step: DeleteZnodes) -> AbstractAsyncContextManager[Deletion | NotSent]:
         """A session, and in it the transaction, of which nothing was sent."""

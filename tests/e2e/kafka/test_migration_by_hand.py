@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import yaml
 from kazoo.client import KazooClient
 
 from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.core.migration.edges import Beside
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kafka.cli import KAFKAFEATURES, run
 from tests.e2e.rig.migrating import MigratingCluster
@@ -56,26 +58,41 @@ class Person:
         found = [one for one in self.status.get("conditions", ()) if one["type"] == "Ready"]
         return (found[0]["reason"], found[0]["message"]) if found else ("", "")
 
+    def asked_in(self, says: str) -> tuple[int, Shape] | None:
+        """The node that is to be restarted, and as what."""
+        asked = ASKED.match(says)
+        return (int(asked[1]), Shape(asked[2])) if asked is not None else None
+
     def plan(self) -> str:
         done = run("plan", "-f", str(self.file))
         return " ".join((done.stdout + done.stderr).split())  # a table is cut into lines
 
-    def apply(self, *flags: str) -> None:
-        """Until it ends by itself; meanwhile every node is restarted as the status asks."""
+    def apply(self, *flags: str, killed_after: int | None = None) -> None:
+        """Until it ends by itself, or is killed once so many nodes were restarted. Meanwhile all is done that the
+        status asks for: nodes are restarted, controllers are stopped.
+        """
         command = [*KAFKAFEATURES, "apply", "-f", str(self.file), "--yes", "--timeout", "3m", *flags]
         done: list[tuple[int, Shape]] = []
+        before = self.ready()[1] if self.asked_in(self.ready()[1]) else None  # of a process that was killed
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
 
             def over() -> bool:
-                asked = ASKED.match(self.ready()[1])
-                if asked is not None and (one := (int(asked[1]), Shape(asked[2]))) not in done:
+                says = self.ready()[1]
+                one = self.asked_in(says)
+                if says != before and one is not None and one not in done:
                     done.append(one)
                     self.cluster.run(*one)
+                if Beside.NO_CONTROLLERS.value in says:
+                    for id_ in self.cluster.controllers:
+                        if self.cluster.nodes[id_].alive:
+                            self.cluster.nodes[id_].stop()
+                if len(done) == killed_after:
+                    running.kill()
                 return running.poll() is not None
 
             wait_until(f"apply ends; it says {self.ready()}", over, PATIENCE, step=0.2)
             assert running.stderr is not None
-            assert running.returncode == 0, running.stderr.read()
+            assert running.returncode == (0 if killed_after is None else -SIGKILL), running.stderr.read()
         self.restarted += done
 
 
@@ -130,6 +147,27 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
     assert person.status["migration"]["phase"] == "Finalized"
     assert len(person.restarted) == 9
     assert person.status["spentConsents"] == ["zk-finalize"]
+
+
+def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person) -> None:
+    """Three brokers got the flag, and one of them runs in KRaft mode already."""
+    cluster = person.cluster
+    for id_ in cluster.controllers:
+        cluster.run(id_, Shape.MIGRATING_CONTROLLER)
+    person.wants("DualWrite")
+    person.apply(killed_after=4)
+    in_kraft, shape = person.restarted[-1]
+    assert shape is Shape.KRAFT_BROKER
+
+    person.wants("RolledBack")
+    person.apply()
+    assert person.restarted[4] == (in_kraft, Shape.FLAGGED_BROKER)
+    assert sorted(person.restarted[5:]) == [(id_, Shape.PLAIN_BROKER) for id_ in cluster.brokers]
+    migration = person.status["migration"]
+    assert (migration["phase"], migration["brokers"]) == ("RolledBack", {"zooKeeper": 3})
+    assert "kraft_metadata_offset" in migration["keptMigrationNode"]
+    (deleted,) = [one for one in person.status["history"] if one["kind"] == "DeleteZnodes"]
+    assert deleted["result"] == "Applied"
 
 
 def where(cluster: MigratingCluster) -> list[str]:

@@ -19,18 +19,21 @@ from kafkafeatures.core.engine.stage import StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Migration, Rollout, Wanted
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, Observation, SourceKind, Unknown
-from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress
+from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.kinds import assess
+from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import known_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape, Wish, required
 from kafkafeatures.core.roll.drivers import MANUAL
 from kraftlog.image import ZkMigrationState
+from tests.kafkafeatures.core import preflights
+from tests.kafkafeatures.core.preflights import OF_ALL, registered
 from tests.kafkafeatures.core.replicas import Row, reading, row
-from tests.kafkafeatures.ensembles import claimed, elected, progress
+from tests.kafkafeatures.ensembles import CLUSTER, claimed, elected, progress
 from tests.kafkafeatures.ensembles import reading as znodes
 from tests.kafkafeatures.worlds import NOW, SILENT, answer, known, node, observation
 
@@ -47,9 +50,14 @@ NEW = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
 def settings(id_: int, shape: Shape) -> Mapping[str, Setting]:
     """What a node of this shape says."""
     told = known_of({}, "3.9")
-    rules = required(shape, replace(told, node_id=id_, ibp="3.9-IV0"))
-    values = {name: "here" if rule is Wish.SET else str(rule) for name, rule in rules if rule is not Wish.NOT_SET}
-    return {name: Setting(SettingSource.FILE, value, is_read_only=True) for name, value in values.items()}
+    rules = dict(required(shape, replace(told, node_id=id_, ibp="3.9-IV0")))
+    found = preflights.settings()
+    for name, rule in rules.items():
+        if rule is Wish.NOT_SET:
+            found[name] = Setting(SettingSource.DEFAULT, preflights.DEFAULTS.get(name))
+        else:
+            found[name] = preflights.from_file(OF_ALL.get(name, "here") if rule is Wish.SET else str(rule))
+    return found
 
 
 def a_node(id_: int, shape: Shape, *, epoch: int = 0, **fields: Any) -> Node:
@@ -93,7 +101,7 @@ def cluster(
     everybody = tuple(found[id_] for id_ in sorted(found, key=lambda id_: (id_ < 3000, id_)))
     told = observation(
         *everybody, mode=modes.get(state, MetadataMode.MIGRATING), levels={"metadata.version": 21} if state else {},
-        voting=quorum() if state else SILENT,
+        voting=quorum() if state else SILENT, cluster_id=CLUSTER,
     )  # fmt: skip
     claims = claimed(3003, epoch=3) if position not in (P.ZOOKEEPER, P.PRE_MIGRATION) else elected(1)
     progressed = progress(offset) if position in (P.COPIED, P.DUAL_WRITE, P.FINALIZED) else None
@@ -104,11 +112,25 @@ def cluster(
         told,
         source=replace(told.source, kind=kind, epoch=3),
         zk_migration_state=known(int(state)) if state is not None else Unknown(SILENT),
-        zookeeper=known(znodes(controller=claims, migration=progressed), SourceKind.ZOOKEEPER),
+        zookeeper=known(
+            znodes(controller=claims, migration=progressed, brokers={id_: registered(id_) for id_ in BROKERS}),
+            SourceKind.ZOOKEEPER,
+        ),
         compared=known(Compared(NOW, 99), SourceKind.ZOOKEEPER),
+        surveyed=known(Survey(assigned={1: "orders-0"}, controller_epoch=3), SourceKind.ZOOKEEPER),
         partitions=Known(reading(*partitions), SourceKind.METADATA_LOG, "", NOW),
     )
     return replace(told, **parts)
+
+
+def without_quorum(seen: Observation) -> Observation:
+    """No controller is left."""
+    return replace(
+        seen,
+        nodes=tuple(one for one in seen.nodes if Role.BROKER in one.roles),
+        source=replace(seen.source, kind=SourceKind.API_REQUESTS, offset=-1, epoch=-1),
+        quorum=Unknown(SILENT), active_controller=Unknown(SILENT), zk_migration_state=Unknown(SILENT),
+    )  # fmt: skip
 
 
 def wanting(desired: Desired, *, hold: timedelta = timedelta(0), rollout: Rollout = BY_HAND, **fields: Any) -> Wanted:

@@ -19,6 +19,8 @@ from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.copied.survey import Survey
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.place import place_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.restarts import permit_for
@@ -32,6 +34,7 @@ from tests.kafkafeatures.core.migrations import (
     cluster,
     looks,
     wanting,
+    without_quorum,
 )
 from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.ensembles import claimed, progress
@@ -331,3 +334,51 @@ def test_a_comparison_counts_for_two_minutes() -> None:
     unread = replace(cluster(P.COPIED), compared=Unknown(NOT_ASKED))
     assert isinstance(Look(wanting(D.DUAL_WRITE), unread, before=first, seconds=100).decision, Act)
     assert isinstance(Look(wanting(D.DUAL_WRITE), unread, before=first, seconds=130).decision, Wait)
+
+
+# --- before anything is touched, and the transaction that leads back ---
+
+
+def test_what_would_fail_later_prevents_the_first_step_and_is_said_all_at_once() -> None:
+    other = replace(a_node(2, Shape.PLAIN_BROKER), settings={})
+    for position, desired in ((P.ZOOKEEPER, D.PRE_MIGRATION), (P.PRE_MIGRATION, D.DUAL_WRITE)):
+        seen = cluster(position, other)
+        unread = replace(seen, surveyed=Unknown(Failure(FailureKind.TIMED_OUT, "znode /brokers/topics", "no answer")))
+        found = looks(wanting(desired), unread)
+        assert not isinstance(found.decision, Act)
+        assert "znode /brokers/topics" in said(found)
+        assert "broker 2" in said(found)
+
+
+def test_once_a_broker_has_the_flag_the_preflight_is_over() -> None:
+    seen = replace(cluster(P.PRE_MIGRATION, a_node(2, Shape.FLAGGED_BROKER)), surveyed=Unknown(NOT_ASKED))
+    assert restarted(looks(wanting(D.DUAL_WRITE), seen)) == 3
+
+
+def released(look: Look) -> DeleteZnodes:
+    assert isinstance(look.decision, Act), look.decision
+    assert isinstance(look.decision.step, DeleteZnodes)
+    return look.decision.step
+
+
+def test_a_quorum_that_is_gone_is_released_once_nothing_was_written_for_three_seconds() -> None:
+    seen = without_quorum(cluster(P.COPIED))
+    first = Look(wanting(D.ROLLED_BACK), seen)
+    assert isinstance(first.decision, Wait)
+    assert "stand still" in said(first)
+    later = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=3.5)
+    assert set(released(later).deletes) == {"/controller", "/migration"}
+    moved = without_quorum(cluster(P.COPIED, offset=101))
+    assert isinstance(Look(wanting(D.ROLLED_BACK), moved, before=first, seconds=3.5).decision, Wait)
+
+
+def test_the_epoch_is_raised_above_that_of_every_partition() -> None:
+    seen = replace(without_quorum(cluster(P.COPIED)), surveyed=known(Survey(controller_epoch=41)))
+    first = Look(wanting(D.ROLLED_BACK), seen)
+    assert released(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4)).raise_to == 42
+
+
+def test_nothing_is_released_while_the_epochs_of_partitions_are_not_known() -> None:
+    seen = replace(without_quorum(cluster(P.COPIED)), surveyed=Unknown(NOT_ASKED))
+    first = Look(wanting(D.ROLLED_BACK), seen)
+    assert isinstance(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4).decision, Stalled)

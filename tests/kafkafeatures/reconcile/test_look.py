@@ -15,6 +15,7 @@ from kafkafeatures.core.facts.observation import Known, Observation, SourceKind,
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, PartitionsReading, Readings
 from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
 from kafkafeatures.core.levels.stage import Levels
+from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes, DeletionInFlight
 from kafkafeatures.core.migration.release import release
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
@@ -27,6 +28,7 @@ WANTED = {"metadata.version": 25}
 INTERVAL = "metadata.log.max.snapshot.interval.ms"
 NOTHING_MORE = Demands()
 COMPARED = Compared(NOW, 99)
+SURVEY = Survey(controller_epoch=7)
 
 
 class Demanding(Levels):
@@ -45,7 +47,7 @@ class Here:
     def __init__(self, found: ZooKeeperReading | Failure | None = None) -> None:
         self.cluster = Cluster(WANTED)
         self.store = Store(self.cluster, WANTED)
-        self.ensemble = Ensemble(found or reading(), compares=COMPARED)
+        self.ensemble = Ensemble(found or reading(), compares=COMPARED, surveys=SURVEY)
         self.cluster.shows = self._shows
         self.context: ReconcileContext = replace(context_of(self.cluster, self.store), zookeeper=self.ensemble)
 
@@ -146,7 +148,9 @@ def test_zookeeper_is_compared_with_the_log_last_and_only_where_that_is_demanded
 ) -> None:
     demand(monkeypatch, Demands(znodes=True), Demands(comparison=True))
     here = Here()
-    assert here.looked().compared == Known(COMPARED, SourceKind.ZOOKEEPER, "metadata log and ZooKeeper", COMPARED.at)
+    found = here.looked().compared
+    assert isinstance(found, Known)
+    assert (found.value, found.source) == (COMPARED, SourceKind.ZOOKEEPER)
     assert here.order == ["znodes", "cluster", "comparison"]
     demand(monkeypatch, Demands(znodes=True))
     assert here.looked().compared == Unknown(NOT_ASKED)
@@ -205,3 +209,14 @@ def test_without_an_ensemble_no_claim_was_read(monkeypatch: pytest.MonkeyPatch) 
     here = Here()
     here.looked()
     assert here.cluster.claims == [NOT_ASKED]
+
+
+def test_all_znodes_are_surveyed_once_the_cluster_was_read_and_no_older_than_is_demanded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    demand(monkeypatch, Demands(znodes=True, survey=60.0), Demands(survey=0.0))
+    here = Here()
+    found = here.looked().surveyed
+    assert isinstance(found, Known)
+    assert found.value == SURVEY
+    assert here.order == ["znodes", "cluster", "survey, 0 s old"]

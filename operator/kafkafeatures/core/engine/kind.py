@@ -67,6 +67,7 @@ class Demands(Struct, frozen=True):
     znodes: bool = False  # what Kafka keeps in ZooKeeper, read before everything else
     settings: frozenset[str] = frozenset()  # of every node, by name
     comparison: bool = False  # of ZooKeeper with the metadata log, which takes long in a large cluster
+    survey: float | None = None  # of all znodes that Kafka copies, which does too: at most so many seconds old
 
     def __or__(self, other: Demands) -> Demands:
         return Demands(
@@ -74,6 +75,7 @@ class Demands(Struct, frozen=True):
             znodes=self.znodes or other.znodes,
             settings=self.settings | other.settings,
             comparison=self.comparison or other.comparison,
+            survey=min((age for age in (self.survey, other.survey) if age is not None), default=None),
         )
 
 

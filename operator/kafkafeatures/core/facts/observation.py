@@ -229,6 +229,7 @@ class Observation(Struct, frozen=True):
     workloads: Known[WorkloadsReading] | Unknown = Unknown(NOT_ASKED)
     zookeeper: Known[ZooKeeperReading] | Unknown = Unknown(NOT_ASKED)
     compared: Known[Compared] | Unknown = Unknown(NOT_ASKED)  # ZooKeeper with the metadata log
+    surveyed: Known[object] | Unknown = Unknown(NOT_ASKED)  # znodes, as `core/migration/copied/survey.py` has them
     past_levels: PastLevels | None = None  # where the metadata log was read
 
     def level_of(self, feature: str) -> int | None:

@@ -20,18 +20,23 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.replication import Replication, format_partitions
 from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import (
     FINALIZE,
     FLAG_BROKERS,
     MOVE_BROKERS,
     MOVE_BROKERS_BACK,
+    RELEASE,
+    START_CONTROLLERS,
     STOP_CONTROLLERS,
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Position
+from kafkafeatures.core.migration.preflight import findings
+from kafkafeatures.core.migration.preflight_question import Preflight
 
 LARGEST_LAG = 10.0
 """Seconds: how far behind ZooKeeper may be when the last controller with the flag is stopped."""
@@ -41,7 +46,8 @@ class Asked(Struct, frozen=True):
     """May the next step of this way be taken? flying: nodes that are being restarted, of which nothing is expected.
 
     lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
-    known. closes: the step closes a door, and nothing else has to come before it.
+    known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
+    `/migration` has not moved.
     """
 
     place: Place
@@ -52,6 +58,7 @@ class Asked(Struct, frozen=True):
     lag: float | None = None
     compared: Compared | None = None
     closes: bool = True
+    still_for: float = 0.0
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
         """Nodes of this role that are not being restarted."""
@@ -200,6 +207,30 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY + accept)
 
 
+def preflight_passes(asked: Asked) -> Iterator[Blocker]:
+    """Nothing would fail later that is known now (`core/migration/preflight.py`)."""
+    place, found = asked.place, asked.place.seen.surveyed
+    if place.position not in (Position.ZOOKEEPER, Position.PRE_MIGRATION) or place.way is None:
+        return  # it has begun
+    survey = found.why if isinstance(found, Unknown) else found.value
+    if not isinstance(survey, Survey | Failure):
+        raise TypeError(f"{type(survey).__name__} is no survey")
+    yield from findings(Preflight(place.way.end, place.seen, place.znodes, survey, flying=asked.flying))
+
+
+def nothing_writes_to_zookeeper(asked: Asked) -> Iterator[Blocker]:
+    """A controller that is cut off from us alone may still lead the quorum, and claim what was deleted."""
+    if asked.still_for < STILL_FOR:
+        text = (
+            f"/migration has not been seen to stand still for {STILL_FOR:g} s: a controller of the quorum may still run"
+        )
+        yield Blocker(BlockerKind.MIGRATION, text)
+
+
+STILL_FOR = 3.0
+"""Seconds; an active controller writes twice a second."""
+
+
 def needs_comparison(place: Place) -> bool:
     """Whether the next step closes a door: the first node of a way goes, or the quorum."""
     return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and place.position in (
@@ -208,8 +239,9 @@ def needs_comparison(place: Place) -> bool:
 
 
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {
+    START_CONTROLLERS: (preflight_passes,),
     FLAG_BROKERS: (
-        quorum_is_led, controllers_have_their_settings, settings_are_known,
+        preflight_passes, quorum_is_led, controllers_have_their_settings, settings_are_known,
     ),
     MOVE_BROKERS: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     FINALIZE: (
@@ -218,6 +250,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     ),
     MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     STOP_CONTROLLERS: (both_hold_the_same,),
+    RELEASE: (nothing_writes_to_zookeeper,),
 }  # fmt: skip
 """By way; `docs/explanation/how-a-migration-goes.md` shows them."""
 

@@ -36,6 +36,11 @@ class Edge(Struct, frozen=True):
     beside: tuple[Beside, ...] = ()
     deletes: tuple[str, ...] = ()
 
+    @property
+    def is_preflighted(self) -> bool:
+        """Whether it is a way on which nothing has happened yet that cannot be left as it is."""
+        return self in (START_CONTROLLERS, FLAG_BROKERS)
+
     def __str__(self) -> str:
         """For people: where it leads, and what has to be done on it."""
         does = []

@@ -24,18 +24,20 @@ from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration, Wanted
-from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.migration import checks
+from kafkafeatures.core.migration import checks, preflight
 from kafkafeatures.core.migration.checks import lag_of
+from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NAMES
-from kafkafeatures.core.migration.edges import FINALIZE, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, Refused
 from kafkafeatures.core.migration.kept import MigrationKept
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.phases import Phase, phase_of
 from kafkafeatures.core.migration.place import Place, place_of
 from kafkafeatures.core.migration.positions import Misplaced, Position
+from kafkafeatures.core.migration.release import release
 from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
@@ -46,6 +48,9 @@ from kafkafeatures.core.words import format_span
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
+ALL_NAMES = NAMES | preflight.NAMES
+"""Settings that each node is asked for."""
+SURVEYED_WITHIN = 60.0
 COMPARE_EVERY = timedelta(seconds=60)
 """Between two comparisons of ZooKeeper with the metadata log, while a step waits that needs them to hold the same."""
 CONTRADICTS_FOR = 60.0
@@ -100,6 +105,7 @@ class MigrationNow(StageNow, frozen=True):
                 self.place, self.facts.wanted.consents, self.facts.memory.spent, flying, self.facts.replication,
                 lag_of(self.place, self.memory.lag(self.facts.monotonic)), self.memory.comparison(self.facts.monotonic),
                 self.place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
+                self.memory.still_for(self.facts.monotonic),
             )
         )  # fmt: skip
         fleet = self.roll.fleet if self.roll is not None else None
@@ -148,8 +154,8 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Windows are for restarts."""
-        return not isinstance(self.next, Act)
+        """Windows are for restarts: a cluster without a controller waits for none."""
+        return not isinstance(self.next, Act) or self.next.step.goes_at_any_time
 
     @cached_property
     def next(self) -> Next:
@@ -163,7 +169,19 @@ class MigrationNow(StageNow, frozen=True):
             return decision
         if self.place.way is None:
             return Done(Reason.IN_SYNC, f"the migration is at {phase_of(self.place.position, self.wish.desired)}")
-        return asked_of_git(self.place)
+        return self._deletion(self.place) or asked_of_git(self.place)
+
+    def _deletion(self, place: Place) -> Act | Stalled | None:
+        """The transaction that gives the cluster back to ZooKeeper, made of what this look has read."""
+        if place.way is not RELEASE:
+            return None
+        found = place.seen.surveyed
+        survey = found.why if isinstance(found, Unknown) else found.value
+        if isinstance(survey, Survey) and not survey.failures:
+            step = release(place.znodes, partition_epoch=survey.controller_epoch)
+            return Act(step) if not isinstance(step, Failure) else Stalled(Reason.MIGRATION_FAILED, str(step))
+        why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
+        return Stalled(Reason.MIGRATION_BLOCKED, f"the controller epochs of partitions could not be read: {why}")
 
     @property
     def approval_reason(self) -> Reason:
@@ -223,10 +241,21 @@ def demands_of(asked: Asked, wish: Migration) -> Demands:
     """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
     place = place_of(asked.seen, wish.desired) if asked.seen is not None else None
     if not isinstance(place, Place):
-        return Demands(znodes=True, settings=NAMES)
+        return Demands(znodes=True, settings=ALL_NAMES)
     restarts = place.way is not None and place.way.restarts is not None
     compares = checks.needs_comparison(place) and _is_due_again(asked, place, wish)
-    return Demands(partitions=restarts, znodes=True, settings=NAMES, comparison=compares)
+    surveys = _age_of_survey(place)
+    return Demands(partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys)
+
+
+def _age_of_survey(place: Place) -> float | None:
+    """How old what is read of all znodes may be: before anything is touched a minute; for the transaction that leads
+    back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
+    """
+    if place.way is RELEASE:
+        return 0.0
+    begun = place.position not in (Position.ZOOKEEPER, Position.PRE_MIGRATION)
+    return None if place.way is None or begun or not place.way.is_preflighted else SURVEYED_WITHIN
 
 
 def is_approved(wanted: Wanted) -> bool:

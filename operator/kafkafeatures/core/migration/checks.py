@@ -214,7 +214,7 @@ def preflight_passes(asked: Asked) -> Iterator[Blocker]:
         return  # it has begun
     survey = found.why if isinstance(found, Unknown) else found.value
     if not isinstance(survey, Survey | Failure):
-        raise TypeError(f"{type(survey).__name__} is no survey")
+        raise TypeError(f"{type(survey).__name__} is not a survey")
     yield from findings(Preflight(place.way.end, place.seen, place.znodes, survey, flying=asked.flying))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
-from tests.kafkasim.test_command_line import CONSENT, DOWN, RAISED, document, finalized
+from tests.kafkasim.documents import CONSENT, DOWN, RAISED, document, finalized
 from tests.kafkasim.test_process import heard, simulator
 
 

@@ -15,11 +15,9 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.settling import Open
 from kafkafeatures.core.engine.wanted import MaxParallel, Mode, Wanted, Window
-from kafkafeatures.core.facts.observation import NodeState, Observation, Source, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
-    Failure,
-    FailureKind,
     QuorumAnswer,
     ReplicaProgress,
     Role,
@@ -168,83 +166,6 @@ def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
     )
 
 
-def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_the_roll_is_halted() -> None:
-    bad = replaced(1, revision="bad", **CRASHES)
-    away = replace(a_node(1), state=NodeState.GHOST)
-    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
-    step = restart_in(rolled(told, sent(1, minutes=20)))
-    assert (step.node_id, step.pod_uid) == (1, "another")
-
-
-def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitions_without_a_leader() -> None:
-    """Kafka never takes the last replica out of an ISR. Only the restart brings these partitions back."""
-    bad = replaced(1, revision="bad", **CRASHES)
-    away = replace(a_node(1), state=NodeState.GHOST)
-    isr = [replace(one, in_sync=one.isr - {1}) for one in PARTITIONS]
-    lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
-    assert who(rolled(told, sent(1, minutes=20))) == 1
-
-
-OUTAGE = {id_: replace(a_node(id_, state=NodeState.GHOST), proved_at="") for id_ in BROKERS}
-NOBODY = Failure(FailureKind.UNREACHABLE, "brokers", "none of them is unfenced")
-
-
-def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
-    """No broker is unfenced, and all crash on an image that is no longer wanted.
-
-    `waiting`: what the pod of broker 2 waits for now. `of_node`: what is different of broker 5.
-    """
-    bad = {id_: a_pod(id_, revision="bad", ready=False, **{**CRASHES, "waiting": ""}) for id_ in BROKERS}
-    bad[2] = replace(bad[2], waiting=waiting)
-    nodes = {**OUTAGE, 5: replace(OUTAGE[5], **{"state": NodeState.FENCED, **of_node})}
-    return cluster({**current(*CONTROLLERS), **bad}, nodes, NOBODY)
-
-
-def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_the_partitions_are_not_known() -> None:
-    """Every broker crashes, so none says what it applies to topics; but no broker leads, and the outage would never
-    end.
-    """
-    assert who(rolled(in_outage())) == 2
-    running = in_outage(waiting="")
-    assert "has not confirmed its node id" in refused(rolled(running), Reason.ROLLING_NODES)
-
-
-@pytest.mark.parametrize(
-    "doubtful",
-    [
-        in_outage(state=NodeState.LIVE),
-        in_outage(state=NodeState.UNREACHABLE),
-        in_outage(roles=(Role.CONTROLLER, Role.BROKER)),
-        replace(in_outage(), source=Source(SourceKind.API_REQUESTS)),
-        replace(in_outage(), finalized=Unknown(NOT_ASKED)),
-    ],
-)
-def test_as_long_as_some_broker_may_lead_or_the_log_does_not_tell_the_partitions_must_be_known(
-    doubtful: Observation,
-) -> None:
-    assert isinstance(rolled(doubtful).decision, Wait)
-
-
-def test_two_nodes_that_one_pod_may_run_keep_it_from_going_in_an_outage_too() -> None:
-    told = in_outage(host=OUTAGE[2].host, listeners=OUTAGE[2].listeners)
-    assert "one pod runs one node" in refused(rolled(told), Reason.INVALID_SPEC)
-
-
-def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budget_is_named_with_its_patch() -> None:
-    bad = replaced(1, revision="bad", ready=False, **CRASHES)
-    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
-    away = {1: replace(a_node(1), state=NodeState.GHOST)}
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
-    assert who(rolled(told, sent(1, minutes=20))) == 1
-    (several,) = workloads_of(told).budgets
-    kept = with_workloads(told, budgets=(replace(several, always_allows_unhealthy=False),))
-    message = refused(rolled(kept, sent(1, minutes=20)), Reason.WAITING_FOR_BUDGET)
-    assert """pod broker-1 now, which does not run (CrashLoopBackOff); in Git, or: kubectl -n kafka patch""" in message
-    assert '"unhealthyPodEvictionPolicy":"AlwaysAllow"' in message
-
-
 def test_what_is_not_known_of_other_pods_is_waited_for_also_beside_a_node_in_flight() -> None:
     """Controllers that have not confirmed their ids may be of an old revision, and go before any broker."""
     gone = {1: replace(a_node(1), state=NodeState.FENCED, proved_at="")}
@@ -345,17 +266,6 @@ def test_a_restart_that_was_not_sent_is_held_by_windows_and_halts_and_is_not_sen
     refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)
 
 
-@pytest.mark.parametrize("unsent", [2, 3])
-def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: int) -> None:
-    """The stuck node may be what the other restart waits for, and may be the same node."""
-    isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
-    away = {2: replace(a_node(2), state=NodeState.GHOST)}
-    told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, **CRASHES)}, away, isr)
-    step = restart_in(rolled(told, sent(unsent)))
-    assert step.node_id == 2
-    assert unsent != 2 or step == sent(2).step
-
-
 def test_a_roll_stays_the_same_while_no_pod_of_a_stateful_set_is_there() -> None:
     told = cluster(ROLLED_CONTROLLERS)
     controllers, brokers = workloads_of(told).stateful_sets
@@ -384,15 +294,6 @@ def test_an_eviction_that_is_no_longer_sent_is_over_once_it_cannot_be_on_its_way
     gone = replace(told, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
     assert is_not_wanted(sent(3), told)
     assert not is_not_wanted(sent(3), gone)
-
-
-def test_a_node_that_answers_is_not_stuck_whatever_kubernetes_says_of_its_container() -> None:
-    """If it counted as stuck, the second of three controllers would be stopped while the first one is on its way."""
-    crashing = {3003: a_pod(3003, **CRASHES)}
-    pods, lost = {**replaced(3002, ready=False, phase="Pending"), **crashing}, Unknown(SILENT)
-    for nodes, goes in (({}, False), ({3003: replace(a_node(3003), state=NodeState.UNREACHABLE)}, True)):
-        told = replace(cluster(pods, {**fresh(3002), **nodes}), quorum=lost, active_controller=lost)
-        assert isinstance(rolled(told, sent(3002)).decision, Act) is goes
 
 
 def test_of_combined_nodes_another_follower_goes_where_the_first_must_stay_and_the_leader_still_goes_last() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.api.status import Status
-from kafkafeatures.kafka.recorder import recorder, recordings
+from kafkafeatures.kafka.recorder import recorder
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog import files
 from tests.kafkafeatures.kafka.recording import ID, ORDERS, START, Cluster, Heard, recording, settled, whole
@@ -251,155 +250,3 @@ async def test_a_leader_that_fails_or_serves_what_is_no_log_is_counted_and_asked
         await rig.look(whole(3), 3)
     assert rig.log() == whole(3).data
     assert len(caplog.records) == 2  # the second and the third are of one kind
-
-
-def large(start: int, count: int, size: int) -> bytes:
-    """Batches whose records are large."""
-    return b"".join(batch(start + one, broker(1, 1, rack="r" * size), epoch=9) for one in range(count))
-
-
-async def test_a_resource_at_its_limit_loses_its_oldest_segments_once_a_snapshot_lies_behind_them(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with recording(tmp_path, per_cluster=40_000) as rig:
-        leader = Leader(start=0, data=large(0, 60, 2_000), high_watermark=60, snapshots={}, per_reply=2_300)
-        await rig.look(leader, 60)
-        assert rig.heard.failures == ["limit"]
-        assert "the limit of one cluster" in caplog.text
-        stopped = rig.heard.held
-        assert 30_000 < stopped <= 35_000  # an eighth is left for a snapshot
-        await rig.look(leader, 60)
-        assert (rig.heard.held, len(caplog.records)) == (stopped, 1)
-        for offset in (10, 40):
-            leader.snapshots = {OffsetAndEpoch(offset, 9): snapshot(epoch=9)}
-            await rig.look(leader, 60)
-        leader.snapshots = {OffsetAndEpoch(59, 9): snapshot(epoch=9)}
-        await rig.look(leader, 60)
-    assert rig.heard.complete == [ORDERS]
-    assert rig.heard.failures[1:] == ["limit"] * (len(rig.heard.failures) - 1)
-    assert rig.heard.freed > 0
-    assert sum(one.stat().st_size for one in rig.found("*.*") if one.is_file()) <= 40_000
-    assert [one for one in rig.names() if one.endswith(".checkpoint")] == [f"{59:020}-{9:010}.checkpoint"]
-    assert rig.log() in leader.data
-    assert leader.data.endswith(rig.log())
-
-
-async def test_where_all_have_too_much_the_one_with_the_most_loses_it(tmp_path: Path) -> None:
-    async with recording(tmp_path, per_cluster=80_000, all_clusters=90_000) as rig:
-        big = Leader(start=0, data=large(0, 30, 2_000), high_watermark=30, snapshots={}, per_reply=2_300)
-        big.snapshots = {OffsetAndEpoch(25, 9): snapshot(epoch=9)}
-        await rig.look(big, 30, ("greedy", "big"))
-        before = rig.heard.held
-        for number in range(20):
-            await rig.look(whole(30), 30, ("kafka", f"c{number}"))
-    assert before > 60_000
-    assert rig.heard.failures == []
-    assert rig.heard.held <= 90_000
-    assert rig.heard.freed > 0
-    assert rig.heard.held == sum(one.stat().st_size for one in rig.found(f"{files.DIRECTORY}/*"))
-    assert all(rig.log(f"recorder-kafka_c{number}") == whole(30).data for number in range(20))
-
-
-async def test_the_room_that_is_left_is_that_of_the_limit_that_is_reached_first(tmp_path: Path) -> None:
-    async with recording(tmp_path, per_cluster=40_000, all_clusters=48_000) as rig:
-        await rig.look(whole(3), 3)
-        bills = ("kafka", "bills")
-        leader = Leader(start=0, data=large(0, 60, 2_000), high_watermark=60, snapshots={}, per_reply=2_300)
-        await rig.look(leader, 10, bills)
-        assert rig.heard.room[ORDERS] == 35_000 - len(whole(3).data)
-        assert rig.heard.room[bills] == 35_000 - len(rig.log("recorder-kafka_bills"))
-        await rig.look(whole(6), 6)
-    assert rig.heard.room[ORDERS] == 42_000 - rig.heard.held
-
-
-async def test_a_resource_whose_cluster_has_ever_new_ids_keeps_a_few_recordings(tmp_path: Path) -> None:
-    async with recording(tmp_path) as rig:
-        await rig.look(whole(2), 2, ("kafka", "bills"))
-        for number in range(20):
-            await rig.look(whole(2), 2, cluster_id=f"id-{number}")
-    assert len(rig.found("recorder-kafka_orders")) == recordings.MOST
-    assert (tmp_path / "id-19").is_dir()
-    assert rig.log("recorder-kafka_bills") == whole(2).data
-
-
-async def test_a_cluster_that_contradicts_itself_all_the_time_has_nothing_removed_and_is_recorded_no_more(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with recording(tmp_path) as rig:
-        first = whole(4)
-        await rig.look(first, 4)
-        for number in range(2 * recordings.MOST):
-            epoch = 10 + number
-            data = b"".join(batch(one, no_op(), epoch=epoch) for one in range(4))
-            await rig.look(Leader(start=0, data=data, high_watermark=4, snapshots={}, epochs=(epoch,)), 4)
-    assert rig.log() == first.data
-    assert len(rig.found("recorder-kafka_orders*")) == recordings.MOST
-    assert rig.heard.gaps == recordings.MOST - 1
-    assert rig.heard.failures == ["limit"] * (recordings.MOST + 1)
-    assert caplog.text.count("contradicted what was recorded 8 times") == 1
-
-
-async def test_recordings_that_were_removed_meanwhile_are_begun_anew(tmp_path: Path) -> None:
-    folder = tmp_path / "logs"
-    async with recording(folder) as rig:
-        await rig.look(whole(3), 3)
-        shutil.rmtree(folder)
-        await rig.look(whole(5), 5)
-        await rig.look(whole(5), 5)
-        assert rig.heard.failures == ["disk"]
-        assert rig.log() == whole(5).data
-
-
-async def test_who_is_deleted_while_a_snapshot_is_recorded_leaves_no_lock_behind(tmp_path: Path) -> None:
-    async with recording(tmp_path) as rig:
-        leader = Leader()
-        rig.recorder.saw(ORDERS, Cluster(leader, 105), Status(cluster_id=ID))
-        while not rig.found("*.part"):  # noqa: ASYNC110 - a file sets no event
-            await asyncio.sleep(0)
-        rig.recorder.forgot(ORDERS)
-        await settled()
-        await rig.look(Leader())
-    assert rig.heard.failures == []
-    assert rig.log() == LATER
-
-
-async def test_a_recording_that_no_longer_continues_is_closed_so_that_it_can_be_read(tmp_path: Path) -> None:
-    async with recording(tmp_path) as rig:
-        await rig.look(whole(2), 2, ("kafka", "gone"))
-        rig.recorder.forgot(("kafka", "gone"))
-        rig.seconds += recordings.CLOSE_AFTER
-        await rig.look(whole(2), 2)
-    assert rig.names("recorder-kafka_gone") == [f"{0:020}.log"]
-
-
-async def test_with_a_segment_that_is_closed_the_newest_snapshot_is_kept(tmp_path: Path) -> None:
-    async with recording(tmp_path) as rig:
-        leader = whole(5)
-        await rig.look(leader, 5)
-        rig.seconds += recordings.CLOSE_AFTER
-        leader = whole(8)
-        leader.snapshots = {OffsetAndEpoch(6, 3): snapshot(epoch=3)}
-        await rig.look(leader, 8)
-    assert [one[20:31] for one in rig.names()] == [".log", ".log.open-1", "-0000000003"]
-
-
-async def test_a_segment_is_closed_where_nothing_comes_any_more(tmp_path: Path) -> None:
-    async with recording(tmp_path) as rig:
-        await rig.look(whole(5), 5)
-        rig.seconds += recordings.CLOSE_AFTER
-        await rig.look(whole(5), 5)
-    assert rig.names() == [f"{0:020}.log"]
-
-
-async def test_who_is_deleted_in_the_middle_of_a_turn_is_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with recording(tmp_path) as rig:
-        with hanging(monkeypatch):
-            rig.recorder.saw(ORDERS, Cluster(whole(3), 3), Status(cluster_id=ID))
-            for _ in range(5):
-                await asyncio.sleep(0)
-            rig.recorder.forgot(ORDERS)
-            await settled()
-        assert (rig.heard.complete, rig.heard.failures) == ([], [])
-    assert caplog.records == []

@@ -1,0 +1,156 @@
+"""Conditions of a status that stay while nothing new is read: what waits, what drifted, which levels are there."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Decision
+from kafkafeatures.core.engine.gates import Owner
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.steps import DryRunAccepted
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.report import status as report
+from tests.kafkafeatures.core.test_report import (
+    WANTED,
+    conditions,
+    status_of,
+    status_of_failed_reconciliation,
+    status_of_invalid,
+    status_of_unreachable,
+    status_of_wrong_cluster,
+)
+from tests.kafkafeatures.deciding import decide, propose
+from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation
+
+# --- what was said before ---
+
+
+def waiting(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
+    """A plan that waits for its approval."""
+    wanted, seen = Wanted({}, {"metadata.version": 27}), observation()
+    proposal = propose(wanted, seen, Memory())
+    decision = decide(wanted, seen, proposal=proposal, verdict=DryRunAccepted())
+    return status_of(
+        decision, seen, proposal,
+        generation=1, previous=previous, version="0.1.0", now=NOW + timedelta(seconds=later),
+    )  # fmt: skip
+
+
+def drifted(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
+    """A level that was reached and then changed outside KafkaFeatures."""
+    memory, seen = Memory(reached={"metadata.version": 27}), observation()
+    proposal = propose(WANTED, seen, memory)
+    decision = decide(WANTED, seen, memory, proposal=proposal, verdict=DryRunAccepted())
+    return status_of(
+        decision, seen, proposal,
+        generation=1, previous=previous, version="0.1.0", now=NOW + timedelta(seconds=later),
+    )  # fmt: skip
+
+
+def failed(previous: dict[str, Any], generation: int) -> dict[str, Any]:
+    return status_of_failed_reconciliation("a deadline", generation=generation, previous=previous, now=NOW)
+
+
+def invalid(previous: dict[str, Any], generation: int) -> dict[str, Any]:
+    return status_of_invalid(Reason.INVALID_SPEC, "no", generation=generation, previous=previous, now=NOW)
+
+
+def away(previous: dict[str, Any], generation: int) -> dict[str, Any]:
+    return status_of_unreachable(SILENT, generation=generation, previous=previous, now=NOW)
+
+
+def unread(previous: dict[str, Any], generation: int) -> dict[str, Any]:
+    """The cluster id could not be read for a moment."""
+    decision = decide(WANTED, observation(cluster_id=SILENT))
+    return status_of_wrong_cluster(decision, generation=generation, previous=previous, now=NOW)
+
+
+@pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
+@pytest.mark.parametrize(("said", "kind"), [(waiting, "ApprovalRequired"), (drifted, "DriftDetected")])
+def test_a_reconciliation_without_a_reading_leaves_said_what_waits_and_what_drifted(
+    said: Any, kind: str, came_to: Any
+) -> None:
+    before = said({})
+    between = came_to(before, 1)
+    after = said(between, later=3600)
+    stands = [next(one for one in made["conditions"] if one["type"] == kind) for made in (before, between, after)]
+    assert stands[0] == stands[1] == stands[2]
+    assert kind not in conditions(came_to(before, 2))  # of another document it says nothing
+
+
+def test_of_another_cluster_nothing_waits_and_nothing_drifted() -> None:
+    decision = decide(Wanted({}, cluster_id="another"), observation())
+    made = status_of_wrong_cluster(decision, generation=1, previous=waiting({}), now=NOW)
+    assert "ApprovalRequired" not in conditions(made)
+
+
+@pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
+def test_a_reason_that_only_a_newer_release_knows_is_passed_over(came_to: Any) -> None:
+    old = {"type": "ApprovalRequired", "status": "True", "reason": "FleetChanged", "message": "m"}
+    previous = {"conditions": [{**old, "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    assert "ApprovalRequired" not in conditions(came_to(previous, 1))
+
+
+# --- whether the levels are there ---
+
+
+def finalized(decision: Decision, seen: Observation, wanted: Wanted) -> tuple[str, str, str]:
+    made = status_of(
+        decision, seen, propose(wanted, seen, Memory()), generation=1, previous={}, version="0.1.0", now=NOW
+    )
+    (one,) = [one for one in made["conditions"] if one["type"] == "FeaturesFinalized"]
+    return one["status"], one["reason"], one["message"]
+
+
+def test_levels_that_are_there_are_said_to_be_whatever_else_was_decided() -> None:
+    wanted, seen = Wanted({"metadata.version": 21}), observation()
+    slow = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
+    there = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")
+    rival = decide(wanted, seen, owner=Owner("kafka/older", known=True))
+    standing = decide(wanted, seen, unsettled=(UpdateFeature("metadata.version", 21, 27),))
+    verifying = decide(wanted, slow)
+    assert [one.reason for one in (rival, standing, verifying) if not isinstance(one, Act)] == [
+        "DuplicateOwner",
+        "Verifying",
+        "Verifying",
+    ]
+    assert finalized(rival, seen, wanted) == there
+    assert finalized(standing, seen, wanted) == there
+    assert finalized(verifying, slow, wanted) == there
+
+
+def test_levels_of_features_that_no_node_knows_are_never_there() -> None:
+    wanted, seen = Wanted({"no.such": 0}), observation()
+    rival = Owner("kafka/older", known=True)
+    assert finalized(decide(wanted, seen), seen, wanted)[:2] == ("False", "Blocked")
+    assert finalized(decide(wanted, seen, owner=rival), seen, wanted) == (
+        "False", "BehindTarget", "no node supports no.such",
+    )  # fmt: skip
+
+
+def test_since_when_ready_has_its_reason_is_kept_while_it_has_it() -> None:
+    """Not since when it is not ready; and where a release that does not say so found the reason, it is not known."""
+    later = NOW + timedelta(minutes=5)
+
+    def after(reason: Reason, previous: Status, now: datetime) -> Status:
+        return report.status_of_invalid(reason, "no", generation=1, previous=previous, now=now)
+
+    first = after(Reason.INVALID_SPEC, EMPTY, NOW)
+    same = after(Reason.INVALID_SPEC, first, later)
+    other = after(Reason.UNKNOWN_RELEASE, same, later)
+    told = [one.ready_reason for one in (first, same, other)]
+    assert [(one.reason, one.since) for one in told if one] == [
+        ("InvalidSpec", stamp(NOW)), ("InvalidSpec", stamp(NOW)), ("UnknownRelease", stamp(later)),
+    ]  # fmt: skip
+    assert other.conditions[0].last_transition_time == stamp(NOW)
+    kept_by_an_older_release = replace(other, ready_reason=first.ready_reason)
+    assert after(Reason.UNKNOWN_RELEASE, kept_by_an_older_release, later).ready_reason is None

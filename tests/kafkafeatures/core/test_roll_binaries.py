@@ -1,0 +1,170 @@
+"""Which binary a node is restarted into, which node of an unknown image goes first, and pods created one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Availability
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
+from kafkafeatures.core.facts.workloads import Pod
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.roll.report import rollout_status
+from tests.kafkafeatures.core.fleets import NEW
+from tests.kafkafeatures.core.replicas import row
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    ROLLED_CONTROLLERS,
+    ROLLOUT,
+    a_node,
+    a_pod,
+    ago,
+    cluster,
+    current,
+    fresh,
+    refused,
+    replaced,
+    rolled,
+    sent,
+    who,
+    with_workloads,
+    workloads_of,
+)
+from tests.kafkafeatures.worlds import NOW
+
+# --- a binary that cannot hold a level ---
+
+
+def on_the_way_down(feature: str, level: int) -> Observation:
+    """The image is now that of Kafka 4.1."""
+    told = cluster(ROLLED_CONTROLLERS, release="4.1")
+    return replace(told, finalized=Known({feature: level}, SourceKind.METADATA_LOG, "", NOW))
+
+
+def test_no_node_is_restarted_into_a_binary_that_cannot_hold_a_finalized_level() -> None:
+    assert "7-27" in refused(rolled(on_the_way_down("metadata.version", 30)), Reason.DOWNGRADE_REFUSED)
+    assert "share.version:2->1" in refused(rolled(on_the_way_down("share.version", 2)), Reason.NODES_BEHIND)
+
+
+def test_a_downgrade_of_the_document_goes_before_the_binary_that_needs_it() -> None:
+    told = on_the_way_down("share.version", 2)
+    roll = rolled(told, changes=(UpdateFeature("share.version", 2, 1),))
+    assert roll.levels_first
+    assert roll.decision is None
+    assert not rolled(told, changes=(UpdateFeature("share.version", 2, 3),)).levels_first
+
+
+def test_into_a_binary_of_which_nothing_is_known_one_node_goes_first_and_the_next_once_it_is_back() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, release="", image="mine:latest")
+    refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
+    known = cluster({**ROLLED_CONTROLLERS, **current(1), **replaced(2)}, fresh(2), release="", image="mine:latest")
+    assert who(rolled(known, sent(2))) == 5
+
+
+def two_images(*done: int, **images: str) -> Observation:
+    """Brokers 1, 2 and 3 are to run one image, the others another one, of neither of which a release is known."""
+    told = cluster({**ROLLED_CONTROLLERS, **current(*done)}, fresh(done[-1]) if done else {})
+    controllers, brokers = workloads_of(told).stateful_sets
+    sets = [
+        replace(
+            brokers,
+            name=name,
+            replicas=3,
+            release="",
+            image=images.get(name, name),
+            pods=tuple(replace(one, stateful_set=name) for one in pods),
+        )
+        for name, pods in (("broker", brokers.pods[:3]), ("more", brokers.pods[3:]))
+    ]
+    return with_workloads(told, stateful_sets=(controllers, *sets))
+
+
+def test_the_first_node_of_each_unknown_image_goes_alone_and_then_the_others_as_usual() -> None:
+    first = who(rolled(two_images()))
+    others = {1, 2, 3} if first in {4, 5, 6} else {4, 5, 6}
+    refused(rolled(two_images(first), sent(first, uid="older", stable=True)), Reason.ROLLING_NODES)
+    second = who(rolled(two_images(first)))
+    assert second in others
+    refused(rolled(two_images(first, second), sent(second, uid="older", stable=True)), Reason.ROLLING_NODES)
+    third = who(rolled(two_images(first, second)))
+    in_flight = sent(third, uid="older", stable=True)
+    assert who(rolled(two_images(first, second, third), in_flight)) not in (first, second, third)
+
+
+def test_two_stateful_sets_with_one_image_need_one_such_node() -> None:
+    first = who(rolled(two_images(more="broker")))
+    told = two_images(first, more="broker")
+    second = who(rolled(told))
+    after = two_images(first, second, more="broker")
+    assert who(rolled(after, sent(second, uid="older", stable=True))) not in (first, second)
+
+
+def test_where_such_a_node_cannot_go_alone_it_is_said_what_that_waits_for_and_how_to_do_without() -> None:
+    away = {5: replace(a_node(5), state=NodeState.FENCED)}
+    some = (row("orders", 1, 2, 3), row("others", 4, 5, 6, isr=[4, 6]))
+    told = cluster({**ROLLED_CONTROLLERS, **current(5)}, away, some, release="", image="kafka:ours")
+    message = refused(rolled(told, rollout=replace(ROLLOUT, max_parallel=MaxParallel(3))), Reason.ROLLING_NODES)
+    assert message == (
+        "broker 1 is restarted alone, as the Kafka version of its new image is not known; bring broker 5 back, or set "
+        "the template's annotation kafkafeatures.dev/kafka-version"
+    )
+
+
+# --- pods that are created one by one ---
+
+
+def ordered(pods: Mapping[int, Pod], *, replicas: int = 6) -> Observation:
+    told = cluster({**ROLLED_CONTROLLERS, **pods})
+    controllers, brokers = workloads_of(told).stateful_sets
+    brokers = replace(brokers, is_ordered=True, first_ordinal=1, replicas=replicas)
+    return with_workloads(told, stateful_sets=(controllers, brokers))
+
+
+def test_of_pods_that_are_created_one_by_one_none_goes_above_one_that_is_not_ready() -> None:
+    unready = a_pod(2, revision=NEW, ready=False)
+    assert who(rolled(ordered({}))) in BROKERS
+    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
+    assert who(rolled(ordered({2: unready}), rollout=rule)) == 1
+    message = refused(rolled(ordered({**current(1), 2: unready}), rollout=rule), Reason.ROLLING_NODES)
+    assert "not evicted: StatefulSet broker has podManagementPolicy OrderedReady, and Kubernetes would not" in message
+    assert "before pod broker-2 is ready; repair pod broker-2, or create the StatefulSet" in message
+
+
+def test_nor_one_below_another_that_is_on_its_way_and_was_not_created_yet() -> None:
+    stopping = ordered({**current(1, 2, 3), 6: a_pod(6, terminating=True)})
+    assert rolled(stopping, sent(6)).fleet.out_of_order.keys() == {4, 5}
+    assert rolled(stopping).fleet.out_of_order == {}
+    back = ordered({**current(1, 2, 3), 6: replace(a_pod(6, revision=NEW, ready=False), uid="another")})
+    assert rolled(back, sent(6)).fleet.out_of_order == {}
+
+
+def test_of_a_pod_that_is_not_created_again_it_is_said_which_pod_has_to_be_ready_before() -> None:
+    told = ordered(current(*BROKERS))
+    controllers, brokers = workloads_of(told).stateful_sets
+    pods = tuple(replace(one, ready=one.name != "broker-2") for one in brokers.pods if one.name != "broker-3")
+    lacking = with_workloads(told, stateful_sets=(controllers, replace(brokers, pods=pods)))
+    message = refused(rolled(lacking, sent(3, minutes=60)), Reason.ROLLOUT_HALTED)
+    assert (
+        "pod broker-3 was not created again yet; StatefulSet broker has podManagementPolicy OrderedReady, and "
+        "Kubernetes does not create the pod before pod broker-2 is ready; repair pod broker-2"
+    ) in message
+    parallel = replace(brokers, pods=pods, is_ordered=False)
+    message = refused(
+        rolled(with_workloads(told, stateful_sets=(controllers, parallel)), sent(3, minutes=60)), Reason.ROLLOUT_HALTED
+    )
+    assert "if it was scaled down" in message
+
+
+def test_since_when_a_controller_has_not_confirmed_its_id_is_remembered_however_many_brokers_have_not_either() -> None:
+    """If it were not remembered, the message would be another one at each look."""
+    roll = rolled(cluster(None, {id_: replace(a_node(id_), proved_at="") for id_ in (*CONTROLLERS, *BROKERS)}))
+    assert roll.decision is not None
+    status = rollout_status(roll, roll.decision, None, ago(0))
+    assert status is not None
+    kept = [one.node_id for one in status.unconfirmed]
+    assert {*CONTROLLERS} < {*kept}
+    assert kept == sorted(kept)
+    assert len(kept) == 8

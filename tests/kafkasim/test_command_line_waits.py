@@ -1,0 +1,169 @@
+"""The command line waits on a simulated cluster, and asks for consents and for restarts by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafkasim.commands import ENVIRONMENT, shell
+from tests.kafkasim.documents import CONSENT, DOWN, PROGRAM, RAISED, document, finalized
+from tests.kafkasim.test_process import heard, say, simulator
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[dict[str, Any]]:
+    with simulator("--release", "4.2", "--metadata-version", "25") as process:
+        yield heard(process)
+
+
+def apply_while(
+    process: subprocess.Popen[str], folder: Path, until: str, *requests: str, flags: tuple[str, ...] = ()
+) -> tuple[int, str]:
+    """Runs `apply` and, once it says `until`, sends requests to the simulator. Returns (exit code, stderr)."""
+    command = [sys.executable, "-m", "kafkafeatures", "apply", "-f", "levels.yaml", *flags]
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        said = ""
+        while until not in said and (line := running.stderr.readline()):
+            said += line
+        for request in requests:
+            assert say(process, request).get("done"), request
+        said += running.stderr.read()
+        return running.wait(60), said
+
+
+def test_apply_waits_for_an_old_broker_that_is_being_upgraded(tmp_path: Path) -> None:
+    with simulator("--old-broker", "2=4.0") as process:
+        document(tmp_path, heard(process), {"metadata.version": 29})
+        code, said = apply_while(process, tmp_path, "WaitingForNodes: broker 2", "upgrade broker 2 4.2")
+    assert (code, said.count("; waiting")) == (0, 1)
+    assert "InSync" in said
+
+
+def test_apply_waits_for_a_quorum(tmp_path: Path) -> None:
+    with simulator("--metadata-version", "25") as process:
+        document(tmp_path, heard(process), {"metadata.version": 29})
+        for request in ("stop controller 3001", "stop controller 3002"):
+            assert say(process, request)["done"]
+        both = ("start controller 3001", "start controller 3002")
+        code, said = apply_while(process, tmp_path, "WaitingForQuorum", *both)
+    assert code == 0, said
+    assert "InSync" in said
+
+
+def test_apply_gives_up_in_time_and_says_what_it_waited_for(tmp_path: Path) -> None:
+    with simulator("--old-broker", "2=4.0") as process:
+        document(tmp_path, heard(process), {"metadata.version": 29})
+        code, said = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "12s"))
+    assert code == 5
+    assert "timed out" in said.splitlines()[-2]
+    assert "broker 2" in said.splitlines()[-1]
+
+
+def test_apply_does_not_wait_where_an_action_is_required(tmp_path: Path) -> None:
+    with simulator("--ghost-broker", "4=4.0", "--old-broker", "2=4.0") as process:
+        document(tmp_path, heard(process), {"metadata.version": 29})
+        code, said = apply_while(process, tmp_path, "never said", flags=("--timeout", "1h"))
+    assert code == 4
+    assert "waiting" not in said
+
+
+def test_version_names_the_known_releases_of_kafka() -> None:
+    assert "knows Kafka 3.0, 3.1, 3.2, " in shell(f"{PROGRAM} version").stdout
+    assert all(f" {release}" in shell(f"{PROGRAM} version").stdout for release in ("3.9,", "4.0,", "4.4\n"))
+
+
+@pytest.mark.parametrize("state", ["-f levels.yaml", "-f levels.yaml --state other.yaml", "-f - < levels.yaml"])
+def test_a_downgrade_by_consent_without_the_state_that_tells_of_it_needs_yes(tmp_path: Path, state: str) -> None:
+    with simulator(*RAISED) as process:
+        cluster = heard(process)
+        document(tmp_path, cluster, DOWN, [CONSENT])
+        assert f"it is unknown whether consent {CONSENT}" in shell(f"{PROGRAM} plan {state}", tmp_path).stdout
+        for _ in range(2):  # the state that is there from the first time on does not tell either
+            done = shell(f"{PROGRAM} apply {state}", tmp_path)
+            assert done.returncode == 3
+            assert f"it is unknown whether consent {CONSENT} was already used" in done.stderr
+            assert "not a terminal; use --yes to skip confirmation" in done.stderr
+        assert finalized(cluster, "share.version") == 1
+        assert shell(f"{PROGRAM} apply --yes {state}", tmp_path).returncode == 0
+        assert finalized(cluster, "share.version") == 0
+
+
+def test_a_consent_that_is_younger_than_its_state_goes_ahead(tmp_path: Path) -> None:
+    with simulator(*RAISED) as process:
+        cluster = heard(process)
+        document(tmp_path, cluster, {"share.version": 1})
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        document(tmp_path, cluster, DOWN, [CONSENT])
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        assert finalized(cluster, "share.version") == 0
+
+
+def test_a_consent_stays_unverified_until_it_is_written_anew(tmp_path: Path) -> None:
+    with simulator(*RAISED) as process:
+        cluster = heard(process)
+        document(tmp_path, cluster, {"share.version": 1}, [CONSENT])  # left in Git; the state was lost
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        document(tmp_path, cluster, DOWN, [CONSENT])
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 3
+        document(tmp_path, cluster, {"share.version": 1})
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        document(tmp_path, cluster, DOWN, [CONSENT])
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        assert finalized(cluster, "share.version") == 0
+
+
+STATEFUL_SET = {"driver": "StatefulSet", "statefulSet": {"brokers": ["orders-broker"]}}
+
+
+def with_workload(folder: Path, cluster: dict[str, Any], workload: dict[str, Any]) -> Path:
+    path = document(folder, cluster, {"streams.version": 0})
+    body = json.loads(path.read_text())
+    body["spec"]["workload"] = workload
+    path.write_text(json.dumps(body))
+    return path
+
+
+def test_a_document_whose_pods_the_operator_restarts_is_planned_and_not_applied(
+    cluster: dict[str, Any], tmp_path: Path
+) -> None:
+    with_workload(tmp_path, cluster, STATEFUL_SET)
+    refused = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (4, 1)
+    assert "levels.yaml: spec.workload.driver: StatefulSet needs the operator" in refused.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["levels.yaml"]
+    planned = shell(f"{PROGRAM} plan -f levels.yaml", tmp_path)
+    assert planned.returncode == 0
+    assert "Restarts: by the operator, of the pods of orders-broker; plan NAME shows which" in planned.stdout
+
+
+def test_a_document_whose_nodes_a_person_restarts_is_applied(cluster: dict[str, Any], tmp_path: Path) -> None:
+    with_workload(tmp_path, cluster, {"driver": "Manual"})
+    assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+
+
+def test_by_hand_the_command_line_asks_for_the_restart_of_one_node_and_waits_for_it(tmp_path: Path) -> None:
+    """Broker 2 does not support the level: the person at the command line restarts it, on the newer Kafka."""
+    with simulator("--release", "4.2", "--metadata-version", "25", "--old-broker", "2=4.0") as process:
+        cluster = heard(process)
+        path = with_workload(tmp_path, cluster, {"driver": "Manual"})
+        body = json.loads(path.read_text())
+        body["spec"]["features"] = {"levels": [{"name": "share.version", "level": 1}]}
+        path.write_text(json.dumps(body))
+        applied = shell(f"{PROGRAM} apply -f levels.yaml --yes --timeout 4s", tmp_path)
+        assert applied.returncode == 5
+        assert applied.stderr.splitlines() == [
+            "RestartRequested broker 2: Applied",
+            "RollingNodes: restart broker 2 with the newer Kafka; it was not restarted yet",
+            "kafkafeatures: timed out; run the command again to continue",
+        ]
+        assert "restart broker 2; 5 of 6 nodes are current" in applied.stdout
+        assert finalized(cluster, "share.version") == 0

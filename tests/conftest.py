@@ -9,7 +9,8 @@ settings.register_profile("steady", deadline=None, derandomize=True, database=No
 settings.load_profile("steady")
 
 LONG = """
-test_terminal test_command_line test_command_line_waits test_fuzz test_new_effect test_interrupts test_remedies test_main
+test_terminal test_command_line test_command_line_waits test_fuzz test_new_effect test_interrupts test_remedies
+test_main
 """.split()
 """Tests that start programs, longest first. `pytest --dist loadfile --no-loadscope-reorder` hands out by file."""
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.api.status import Via
 from kafkafeatures.core.engine.steps import (
     Applied,
     DryRunAccepted,
@@ -26,7 +25,6 @@ from kafkafeatures.kafka.requests.features import AddressRoute, outcome, prepare
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
     UPGRADE,
-    ApiVersionsRequest,
     DescribeQuorumRequest,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -225,127 +223,6 @@ async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() 
         assert isinstance(result, NotSent)
         assert "no controller is active" in result.why
         assert isinstance(await validate(pool, way, (RAISE,)), DryRunUnavailable)
-    assert updates(cluster) == {}
-
-
-# --- the connection comes first ---
-
-
-def says(cluster: Cluster, level: int | None, *, epoch: int = 5, feature: str = "metadata.version") -> None:
-    """From now on, of all its nodes."""
-    for node in cluster.nodes.values():
-        node.finalized, node.epoch = {} if level is None else {feature: level}, epoch
-
-
-async def test_what_takes_long_is_over_before_anything_is_sent() -> None:
-    cluster = answering(OK)
-    async with cluster.pool(settings()) as pool, prepared(pool, DIRECT, RAISE) as request:
-        assert cluster.connects == [at(3002)]
-        assert updates(cluster) == {}
-        assert not isinstance(request, NotSent)
-        assert request.via is Via.CONTROLLER
-        assert await request.send(lambda: None) == Applied()
-        assert cluster.connects == [at(3002)]
-    assert updates(cluster).keys() == {3002}
-
-
-async def test_it_says_which_way_it_goes() -> None:
-    cluster = answering(OK)
-    async with cluster.pool(settings()) as pool, prepared(pool, AddressRoute(None, (at(1),)), RAISE) as request:
-        assert not isinstance(request, NotSent)
-        assert request.via is Via.BROKER
-
-
-async def test_a_connection_that_carries_a_change_ends_by_a_reset() -> None:
-    cluster = answering(OK)
-    async with cluster.pool(settings()) as pool:
-        async with prepared(pool, DIRECT, RAISE):
-            assert [link.ends_by_reset for link in cluster.links] == [True]
-        await validate(pool, AddressRoute(at(3001)), (RAISE,))
-    assert [link.ends_by_reset for link in cluster.links] == [True, False]
-
-
-async def test_what_is_withheld_at_the_last_moment_was_not_sent() -> None:
-    cluster = answering(OK)
-    async with cluster.pool(settings()) as pool, prepared(pool, DIRECT, RAISE) as request:
-        assert not isinstance(request, NotSent)
-        outcome = await request.send(lambda: "the window has closed")
-    assert isinstance(outcome, NotSent)
-    assert "the window has closed" in outcome.why
-    assert updates(cluster) == {}
-
-
-LOWER = UpdateFeature("share.version", 1, 0)
-
-
-@pytest.mark.parametrize("way", [DIRECT, AddressRoute(None, (at(1),))], ids=["controller", "broker"])
-async def test_a_change_that_starts_from_another_level_than_its_connection_says_is_not_sent(way: AddressRoute) -> None:
-    """A downgrade 2 -> 0 would go out under the consent 1 -> 0."""
-    cluster = answering(OK)
-    says(cluster, 2, feature="share.version")
-    outcome = await sent(cluster, way, LOWER)
-    assert isinstance(outcome, NotSent)
-    assert "share.version is at 2 by now, not at 1" in outcome.why
-    assert updates(cluster) == {}
-
-
-async def test_so_it_is_of_a_level_that_moved_while_the_intent_was_written() -> None:
-    cluster = answering(OK)
-    says(cluster, 1, feature="share.version")
-    async with cluster.pool(settings()) as pool, prepared(pool, DIRECT, LOWER) as request:
-        assert not isinstance(request, NotSent)
-        says(cluster, 2, feature="share.version")
-        assert isinstance(await request.send(lambda: None), NotSent)
-    assert updates(cluster) == {}
-
-
-async def test_a_level_that_its_node_does_not_show_yet_stops_a_downgrade_too() -> None:
-    """The controller knows what it has just written; what it says of its levels follows."""
-    cluster = answering(lambda request: REFUSED if request.validate_only else OK)
-    says(cluster, 1, feature="share.version")
-    outcome = await sent(cluster, change=LOWER)
-    assert isinstance(outcome, NotSent)
-    assert "share.version may not be at 1 any more" in outcome.why
-    (asked,) = updates(cluster)[3002]
-    assert asked == UpdateFeaturesRequest((("share.version", 1, UPGRADE),), validate_only=True)
-
-
-@pytest.mark.parametrize("reply", [HANG, Disconnected, UpdateFeaturesResponse(41, "moved", {})])
-async def test_nor_is_it_sent_where_that_is_not_known(reply: Any) -> None:
-    cluster = answering(lambda request: reply)
-    says(cluster, 1, feature="share.version")
-    async with cluster.pool(settings(request_timeout=0.1)) as pool:
-        assert isinstance(await update_feature(pool, DIRECT, LOWER), NotSent)
-    assert all(one.validate_only for one in updates(cluster)[3002])
-
-
-async def test_a_feature_that_is_not_there_is_at_0() -> None:
-    cluster = answering(OK)
-    says(cluster, None)
-    assert isinstance(await sent(cluster, change=LOWER), NotSent)
-    assert await sent(cluster, change=UpdateFeature("share.version", 0, 1)) == Applied()
-
-
-@pytest.mark.parametrize(
-    ("way", "change", "epoch"),
-    [
-        (DIRECT, LOWER, -1),
-        (AddressRoute(None, (at(1),)), UpdateFeature("kraft.version", 0, 1), 5),
-    ],
-    ids=["a node that knows no levels yet", "kraft.version, of which brokers say what they like"],
-)
-async def test_where_it_does_not_say_what_was_read_holds(way: AddressRoute, change: UpdateFeature, epoch: int) -> None:
-    cluster = answering(OK)
-    says(cluster, 3, epoch=epoch, feature=change.feature)
-    assert await sent(cluster, way, change) == Applied()
-
-
-async def test_a_connection_that_ended_before_the_request_has_sent_nothing() -> None:
-    cluster = answering(OK)
-    async with cluster.pool(settings()) as pool, prepared(pool, DIRECT, RAISE) as request:
-        assert not isinstance(request, NotSent)
-        cluster.nodes[at(3002)].answers[ApiVersionsRequest] = Disconnected
-        assert isinstance(await request.send(lambda: None), NotSent)
     assert updates(cluster) == {}
 
 

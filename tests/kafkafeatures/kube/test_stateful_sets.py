@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.engine.steps import Applied, Outcome
 from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
@@ -18,7 +17,6 @@ from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube import client
 from kafkafeatures.kube.workloads import budgets, stateful_sets
-from kafkafeatures.kube.workloads.rights import Right
 from kafkafeatures.kube.workloads.stateful_sets import StatefulSets
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Faults, Request, no_faults, refusal
@@ -360,114 +358,3 @@ async def test_a_selector_that_matches_half_the_world_is_not_read_to_its_end(
     monkeypatch.undo()
     monkeypatch.setattr(budgets, "MOST_BUDGETS", 0)
     assert (await world.failure()).kind is FailureKind.TOO_LARGE
-
-
-# --- the eviction ---
-
-
-async def test_an_eviction_asks_for_exactly_this_life_of_the_pod_and_for_nothing_else(world: World) -> None:
-    uid = world.workloads.uid("broker-1")
-    assert await world.restart("broker-1") == Applied()
-    (request,) = world.requests
-    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/kafka/pods/broker-1/eviction")
-    assert request.body == {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"namespace": "kafka", "name": "broker-1"},
-        "deleteOptions": {"preconditions": {"uid": uid}},
-    }
-    world.workloads.set_image("broker", NEW_IMAGE)
-    world.wait(20)
-    assert world.workloads.pods() == {
-        "controller-0": "kafka:4.1.2", "broker-0": "kafka:4.1.2", "broker-1": NEW_IMAGE, "broker-2": "kafka:4.1.2",
-    }  # fmt: skip
-    assert (await world.pod("broker-1")).ready
-
-
-async def test_a_pod_that_is_gone_is_evicted_already_and_one_that_lives_again_stays(world: World) -> None:
-    old = world.workloads.uid("broker-1")
-    await world.restart("broker-1")
-    world.wait(5)
-    assert await world.restart("broker-1", old) == Applied()  # it is gone
-    world.wait(20)
-    assert isinstance(await world.restart("broker-1", old), OutcomeUnknown)  # the pods are read next, and tell
-    world.wait(20)
-    assert world.workloads.evictions == ["broker-1"]
-
-
-async def test_a_budget_says_no_in_its_own_words(world: World) -> None:
-    await world.restart("broker-1")
-    outcome = await world.restart("broker-0")
-    assert isinstance(outcome, Rejected)
-    assert outcome.code == 429
-    assert "budget brokers needs 2 healthy pods and has 2 currently" in outcome.message
-    world.wait(20)
-    assert await world.restart("broker-0") == Applied()
-
-
-async def test_a_pod_that_is_not_ready_goes_where_the_others_are_enough_or_the_budget_always_allows_it(
-    world: World,
-) -> None:
-    world.workloads.budget("brokers", {"app": "broker"}, maxUnavailable=1)
-    not_ready = [{"type": "Ready", "status": "False"}]
-    world.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=not_ready))
-    assert await world.restart("broker-2") == Applied()
-    world.wait(20)
-    for name in ("broker-1", "broker-2"):
-        world.workloads.change_pod(name, lambda pod: pod["status"].update(conditions=not_ready))
-    assert not (await world.read()).budgets[0].has_enough_healthy
-    outcome = await world.restart("broker-2")
-    assert isinstance(outcome, Rejected)
-    assert outcome.code == 429
-    world.workloads.budget("brokers", {"app": "broker"}, maxUnavailable=1, unhealthyPodEvictionPolicy="AlwaysAllow")
-    assert await world.restart("broker-2") == Applied()
-
-
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        (Fault(), OutcomeUnknown),
-        (Fault(carried_out=True), OutcomeUnknown),
-        (Fault(refusal(504, "timeout")), OutcomeUnknown),
-        (Fault(refusal(500, "internal error")), OutcomeUnknown),
-        (Fault(refusal(401, "Unauthorized")), OutcomeUnknown),
-        (Fault(refusal(409, "the object has been modified")), OutcomeUnknown),
-        (Fault(refusal(422, "invalid")), Rejected),
-        (Fault(refusal(429, "too many requests, please try again later")), Rejected),
-    ],
-)
-async def test_what_became_of_an_eviction_is_known_or_is_said_to_be_unknown(
-    world: World, fault: Fault, expected: type[Outcome]
-) -> None:
-    world.faults = lambda request: fault
-    assert isinstance(await world.restart("broker-0"), expected)
-
-
-async def test_an_eviction_without_the_right_says_what_grants_it(world: World) -> None:
-    world.server.forbidden.add("pods/eviction")
-    outcome = await world.restart("broker-0")
-    assert isinstance(outcome, Rejected)
-    assert outcome.code == 403
-    assert "drivers.statefulSet" in outcome.message
-    assert world.workloads.evictions == []
-
-
-# --- its rights ---
-
-
-async def test_every_request_is_one_that_its_rights_allow_and_each_right_is_used(world: World) -> None:
-    await world.read()
-    await world.restart("broker-1")
-    assert {right_of(one) for one in world.requests} == set(stateful_sets.RIGHTS)
-
-
-def right_of(request: Request) -> Right:
-    """What an API server asks RBAC for."""
-    found = re.fullmatch(
-        r"/apis?(?:/(?P<group>[^/]+(?=/[^/]+/namespaces)))?/[^/]+/namespaces/kafka/(?P<plural>\w+)(?P<name>/[^/]+)?(?P<sub>/\w+)?",
-        request.path,
-    )
-    assert found is not None
-    reads = "get" if found["name"] else "list"
-    verb = {"GET": reads, "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[request.method]
-    return Right(found["group"] or "", found["plural"] + (found["sub"] or ""), verb)

@@ -14,7 +14,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
@@ -245,90 +245,6 @@ def test_killed_before_it_was_sent_the_log_gives_the_consent_back() -> None:
     once(cluster, store)
     assert isinstance(run(cluster, store).decision, Done)
     assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
-
-
-def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> None:
-    cluster = Cluster({"metadata.version": 27})
-    store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    run(cluster, store)
-    for _ in range(2):
-        assert cluster.move("group.version", 0)
-        assert isinstance(run(cluster, store).decision, Done)
-    assert cluster.move("group.version", 0)
-    last = run(cluster, store)
-    assert isinstance(last.decision, Stalled)
-    assert last.decision.reason is Reason.CONFLICT_DETECTED
-    assert len(cluster.sent) == 3
-
-
-def test_what_the_controller_accepted_and_a_person_took_back_was_done() -> None:
-    """Not "NotApplied": a consent, or an approval, that was used stays used, and what follows is drift."""
-    cluster = Cluster({"metadata.version": 27, "group.version": 1})
-    store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
-    once(cluster, store)
-    assert store.status["intents"][0]["outcome"] == "Applied"
-    assert cluster.move("group.version", 1)  # before it is read back
-    last = run(cluster, store)
-    assert isinstance(last.decision, Held)
-    assert last.decision.reason is Reason.DRIFTED
-    assert [blocker.reason for blocker in last.decision.blockers] == [Reason.CONSENT_SPENT]
-    assert len(cluster.sent) == 1
-    assert store.status["changeCount"] == 1
-
-
-def test_what_a_person_took_back_before_it_was_read_is_drift_and_not_sent_again() -> None:
-    """The cluster is away just after it said yes, and when it is back the level is where it was."""
-    cluster = Cluster({"metadata.version": 27})
-    store = Store(cluster, {"group.version": 1})
-    for _ in range(3):
-        once(cluster, store)
-        cluster.away = True
-        once(cluster, store)
-        cluster.away = False
-        assert cluster.move("group.version", 0)  # another client
-    assert len(cluster.sent) == 1
-    assert [one["result"] for one in store.status["history"]] == ["Superseded"]
-    last = run(cluster, store)
-    assert isinstance(last.decision, Held)
-    assert last.decision.reason is Reason.DRIFTED
-
-
-def test_a_fight_is_not_forgotten_over_what_fails() -> None:
-    cluster = Cluster({"metadata.version": 27})
-    store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    run(cluster, store)
-    for _ in range(3):
-        assert cluster.move("group.version", 0)  # another client
-        cluster.outcomes = [NotSent(f"reason {n % 2}") for n in range(12)]
-        last = run(cluster, store, most=40)
-    assert isinstance(last.decision, Stalled)
-    assert last.decision.reason is Reason.CONFLICT_DETECTED
-    results = [one["result"] for one in store.status["history"]]
-    assert len(results) == 10
-    assert results.count("Corrected") == 2
-
-
-def test_what_fails_again_and_again_is_reported_once() -> None:
-    cluster = Cluster({"metadata.version": 27})
-    cluster.outcomes = [NotSent("no connection")] * 5
-    store = Store(cluster, {"group.version": 1})
-    run(cluster, store)
-    told = [(one["result"], one.get("message")) for one in store.status["history"]]
-    assert told == [("NotSent", "no connection"), ("Applied", None)]
-
-
-def test_one_who_reverts_at_once_is_not_fought_either() -> None:
-    cluster = Cluster({"metadata.version": 27})
-    store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    run(cluster, store)
-    for _ in range(20):
-        assert cluster.move("group.version", 0)
-        once(cluster, store)
-    assert len(cluster.sent) <= 4
 
 
 def test_a_reading_without_levels_keeps_what_is_remembered() -> None:

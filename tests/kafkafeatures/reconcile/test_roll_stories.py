@@ -1,0 +1,128 @@
+"""Rolls of a resource whose budgets, images or order of pods hold them up: what is said, and what is evicted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from kafkafeatures.core.facts.readings import Role
+from tests.kafkafeatures.reconcile.test_stateful_sets import Rig, scale
+from tests.simulated.requests import Fault, Request, no_faults, refusal
+from tests.simulated.workloads import NEVER_READY
+
+
+async def test_a_pod_that_never_registers_is_named_and_the_roll_continues_once_it_was_scaled_back() -> None:
+    rig = Rig()
+    rig.workloads.images = {"kafka:4.4.0": NEVER_READY}
+    scale(4)(rig)
+    await rig.work()
+    assert rig.workloads.evictions == []
+    stalled = rig.api.condition("Stalled")
+    assert stalled["reason"] == "RolloutHalted"
+    assert "pod broker-3 of StatefulSet broker runs no registered node" in stalled["message"]
+    scale(3)(rig)
+    await rig.work()
+    assert rig.workloads.evictions == ["broker-0"]
+
+
+async def test_of_pods_that_are_created_one_by_one_none_is_evicted_above_one_that_does_not_run() -> None:
+    """The evicted pod would not be created again. That is the API server's default, where the document does not say."""
+    rig = Rig()
+    rig.workloads.change("broker", lambda one: one["spec"].pop("podManagementPolicy"))
+    rig.pass_time(timedelta(seconds=10))
+    rig.workloads.budget("broker", {"app": "broker"}, maxUnavailable=2, unhealthyPodEvictionPolicy="AlwaysAllow")
+    not_ready = [{"type": "Ready", "status": "False"}]
+    rig.workloads.change_pod("broker-0", lambda pod: pod["status"].update(conditions=not_ready))
+    current = rig.api.server.read("/apis/apps/v1/namespaces/kafka/statefulsets/broker")
+    assert current is not None
+    revision = current["status"]["updateRevision"]
+    rig.workloads.change_pod(
+        "broker-0", lambda pod: pod["metadata"]["labels"].update({"controller-revision-hash": revision})
+    )
+    await rig.work()
+    assert rig.workloads.evictions == []
+    message = rig.api.condition("NodesRolled")["message"]
+    assert "StatefulSet broker has podManagementPolicy OrderedReady" in message
+    assert "before pod broker-0 is ready" in message
+    ready = [{"type": "Ready", "status": "True"}]
+    rig.workloads.change_pod("broker-0", lambda pod: pod["status"].update(conditions=ready))
+    await rig.work()
+    assert rig.workloads.evictions
+
+
+async def test_of_two_brokers_that_advertise_one_pod_neither_is_restarted_nor_any_other() -> None:
+    rig = Rig(advertised=(0, 0, 2))
+    await rig.work()
+    assert rig.workloads.evictions == []
+    assert "pod broker-0 is what broker 1 and broker 2 advertise" in rig.api.condition("Stalled")["message"]
+
+
+async def test_a_budget_that_is_used_up_by_others_is_waited_for() -> None:
+    rig = Rig()
+    not_ready = [{"type": "Ready", "status": "False"}]
+    rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=not_ready))
+    await rig.work()
+    assert rig.workloads.evictions == []
+    assert rig.api.condition("Reconciling")["reason"] == "WaitingForBudget"
+    ready = [{"type": "Ready", "status": "True"}]
+    rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=ready))
+    await rig.work(1)
+    assert rig.workloads.evictions == ["broker-0"]
+
+
+async def test_a_pod_that_another_client_drains_counts_against_the_budget_and_pauses_the_roll() -> None:
+    rig = Rig()
+    draining = [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "True"}]
+    rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=draining))
+    await rig.work()
+    assert rig.workloads.evictions == []
+    assert "Stalled" not in {one["type"] for one in rig.api.status["conditions"]}
+
+
+async def test_a_consent_is_not_used_up_by_an_eviction_that_the_api_server_rejects() -> None:
+    """The only voter of the quorum, in a pod that a budget keeps as soon as it is asked for."""
+    rig = Rig(only_controller=True)
+    rig.api.edit(consents=["quorum-of-one"])
+
+    def rejects(request: Request) -> Fault | None:
+        return Fault(refusal(429, "the budget needs it")) if request.path.endswith("/eviction") else None
+
+    rig.api.faults = rejects
+    await rig.work(1)
+    assert rig.api.condition("Reconciling")["reason"] == "WaitingForBudget"
+    assert not rig.api.status.get("intents")
+    assert not rig.api.status.get("spentConsents")
+    rig.api.faults = no_faults
+    await rig.work(1)
+    assert rig.workloads.evictions == ["controller-0"]
+    assert rig.api.status["spentConsents"] == ["quorum-of-one"]
+
+
+def cannot_be_pulled(pod: dict[str, Any]) -> None:
+    waiting = {"name": "kafka", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    not_ready = [{"type": "Ready", "status": "False"}]
+    pod["status"].update(phase="Pending", conditions=not_ready, containerStatuses=[waiting])
+
+
+async def test_where_every_broker_is_down_those_that_are_stuck_are_evicted_outside_the_windows_too() -> None:
+    rig = Rig()
+    for id_ in (1, 2, 3):
+        rig.kafka.world.stop(Role.BROKER, id_, kill=True)
+        rig.workloads.change_pod(f"broker-{id_ - 1}", cannot_be_pulled)
+    rig.kafka.world.advance(rig.kafka.world.now_ms + 60_000)
+    hour = (rig.api.now.hour + 6) % 24
+    rig.api.edit(rollout={"windows": [{"schedule": f"0 {hour} * * *", "duration": "10m"}]})
+    await rig.work()
+    assert rig.workloads.evictions == ["broker-0", "broker-1", "broker-2"]
+
+
+async def test_where_no_node_answers_the_status_names_the_pods_that_do_not_run() -> None:
+    rig = Rig()
+    rig.kafka.away = True
+    for ordinal in (0, 1, 2):
+        rig.workloads.change_pod(f"broker-{ordinal}", cannot_be_pulled)
+    await rig.work(1)
+    ready = rig.api.condition("Ready")
+    assert ready["reason"] == "Unreachable"
+    assert "`kubectl delete pod broker-0 broker-1 broker-2`" in ready["message"]
+    assert rig.workloads.evictions == []

@@ -184,7 +184,7 @@ def settled(rig: Rig, holds: Callable[[Observation], bool]) -> Observation:
         seen[:] = rig.looked()
         return all(holds(one) for one in seen)
 
-    wait_until("it is as expected", is_so, step=0.3)
+    wait_until("it is as expected", is_so, 240, step=0.3)
     assert rows(seen[0]) == rows(seen[1]) == rig.described()
     return seen[1]
 

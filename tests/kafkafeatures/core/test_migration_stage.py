@@ -382,3 +382,14 @@ def test_nothing_is_released_while_the_epochs_of_partitions_are_not_known() -> N
     seen = replace(without_quorum(cluster(P.COPIED)), surveyed=Unknown(NOT_ASKED))
     first = Look(wanting(D.ROLLED_BACK), seen)
     assert isinstance(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4).decision, Stalled)
+
+
+def test_a_quorum_that_has_just_elected_its_leader_is_not_taken_for_a_new_cluster() -> None:
+    """A new leader writes the state of the migration a moment later."""
+    seen = replace(cluster(P.PRE_MIGRATION), zk_migration_state=known(0))
+    first = Look(wanting(D.DUAL_WRITE), seen)
+    assert isinstance(first.decision, Wait)
+    assert "wipe" not in said(first)
+    later = Look(wanting(D.DUAL_WRITE), seen, before=first, seconds=61)
+    assert isinstance(later.decision, Stalled)
+    assert "wipe" in later.decision.message

@@ -124,9 +124,10 @@ class MigrationNow(StageNow, frozen=True):
             return Wait(Reason.MIGRATING, f"the phase is not known: {self.place}", after=5.0, blockers=found)
         since = self.memory.unknown_since
         lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
-        if self.place.remedy or lasts:
+        if lasts or (self.place.remedy and not self.place.may_pass):
             return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
-        return Wait(Reason.MIGRATING, str(self.place), after=2.0, blockers=found)
+        text = "the phase is not known yet" if self.place.may_pass else str(self.place)
+        return Wait(Reason.MIGRATING, text, after=2.0, blockers=() if self.place.may_pass else found)
 
     @property
     def soaking(self) -> Wait | None:

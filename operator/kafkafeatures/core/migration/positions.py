@@ -84,10 +84,11 @@ class Facts(Struct, frozen=True):
 
 
 class Misplaced(Struct, frozen=True):
-    """No position, and why. remedy empty: it may pass by itself."""
+    """No position, and why. remedy empty: it may pass by itself. may_pass: also where there is one, for a moment."""
 
     message: str
     remedy: str = ""
+    may_pass: bool = False
 
     def __str__(self) -> str:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
@@ -200,6 +201,7 @@ def _contradiction(facts: Facts) -> Misplaced | None:
         return Misplaced(
             "the controllers have the flag, and were started once without it: their log is that of a new cluster",
             WIPE,
+            may_pass=True,  # a leader that was just elected has not written its first state yet
         )
     return None
 

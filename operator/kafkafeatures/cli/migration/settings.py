@@ -15,8 +15,9 @@ from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.demands import NAMES, Demands, demands, known_of
 from kafkafeatures.core.migration.edges import TARGETS, Refused, next_edge
+from kafkafeatures.core.migration.place import release_of
 from kafkafeatures.core.migration.positions import Misplaced
-from kafkafeatures.core.report.migration_document import release_of, settings_document
+from kafkafeatures.core.report.migration_document import settings_document
 from kafkafeatures.core.words import printable
 
 

@@ -102,7 +102,10 @@ def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
 
 def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
     """Controllers have the settings that come before those of brokers: see `core/migration/settings.py`."""
-    yield from _different(asked, (one for one in asked.place.demands.nodes if one.role is Role.CONTROLLER))
+    for one in asked.place.demands.nodes:
+        if one.role is Role.CONTROLLER and one.differs and one.id not in asked.flying:
+            is_known = not isinstance(one.differs, Failure)
+            yield setting_blocker(asked.place, one) if is_known else _unknown(asked, one)
 
 
 def settings_are_known(asked: Asked) -> Iterator[Blocker]:
@@ -252,7 +255,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     STOP_CONTROLLERS: (both_hold_the_same,),
     RELEASE: (nothing_writes_to_zookeeper,),
 }  # fmt: skip
-"""By way; `docs/explanation/how-a-migration-goes.md` shows them."""
+"""The checks of each way, in the order in which their blockers are listed."""
 
 
 def blockers(asked: Asked) -> tuple[Blocker, ...]:
@@ -260,16 +263,6 @@ def blockers(asked: Asked) -> tuple[Blocker, ...]:
     way = asked.place.way
     checks = CHAINS.get(way, ()) if way is not None else ()
     return tuple(chain.from_iterable(check(asked) for check in checks))
-
-
-def _different(asked: Asked, demands: Iterator[NodeDemand]) -> Iterator[Blocker]:
-    for one in demands:
-        if one.id in asked.flying or not one.differs:
-            continue
-        if isinstance(one.differs, Failure):
-            yield _unknown(asked, one)
-            continue
-        yield setting_blocker(asked.place, one)
 
 
 def setting_blocker(place: Place, one: NodeDemand) -> Blocker:

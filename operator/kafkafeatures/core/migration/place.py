@@ -15,7 +15,7 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Observation, Unknown
-from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
@@ -112,8 +112,3 @@ def _silent(title: str, answer: object) -> Failure:
     return Failure(
         FailureKind.AUTHORIZATION, title, why, "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
     )
-
-
-def nodes_of(seen: Observation, role: Role) -> tuple[int, ...]:
-    """The ids of all nodes with this role."""
-    return tuple(node.id for node in seen.nodes if role in node.roles)

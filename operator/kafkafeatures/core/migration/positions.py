@@ -149,7 +149,7 @@ ROWS = (
     Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), None, (PLAIN, FLAGGED), (PLAIN, FLAGGED)),
     Row(Position.RELEASED, (None,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,)),
 )
-"""`docs/explanation/how-a-migration-goes.md` shows them."""
+"""What holds in each position: exactly one row fits a cluster that is somewhere."""
 
 WIPE = "stop the controllers, delete /migration if it exists, wipe the controllers' disks, format them, and begin again"
 

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.migration.demands import Demands
 from kafkafeatures.core.migration.settings import Difference, Wish
 
 if TYPE_CHECKING:
     from kafkafeatures.api.records import Json
-
-
-def release_of(observation: Observation) -> str:
-    """The name of the finalized metadata.version, as the brokers' IBP has it; empty where there is none."""
-    return level_name(METADATA_VERSION, observation.level_of(METADATA_VERSION) or 0)
 
 
 def settings_document(found: Demands) -> Json:

@@ -20,6 +20,7 @@ from tests.reliability.scene import NAMESPACE, Scene
 WHOLE = 64
 """Digits of a hash."""
 _ASKED = re.compile(re.escape(ACCEPT_RESTORED_LOG) + r': "([^"]+)"')
+TRANSACTION, GROUP, METADATA, KRAFT = "transaction.version", "group.version", "metadata.version", "kraft.version"
 
 
 class Hands:

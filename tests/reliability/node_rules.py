@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from tests.reliability.facts import OPERATOR, Facts, seconds
 from tests.reliability.records import Jumped, Looked, Sent, Stopped, Stored, Whole
-from tests.reliability.roll_rules import SETTLING, Restart, restarts, restarts_in
+from tests.reliability.roll_facts import Restart, restarts, restarts_in
+from tests.reliability.roll_rules import SETTLING
 from tests.reliability.violations import Violation
 
 

@@ -7,66 +7,26 @@ against it; what it read, and what it did itself, does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import Any
 
-from tests.reliability.facts import OPERATOR, RESTART, Facts, applies, condition, seconds, writer
-from tests.reliability.records import Asked, Copies, Looked, Nodes, Sent, Stopped, Stored, Whole
+from tests.reliability.facts import OPERATOR, Facts, applies, condition, seconds, writer
+from tests.reliability.records import Asked, Looked, Sent, Stopped, Stored, Whole
+from tests.reliability.roll_facts import Restart, gone, restarts, restarts_in
+from tests.reliability.roll_partition_rules import (
+    a_consent_to_unavailable_topics_is_for_one_roll,
+    below_min_insync_replicas,
+    excused_in,
+    no_partition_falls_below_min_insync_replicas,
+    under_replicated_partitions_keep_what_they_have,
+)
 from tests.reliability.violations import Violation
 
 MOST = 64
 """Nodes in flight, whatever a document says."""
-EXCUSED = "single-replica-topics"
 SETTLING = 6.0
 """Seconds by which an operator may know later than the world does that something is so: a look, and the way there."""
-
-
-class Restart:
-    """One pod that an operator stopped, with everything that is known of it."""
-
-    def __init__(self, facts: Facts, place: int, asked: Asked) -> None:
-        self.place, self.asked = place, asked
-        found = ((at, one) for at, one in facts.of_kind(Stopped) if one.by == asked.number)
-        self.stopped: Stopped | None = next((one for _, one in found), None)
-        self.look = facts.last_look(place, asked.process, asked.uid)
-        self.begun = _announcing(facts, place, asked)
-
-    @property
-    def nodes(self) -> Nodes | None:
-        """What was true when the operator looked last."""
-        return self.look.nodes if self.look is not None else None
-
-    @property
-    def rollout(self) -> dict[str, Any]:
-        """The rollout settings of the document, at the version that announced it."""
-        return dict((self.begun.spec.get("rollout") or {}) if self.begun is not None else {})
-
-    def __str__(self) -> str:
-        return f"restart {self.asked.number} of node {self.asked.node} ({self.asked.pod})"
-
-
-def _announcing(facts: Facts, place: int, asked: Asked) -> Stored | None:
-    """The version of the status that first announced it, if it was still announced when it was sent."""
-    found = None
-    for at, version in reversed(facts.versions.get(asked.uid, [])):
-        if at > place:
-            continue
-        if not any(one.get("podUid") == asked.pod_uid for one in restarts_in(version)):
-            break
-        found = version
-    return found
-
-
-def restarts_in(stored: Stored) -> list[dict[str, Any]]:
-    """The restarts that a status says are in flight."""
-    return [one for one in stored.status.get("intents") or () if one.get("kind") == RESTART]
-
-
-def restarts(facts: Facts) -> list[Restart]:
-    """The restarts that were asked for, in order."""
-    return [Restart(facts, place, asked) for place, asked in facts.of_kind(Asked)]
 
 
 def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
@@ -125,7 +85,7 @@ def nothing_begins_outside_the_windows(facts: Facts) -> Iterator[Violation]:
         windows = one.rollout.get("windows") or ()
         if one.begun is None or one.nodes is None or not windows:
             continue
-        if (one.asked.node in one.nodes.stuck and one.nodes.brokers <= one.nodes.away) or _gone(facts, one):
+        if (one.asked.node in one.nodes.stuck and one.nodes.brokers <= one.nodes.away) or gone(facts, one):
             continue
         (at,) = (it["at"] for it in restarts_in(one.begun) if it.get("podUid") == one.asked.pod_uid)
         if not any(_is_open(each, datetime.fromisoformat(at)) for each in windows):
@@ -139,101 +99,6 @@ def _is_open(window: dict[str, str], at: datetime) -> bool:
     every, minutes = int(window["schedule"].split()[0].removeprefix("*/")), int(window["duration"].removesuffix("m"))
     moments = (at, at - timedelta(seconds=SETTLING))
     return any(each.minute % every < minutes for each in moments)
-
-
-def no_partition_falls_below_min_insync_replicas(facts: Facts) -> Iterator[Violation]:
-    """By what was read, and by what was stopped before and may not show yet."""
-    for one in restarts(facts):
-        nodes = one.nodes
-        if nodes is None:
-            yield Violation("preflight", one.asked.at, f"{one} without a look at its nodes")
-            continue
-        if one.asked.node in nodes.stuck:  # what it hosts alone is unavailable; KRaft keeps the last of an ISR in it
-            continue
-        for text in _below_min_insync_replicas(nodes, one.asked.node, _leaving(facts, one), _excused(one.begun)):
-            yield Violation("min.insync.replicas", one.asked.at, f"{one} leaves {text}")
-
-
-def _below_min_insync_replicas(nodes: Nodes, node: int, leaving: Set[int], excused: Set[str]) -> Iterator[str]:
-    """Partitions that are not below it now, and will be without this node and those that are leaving. `excused`: topics
-    to which a consent was given.
-    """
-    for name, copies in sorted(nodes.copies.items()):
-        left = copies.in_sync - leaving - {node}
-        if node not in copies.in_sync or len(left) >= copies.needed or len(copies.in_sync) < copies.needed:
-            continue
-        if not (_never(copies) and _topic(name) in excused):
-            yield f"{name} with {sorted(left)} in sync, {copies.needed} are needed"
-
-
-def _leaving(facts: Facts, one: Restart) -> set[int]:
-    """Nodes that operators stopped and that are not whole again, stable or not."""
-    found: set[int] = set()
-    for record in facts.records[: one.place]:
-        if isinstance(record, Stopped) and record.by is not None and record.pod_uid != one.asked.pod_uid:
-            found.add(record.node)
-        elif isinstance(record, Whole):
-            found.discard(record.node)
-    return found - {one.asked.node}
-
-
-def _never(copies: Copies) -> bool:
-    """Whether a restart makes it unavailable in any case."""
-    return len(copies.replicas) <= copies.needed or len(copies.replicas) == 1
-
-
-def _topic(partition: str) -> str:
-    return partition.rpartition("-")[0]
-
-
-def _excused(version: Stored | None) -> frozenset[str]:
-    """The topics that the consent is for, as the status lists them."""
-    if version is None or not _has_consent(version):
-        return frozenset()
-    found = (version.status.get("rollout") or {}).get("excused") or {}
-    return frozenset(found.get("names") or ())
-
-
-def _has_consent(version: Stored) -> bool:
-    return EXCUSED in (version.spec.get("consents") or ())
-
-
-def a_consent_to_unavailable_topics_is_for_one_roll(facts: Facts) -> Iterator[Violation]:
-    """The one that has used it, until it was taken out of the document and given again."""
-    for versions in facts.versions.values():
-        used = ""
-        for _, version in versions:
-            rollout = version.status.get("rollout") or {}
-            if not _has_consent(version):
-                used = ""
-            elif _excused(version) and restarts_in(version) and version.by.startswith(OPERATOR):
-                if used not in ("", rollout.get("id")):
-                    yield Violation("consent", version.at, f"{EXCUSED} of roll {used} is used by {rollout.get('id')}")
-                used = str(rollout.get("id"))
-
-
-def under_replicated_partitions_keep_what_they_have(facts: Facts) -> Iterator[Violation]:
-    """NoUnderReplicated, which is the default: a node goes only where all of its partitions have all they should have.
-
-    A node that does not run anyway may be replaced.
-    """
-    for one in restarts(facts):
-        nodes = one.nodes
-        if nodes is None or one.rollout.get("availability", "NoUnderReplicated") != "NoUnderReplicated":
-            continue
-        if one.asked.node in nodes.stuck or (one.stopped is None and _gone(facts, one)):
-            continue
-        for name, copies in sorted(nodes.copies.items()):
-            if one.asked.node not in copies.replicas or (_never(copies) and _topic(name) in _excused(one.begun)):
-                continue
-            if copies.replicas - copies.in_sync - {one.asked.node}:
-                text = f"{one}, but {name} has {sorted(copies.in_sync)} of {sorted(copies.replicas)} in sync"
-                yield Violation("under-replicated", one.asked.at, text)
-
-
-def _gone(facts: Facts, one: Restart) -> bool:
-    """Whether that life of the pod was over already: then nothing was stopped."""
-    return any(it.pod_uid == one.asked.pod_uid for place, it in facts.of_kind(Stopped) if place < one.place)
 
 
 def no_node_is_restarted_twice_for_one_revision(facts: Facts) -> Iterator[Violation]:
@@ -250,7 +115,7 @@ def never_more_at_once_than_allowed(facts: Facts) -> Iterator[Violation]:
     """maxParallel, of the brokers where it is a percentage; and never more than 64."""
     for one in restarts(facts):
         nodes = one.nodes
-        if nodes is None or one.begun is None or nodes.brokers <= nodes.away or _gone(facts, one):
+        if nodes is None or one.begun is None or nodes.brokers <= nodes.away or gone(facts, one):
             continue
         if one.asked.node in nodes.stuck and one.asked.node in nodes.voters:
             continue
@@ -271,7 +136,7 @@ def controllers_keep_their_majority(facts: Facts) -> Iterator[Violation]:
     """One at a time, beside nothing else; a majority that has caught up stays; the leader goes last, brokers after."""
     for one in restarts(facts):
         nodes = one.nodes
-        if nodes is None or _gone(facts, one):
+        if nodes is None or gone(facts, one):
             continue
         node, behind = one.asked.node, nodes.behind & nodes.voters.keys()
         # One that does not run on what is wanted no more was overtaken by the next image.
@@ -298,7 +163,7 @@ def no_node_goes_while_a_voter_is_missing(facts: Facts) -> Iterator[Violation]:
     """A broker neither. What cannot run may be replaced, and so may the voter that is missing."""
     for one in restarts(facts):
         nodes = one.nodes
-        if nodes is None or one.asked.node in nodes.stuck or _gone(facts, one):
+        if nodes is None or one.asked.node in nodes.stuck or gone(facts, one):
             continue
         missing = {voter for voter, is_there in nodes.voters.items() if not is_there} - {one.asked.node}
         if missing:
@@ -309,7 +174,7 @@ def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
     """A node that does not come back within nodeTimeout, whatever its pod says, and whose log is not recovered."""
     for one in restarts(facts):
         nodes = one.nodes
-        if nodes is None or one.begun is None or one.look is None or _gone(facts, one):
+        if nodes is None or one.begun is None or one.look is None or gone(facts, one):
             continue
         timeout = seconds(one.rollout.get("nodeTimeout"), 900.0)
         for node, stopped in _in_flight(facts, one).items():
@@ -325,7 +190,7 @@ def nothing_goes_where_a_node_crashes(facts: Facts) -> Iterator[Violation]:
     """
     for one in restarts(facts):
         nodes = one.nodes
-        if nodes is None or not nodes.crashing or _gone(facts, one):
+        if nodes is None or not nodes.crashing or gone(facts, one):
             continue
         came = {(it.node, it.next) for place, it in facts.of_kind(Stopped) if place < one.place}
         fails = {to for node in nodes.crashing if (node, to := nodes.templates[node]) in came}
@@ -339,7 +204,7 @@ def no_controller_goes_that_could_not_read_its_log(facts: Facts) -> Iterator[Vio
     """
     for one in restarts(facts):
         nodes = one.nodes
-        if nodes is None or one.asked.node in nodes.stuck or _gone(facts, one):
+        if nodes is None or one.asked.node in nodes.stuck or gone(facts, one):
             continue
         if one.asked.node in nodes.ends:
             yield Violation("replay", one.asked.at, f"{one}, which ends at {nodes.ends[one.asked.node]}")
@@ -385,7 +250,7 @@ def _may_go(facts: Facts, place: int, uid: str, version: Stored, node: int) -> I
     if look is None or look.nodes is None:
         yield Violation("preflight", version.at, f"asked for node {node} without a look at the nodes")
         return
-    for text in _below_min_insync_replicas(look.nodes, node, frozenset(), _excused(version)):
+    for text in below_min_insync_replicas(look.nodes, node, frozenset(), excused_in(version)):
         yield Violation("min.insync.replicas", version.at, f"asked for node {node}, which leaves {text}")
     voters = look.nodes.voters
     left_voters = [voter for voter, caught_up in voters.items() if caught_up and voter != node]

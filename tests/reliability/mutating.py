@@ -28,7 +28,8 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from queue import Queue
 
-from tests.reliability.mutants import MUTANTS, Mutant
+from tests.reliability.mutant import Mutant
+from tests.reliability.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("operator", "tests", "crds", "charts", "docs", "pyproject.toml")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.reliability.mutants import AREAS, MUTANTS, Mutant
+from tests.reliability.mutant import Mutant
+from tests.reliability.mutants import AREAS, MUTANTS
 from tests.reliability.mutating import PROGRAMMES, Copy
 
 OPERATOR = Path(__file__).parents[2] / "operator"

@@ -15,7 +15,8 @@ from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, UpdateFeaturesRequest
 from tests.conformance import changes, downgrades, unregistrations
 from tests.conformance.cases import GOLDEN, UPGRADE, WORLDS, Updates, World, cases, request_of
-from tests.e2e.rig.cluster import Cluster, Node, asked
+from tests.e2e.rig.asking import asked
+from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 

@@ -37,6 +37,12 @@ def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
     assert len(text.splitlines()) <= limit
 
 
+def test_no_module_of_the_tests_is_longer_than_one_of_the_product_may_be() -> None:
+    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py")}
+    assert len(lengths) > 100
+    assert not {path: length for path, length in lengths.items() if length > 400}
+
+
 @pytest.mark.parametrize("path", VALUES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_values_are_frozen_structs_and_dataclasses_are_what_structs_cannot_be(path: Path) -> None:
     """mypy takes `field` and `replace` of the one kind for those of the other, which would be found by users."""

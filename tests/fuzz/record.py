@@ -18,7 +18,8 @@ from kafkafeatures.kafka.wire import sasl
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request, every_api
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeQuorumRequest, OffsetAndEpoch
 from kafkafeatures.kafka.wire.sasl_codec import SaslAuthenticateRequest, SaslHandshakeRequest
-from tests.e2e.rig.cluster import CLIENT, CONTROLLER, INTERNAL, USERS, Cluster
+from tests.e2e.rig.cluster import CLIENT, CONTROLLER, INTERNAL, Cluster
+from tests.e2e.rig.listeners import USERS
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, RECENT
 from tests.fuzz.replies import BROKER, CONTROL, REPLIES, Reply, log_requests

@@ -10,15 +10,12 @@ A client is production's own `KubeApi` over a connection that is a function call
 
 from __future__ import annotations
 
-import bisect
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any, cast
-from uuid import UUID
 
 from kubernetes.aio.client import ApiClient
 
@@ -39,57 +36,36 @@ from tests.simulated.objects import (
     merged,
 )
 from tests.simulated.requests import Faults, Reply, Request, no_faults, refusal
+from tests.simulated.store import START, Expired, Store
 
-START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _DISCOVERY: Mapping[str, Json] = {
     "/apis": {"groups": [{"name": GROUP}]},
     OUR_KIND: {"resources": [{"name": PLURAL, "kind": KIND, "namespaced": True}]},
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    revision: int
-    kind: str
-    path: str
-    object: Json
-
-
-class ApiServer:
-    """The store and its rules. What is stored is replaced, never changed.
+class ApiServer(Store):
+    """The store with the rules for requests, and what a test does to it.
 
     `schema` is that of the CRD in force; `forbidden`: plurals, also with a subresource, that no client may read or
-    write. `status_writes`: by field manager. `listener` hears of every version of a KafkaFeatures, and who made it.
-    `evictor`: what becomes of an eviction (`tests/simulated/workloads.py`); without, pods are deleted at once.
-    `patched` hears of what was patched.
+    write. `status_writes`: by field manager. `evictor`: what becomes of an eviction (`tests/simulated/workloads.py`);
+    without, pods are deleted at once. `patched` hears of what was patched.
 
     `cache_lag`: so many writes is the watch cache behind, from which `resourceVersion=0` is answered.
     """
 
     def __init__(self, now: Callable[[], datetime] = lambda: START) -> None:
-        self.now = now
+        super().__init__(now)
         self.schema: Mapping[str, Any] = schema.current()
         self.forbidden: set[str] = set()
         self.cache_lag = 0
         self.status_writes: Counter[str] = Counter()
-        self.listener: Callable[[Json, str], None] = lambda event, manager: None
         self.evictor: Callable[[Json], Reply | None] = lambda pod: None
         self.patched: Callable[[Json], None] = lambda pod: None
         self._written_out: dict[int, tuple[Json, bytes]] = {}
         self._kept: dict[str, tuple[Mapping[str, Any], Json]] = {}  # by path, the last spec that a schema kept
-        self._objects: dict[str, Json] = {}
-        self._versions: dict[str, list[tuple[int, Json | None]]] = {}
-        self._events: list[_Event] = []
-        self._revision = 1
-        self._compacted = 1
-        self._uids = 0
 
     # --- what a test does and sees ---
-
-    @property
-    def revision(self) -> int:
-        """The revision of the last write."""
-        return self._revision
 
     def client(self, faults: Faults = no_faults, latency: Callable[[], Awaitable[None]] | None = None) -> KubeApi:
         """A connection of one process: when it began, and which versions it saw, is its own."""
@@ -107,27 +83,6 @@ class ApiServer:
         path = f"/api/v1/namespaces/{namespace}/{plural}/{name}"
         metadata = {"namespace": namespace, "name": name, "uid": self._uid(), "labels": dict(labels or {})}
         self._store(path, {"metadata": metadata, **fields}, "MODIFIED")
-
-    def store(self, path: str, made: Json) -> None:
-        """Any object, new or in place of the one that was there; `path` as in a request for it."""
-        self._store(path, copied(made), "MODIFIED")
-
-    def remove(self, path: str) -> None:
-        """An object that is there."""
-        self._remove(path, copied(self._objects[path]))
-
-    def read(self, path: str) -> Json | None:
-        """A copy of any object as it is now; None where there is none."""
-        found = self._objects.get(path)
-        return None if found is None else copied(found)
-
-    def there(self, collection: str) -> list[str]:
-        """Paths of the objects in a collection."""
-        return sorted(path for path in self._objects if path.rpartition("/")[0] == collection)
-
-    def new_uid(self) -> str:
-        """A uid that no object had before."""
-        return self._uid()
 
     def get(self, namespace: str, name: str) -> Json | None:
         """A copy of a KafkaFeatures as it is now; None where there is none."""
@@ -162,28 +117,6 @@ class ApiServer:
     def delete(self, namespace: str, name: str) -> None:
         """Gone at once, or as soon as the last finalizer is."""
         self._done(Request("DELETE", f"{collection_of(namespace)}/{name}"))
-
-    def events(self, namespace: str | None = None) -> list[Json]:
-        """The Events that were posted, oldest first."""
-        where = "/apis/events.k8s.io/" if namespace is None else f"/apis/events.k8s.io/v1/namespaces/{namespace}/"
-        return [one for path, one in self._objects.items() if path.startswith(where)]
-
-    def watch(self, namespace: str = "", since: int | None = None) -> Watch:
-        """A watch of KafkaFeatures, from now on or from a revision."""
-        return Watch(self, namespace, self._revision if since is None else since)
-
-    def compact(self) -> None:
-        """Drop what was before now: watches and pages that want it get 410."""
-        self._compacted = self._revision
-
-    def restore(self, revision: int) -> None:
-        """etcd as it was then; what came after has never been, and its numbers are given again."""
-        self._objects = dict(self._at(revision))
-        self._versions = {
-            path: [one for one in versions if one[0] <= revision] for path, versions in self._versions.items()
-        }
-        self._events = [one for one in self._events if one.revision <= revision]
-        self._revision = self._compacted = revision
 
     # --- requests ---
 
@@ -243,16 +176,6 @@ class ApiServer:
         except Expired:
             gone = refusal(410, f"too old resource version: {since} ({self._revision})")
             return Reply(200, [{"type": "ERROR", "object": gone.body}])
-
-    def since(self, revision: int, namespace: str = "") -> Iterator[Json]:
-        """What happened to KafkaFeatures after that, as a watch shows it. Raises Expired."""
-        if revision < self._compacted:
-            raise Expired
-        parts = PATH.fullmatch(collection_of(namespace))
-        first = bisect.bisect_right(self._events, revision, key=lambda event: event.revision)
-        for event in self._events[first:]:
-            if parts is not None and is_in(event.path, parts):
-                yield {"type": event.kind, "object": event.object}
 
     def _created(self, request: Request, parts: re.Match[str]) -> Reply:
         name, namespace = request.body["metadata"]["name"], parts["namespace"]
@@ -408,61 +331,6 @@ class ApiServer:
         ]
         entry = {"manager": manager, "operation": "Update", "time": self._stamp()}
         made["metadata"]["managedFields"] = [*others, entry | ({"subresource": subresource} if subresource else {})]
-
-    def _store(self, path: str, made: Json, kind: str, request: Request | None = None) -> None:
-        self._revision += 1
-        made["metadata"]["resourceVersion"] = str(self._revision)
-        self._objects[path] = made
-        self._versions.setdefault(path, []).append((self._revision, made))
-        self._happened(_Event(self._revision, kind, path, made), request)
-
-    def _remove(self, path: str, last: Json) -> None:
-        self._revision += 1
-        last["metadata"]["resourceVersion"] = str(self._revision)
-        del self._objects[path]
-        self._versions[path].append((self._revision, None))
-        self._happened(_Event(self._revision, "DELETED", path, last), None)
-
-    def _happened(self, event: _Event, request: Request | None) -> None:
-        self._events.append(event)
-        if f"/{PLURAL}/" in event.path:
-            by = request.query.get("fieldManager", "unknown") if request else "unknown"
-            self.listener({"type": event.kind, "object": event.object}, by)
-
-    def _at(self, revision: int) -> Mapping[str, Json]:
-        if revision >= self._revision:
-            return self._objects
-        found = {}
-        for path, versions in self._versions.items():
-            at = bisect.bisect_right(versions, revision, key=lambda version: version[0])
-            there = versions[at - 1][1] if at else None
-            if there is not None:
-                found[path] = there
-        return found
-
-    def _stamp(self) -> str:
-        return self.now().astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
-
-    def _uid(self) -> str:
-        self._uids += 1
-        return str(UUID(int=self._uids, version=4))
-
-
-class Expired(Exception):
-    """410: the server has forgotten what was asked for."""
-
-
-class Watch:
-    """Events not taken yet. A test, or a simulation's lot, decides when they come, and which never do."""
-
-    def __init__(self, server: ApiServer, namespace: str, since: int) -> None:
-        self._server, self._namespace, self._since = server, namespace, since
-
-    def take(self) -> list[Json]:
-        """All there are now. Raises Expired, after which one lists anew."""
-        events = list(self._server.since(self._since, self._namespace))
-        self._since = max([self._since, *(int(one["object"]["metadata"]["resourceVersion"]) for one in events)])
-        return events
 
 
 def _missing(parts: re.Match[str]) -> Reply:

@@ -10,8 +10,9 @@ from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.errors import Conflict, Gone, Refused, Unavailable
 from tests.simulated import schema
 from tests.simulated.conformance import CASES, NAMESPACE, SPEC, Ask
-from tests.simulated.kubernetes import ApiServer, Expired
+from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Request, refusal
+from tests.simulated.store import Expired
 from tests.simulated.workloads import Workloads
 
 KEY = Key("kafka", "orders")

@@ -11,7 +11,8 @@ import pytest
 
 from tests.conformance.cases import WORLDS
 from tests.conformance.changes import WHICH_LEVELS, levels_in
-from tests.e2e.rig.cluster import Cluster, asked
+from tests.e2e.rig.asking import asked
+from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
 from tests.e2e.rig.shared import Shared
 from tests.e2e.side_by_side import together

@@ -23,7 +23,8 @@ from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_ad
 from kafkafeatures.kafka.cluster import Cluster as Client
 from tests.e2e.kafka.cli import SELDOM, active, describe, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
-from tests.e2e.rig.cluster import USERS, Cluster, Node
+from tests.e2e.rig.cluster import Cluster, Node
+from tests.e2e.rig.listeners import USERS
 from tests.e2e.rig.process import free_port, wait_until
 from tests.e2e.rig.releases import NEWEST
 

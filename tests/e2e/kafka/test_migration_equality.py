@@ -35,7 +35,7 @@ from kafkafeatures.core.migration.copied.survey import Survey, copy_findings
 from kafkafeatures.zookeeper.copied import dry_run
 from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from tests.e2e.kafka.cli import run
-from tests.e2e.rig.cluster import listed_brokers
+from tests.e2e.rig.asking import listed_brokers
 from tests.e2e.rig.held import BROKER, TOPIC, set_config, set_quota
 from tests.e2e.rig.migration import Migration
 from tests.e2e.rig.process import wait_until

@@ -31,7 +31,7 @@ from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.zookeeper.copied import dry_run
 from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from kafkafeatures.zookeeper.reader import read_zookeeper
-from tests.e2e.rig.cluster import listed_brokers
+from tests.e2e.rig.asking import listed_brokers
 from tests.e2e.rig.held import BROKER, set_config
 from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import Daemon, wait_until

@@ -35,8 +35,10 @@ from kafkafeatures.kafka.wire.messages import Request
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kafka.wire.topic_messages import DescribeTopicPartitionsRequest
 from kraftlog.partitions import Partition
-from tests.e2e.rig.cluster import USERS, Cluster, listed_brokers
+from tests.e2e.rig.asking import listed_brokers
+from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import admin, hold_broker_default, hold_rights, hold_topic
+from tests.e2e.rig.listeners import USERS
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 

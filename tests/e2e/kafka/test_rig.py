@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from tests.e2e.rig.cluster import TRIES, past_moving_leaders
+from tests.e2e.rig.asking import TRIES, past_moving_leaders
 from tests.e2e.rig.process import Daemon
 from tests.e2e.rig.shared import Shared
 

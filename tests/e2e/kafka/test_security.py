@@ -19,8 +19,9 @@ from kafkafeatures.kafka.wire.messages import ApiVersionsRequest
 from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.kafka.cli import SELDOM, describe, levels, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
-from tests.e2e.rig.cluster import USERS, Cluster
+from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import drop_rights, finalized, hold_rights
+from tests.e2e.rig.listeners import USERS
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 from tests.e2e.rig.tokens import CLIENT_ID, CLIENT_SECRET, TokenServer

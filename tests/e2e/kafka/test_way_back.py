@@ -24,7 +24,7 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.zookeeper.client import ZooKeeper as Port
 from kafkafeatures.zookeeper.copied import dry_run
 from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
-from tests.e2e.rig.cluster import listed_brokers
+from tests.e2e.rig.asking import listed_brokers
 from tests.e2e.rig.migration import Migration
 from tests.e2e.rig.process import free_port, wait_until
 from tests.e2e.rig.zookeeper import ZooKeeper

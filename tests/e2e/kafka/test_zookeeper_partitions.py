@@ -38,7 +38,7 @@ from kafkafeatures.reconcile.look import Ports, look, look_again
 from kafkafeatures.zookeeper.client import ZooKeeper as EnsemblePort
 from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from kraftlog.image import ZkMigrationState
-from tests.e2e.rig.cluster import listed_brokers
+from tests.e2e.rig.asking import listed_brokers
 from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import OLD, release

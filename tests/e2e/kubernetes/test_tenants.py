@@ -16,9 +16,11 @@ from kafkafeatures.api.names import CREDENTIALS
 from tests.e2e.kafka.cli import run
 from tests.e2e.kafka.test_security import listener, secrets
 from tests.e2e.kubernetes.resources import NS, Resources, install
-from tests.e2e.rig.cluster import USERS, Cluster, listed_brokers
+from tests.e2e.rig.asking import listed_brokers
+from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.listeners import USERS
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST
 

@@ -12,57 +12,28 @@ with it.
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 import shutil
-import socket
-import struct
 import subprocess
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.e2e.rig.asking import listed_brokers, past_moving_leaders
 from tests.e2e.rig.certificates import Certificates
+from tests.e2e.rig.listeners import SASL_KINDS, USERS, listener, protocol_of
 from tests.e2e.rig.process import Daemon, free_port, wait_until
 from tests.e2e.rig.releases import Release, release
 
-USERS = {"alice": "alice-secret-9f3c", "bob": "bob-secret-77aa", "node": "node-secret-1b2c"}
-"""SASL users of every cluster that has any. `node` is what nodes are to the controllers' listener."""
-
-SASL_KINDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 CLIENT, INTERNAL, CONTROLLER = "CLIENT", "INTERNAL", "CONTROLLER"
 
-LEADER_MOVED = ("NotLeaderOrFollowerException", "NotControllerException")
-"""Answers to Kafka's own tools that say nothing of the cluster but that it is between two leaders."""
-TRIES = 5
-
 REGISTERED = "registration has been persisted to the metadata log"  # ControllerRegistrationManager.scala
-
-
-def asked(port: int, request: bytes, *, timeout: float = 30) -> bytes:
-    """The reply to a request, both without their length, over a connection of its own."""
-    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as link, link.makefile("rb") as stream:
-        link.sendall(struct.pack(">i", len(request)) + request)
-        (length,) = struct.unpack(">i", stream.read(4))
-        return stream.read(length)
-
-
-def listed_brokers(port: int) -> set[int]:
-    """Ids a broker lists: Metadata v0, by hand. The product's client is what the tests examine, not what they trust."""
-    reply = io.BytesIO(asked(port, struct.pack(">hhih3si", 3, 0, 1, 3, b"rig", 0), timeout=10))
-    _, count = struct.unpack(">ii", reply.read(8))
-    found = set()
-    for _ in range(count):
-        id_, length = struct.unpack(">ih", reply.read(6))
-        reply.read(length + 4)
-        found.add(id_)
-    return found
 
 
 def _lists(port: int, brokers: set[int]) -> bool:
@@ -312,7 +283,7 @@ class Cluster:
     def client_config(self, user: str = "alice", *, kind: str | None = None, password: str | None = None) -> Path:
         """Kafka client properties for a listener of `kind`, by default the clients' one."""
         kind = kind or self.kind
-        lines = {"security.protocol": _protocol(kind)}
+        lines = {"security.protocol": protocol_of(kind)}
         if kind != "PLAINTEXT":
             lines |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.root / "ca.pem")}
         if kind == "SSL":
@@ -341,7 +312,7 @@ class Cluster:
             "node.id": str(node.id),
             "log.dirs": str(node.folder / "data"),
             "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items()),
-            "listener.security.protocol.map": ",".join(f"{name}:{_protocol(kind)}" for name, kind in kinds.items()),
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol_of(kind)}" for name, kind in kinds.items()),
             "controller.listener.names": CONTROLLER,
             "inter.broker.listener.name": self.internal,
             "offsets.topic.replication.factor": "1",
@@ -354,39 +325,13 @@ class Cluster:
         else:
             lines["controller.quorum.voters"] = voters
         for name in {*node.ports, CONTROLLER}:
-            lines |= self._listener(name, kinds[name])
+            lines |= listener(name, kinds[name], self.root, self.jwks)
         if self.controller_kind in SASL_KINDS:
             lines["sasl.mechanism.controller.protocol"] = self.controller_kind
         if self.authorizer:
             lines["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
             lines["super.users"] = "User:node;User:ANONYMOUS;User:CN=node"
         return {**lines, **self.properties}
-
-    def _listener(self, name: str, kind: str) -> dict[str, str]:
-        if kind == "PLAINTEXT":
-            return {}
-        prefix = f"listener.name.{name.lower()}"
-        lines = {
-            f"{prefix}.ssl.keystore.type": "PEM",
-            f"{prefix}.ssl.keystore.location": str(self.root / "node.pem"),
-            f"{prefix}.ssl.truststore.type": "PEM",
-            f"{prefix}.ssl.truststore.location": str(self.root / "ca.pem"),
-            f"{prefix}.ssl.client.auth": "required" if kind == "SSL" else "none",
-        }
-        if kind in SASL_KINDS:
-            lines[f"{prefix}.sasl.enabled.mechanisms"] = kind
-            lines[f"{prefix}.{kind.lower()}.sasl.jaas.config"] = _server_jaas(kind)
-        if kind == "OAUTHBEARER":
-            handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-            lines[f"{prefix}.oauthbearer.sasl.server.callback.handler.class"] = handler
-            lines[f"{prefix}.oauthbearer.connections.max.reauth.ms"] = "3600000"
-            assert self.jwks is not None
-            lines |= {
-                "sasl.oauthbearer.jwks.endpoint.url": self.jwks.as_uri(),
-                "sasl.oauthbearer.expected.audience": "kafka",
-                "sasl.oauthbearer.expected.issuer": "https://issuer.example",
-            }
-        return lines
 
     def _write_pem(self) -> None:
         (self.root / "ca.pem").write_text(self.certificates.ca)
@@ -444,29 +389,3 @@ def _keep(folder: Path, name: Path) -> None:
         copy.rename(name)
     except OSError:  # the other one was faster
         shutil.rmtree(copy)
-
-
-def past_moving_leaders(
-    run: Callable[[], subprocess.CompletedProcess[str]], leader: Callable[[], object]
-) -> subprocess.CompletedProcess[str]:
-    """Run a tool of Kafka's; again when `leader` is known, some times, where it met a leader that was none any more."""
-    for _ in range(TRIES - 1):
-        done = run()
-        if not done.returncode or not any(sign in done.stdout + done.stderr for sign in LEADER_MOVED):
-            return done
-        leader()
-    return run()
-
-
-def _protocol(kind: str) -> str:
-    return kind if kind in ("PLAINTEXT", "SSL") else "SASL_SSL"
-
-
-def _server_jaas(kind: str) -> str:
-    package = "org.apache.kafka.common.security"
-    if kind == "PLAIN":
-        users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
-        return f'{package}.plain.PlainLoginModule required username="node" password="{USERS["node"]}" {users};'
-    if kind == "OAUTHBEARER":
-        return f"{package}.oauthbearer.OAuthBearerLoginModule required;"
-    return f"{package}.scram.ScramLoginModule required;"

@@ -27,7 +27,8 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsResponse,
 )
 
-from tests.e2e.rig.cluster import Cluster, Node, asked
+from tests.e2e.rig.asking import asked
+from tests.e2e.rig.cluster import Cluster, Node
 
 CLUSTER = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
 

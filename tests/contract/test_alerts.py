@@ -67,7 +67,7 @@ def test_a_log_that_is_recorded_at_each_look_is_no_alarm_however_seldom_that_is(
 
 
 @pytest.mark.parametrize(("every", "latest"), [(1, 2 * HOUR + 2), (3 * HOUR, 4 * HOUR + 2)])
-def test_a_log_that_is_recorded_no_more_is_an_alarm_an_hour_after_the_looks_went_on_without(
+def test_a_log_that_is_recorded_no_more_is_an_alarm_an_hour_after_looks_continued_without(
     every: int, latest: int
 ) -> None:
     """The looks may be at a document or a Secret that is not valid: such a reconciliation ends as well."""

@@ -47,16 +47,16 @@ INSIDE = {
     r"cannot be taken back|\bfor good\b": "irreversible, permanently",
     r"\bin the way\b": "blocker, prevents",
     r"\blowering\b|\blowers\b (it|a level|levels?)\b": "downgrade",
-    r"\bnobody\b|\bwhoever\b|\ba human\b|\b(some|any)body\b|\bsomeone else\b": "the caller, no client, another client",
+    r"\bnobodys?\b|\bwhoever\b|\ba human\b|\b(some|any)body\b|\bsomeone else\b": "the caller, another client",
     r"\btold\b": "reported, distinguished, asked, known",
     r"\bgood once\b": "can be used once",
-    r"\b(a|each|one|last|its|the|failed) pass\b|\bpasses (are|have|took|that)\b": "reconciliation",
+    r"\b(a|each|one|last|its|the|same|failed) pass\b|\bpasses (are|have|took|that)\b": "reconciliation",
     r"\bliving\b": "live",
     r"\bstrangers?\b|\bobituary\b": "unknown; ghost registration",
     r"\bvoters? any ?more|\bnot .{0,30}any ?more": "no longer",
     r"\bverdict of the active|controller's verdict": "dry run accepted, rejected",
     r"\bforgets?\b": "discards, unregisters",
-    r"\bgo(es)? on\b": "continues; resumed",
+    r"\b(go|goes|gone|going|went) on\b": "continues; resumed",
 }
 """Words that do not stand in docstrings, comments and names of tests either; and what to say."""
 

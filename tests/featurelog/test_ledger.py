@@ -57,7 +57,7 @@ def test_a_time_that_a_store_does_not_tell_is_never_the_same_one() -> None:
     assert asked(known, file(modified=0)) == []
     other = replace(known, fingerprint="another")
     assert [one.start for one in asked(other, file(modified=0))] == [0]
-    assert asked(replace(other, modified=1), file(modified=1)) == [], "here a time says that nobody wrote to it"
+    assert asked(replace(other, modified=1), file(modified=1)) == [], "here a time says that nothing wrote to it"
 
 
 def test_what_a_node_says_of_its_quorum_is_as_it_says_it_now_and_who_it_is_stays() -> None:

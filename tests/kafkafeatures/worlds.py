@@ -160,7 +160,7 @@ def image(
     **fields: Any,
 ) -> Image:
     """`brokers`: id -> (ranges, fenced)."""
-    nobody = UUID(int=0)
+    no_process = UUID(int=0)
     at = (Endpoint("PLAINTEXT", "h", 9092, 0),)
     said: dict[str, Any] = {
         "offset": 100,
@@ -179,10 +179,10 @@ def image(
         said["offset"], said["epoch"], 0, said["in_transaction"], {}, said["unreadable"],
         Registrations(
             {
-                i: BrokerRegistration(i, 1, nobody, at, of, None, fenced, False, False)
+                i: BrokerRegistration(i, 1, no_process, at, of, None, fenced, False, False)
                 for i, (of, fenced) in (brokers or {}).items()
             },
-            {i: ControllerRegistration(i, nobody, False, at, of) for i, of in (controllers or {}).items()},
+            {i: ControllerRegistration(i, no_process, False, at, of) for i, of in (controllers or {}).items()},
             said["unregistered"],
         ),
         FinalizedFeatures(

@@ -54,7 +54,7 @@ def _first_that_tells(facts: Facts, place: int, restored: Restored, uid: str) ->
         # The log continues in a later epoch: up to which offset it has the one of before is asked as well.
         if position[0] > restored.end and look.epoch > position[1] >= 0:
             return at
-        return None  # it looks as if it had gone on
+        return None  # it looks as if it had continued
     return None
 
 

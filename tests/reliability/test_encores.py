@@ -188,8 +188,8 @@ def test_an_approval_ends_where_another_client_moves_a_level_of_its_plan(moved: 
     [
         (90, 3, "", ["restored log"]),  # it ends before what the status tells of
         (150, 1, "", ["restored log"]),  # of an older epoch
-        (150, 3, "", ["restored log"]),  # it went on, and never had that position
-        (150, 2, "", []),  # as if it had gone on: nothing shows that it is another one
+        (150, 3, "", ["restored log"]),  # it continued, and never had that position
+        (150, 2, "", []),  # as if it had continued: nothing shows that it is another one
         (90, 3, "A@3", []),
         (90, 3, "yes", ["restored log"]),
     ],

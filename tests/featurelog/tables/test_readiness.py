@@ -113,7 +113,7 @@ def test_a_snapshot_proves_what_it_has_to_be_committed() -> None:
 
 
 def test_a_record_in_an_old_leaders_copy_alone_never_counts() -> None:
-    """The old leader's copy unregisters the node under epoch 1; the cluster went on under epoch 2 without that."""
+    """The old leader's copy unregisters the node under epoch 1; the cluster continued under epoch 2 without that."""
     start = healthy()
     items = [*start, registered_broker(7, 500, supports=OF_3_9)]
     old = log([*items, unregistered_broker(7, 500), no_op(), no_op()])

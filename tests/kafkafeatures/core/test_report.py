@@ -119,7 +119,7 @@ def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
     assert len(json.dumps(status(Stalled(Reason.INVALID_SPEC, "y" * 5000), seen)).encode()) < 32 * 1024
 
 
-def test_a_node_that_is_down_is_said_also_where_it_stands_in_nobodys_way() -> None:
+def test_a_node_that_is_down_is_said_also_where_it_blocks_no_step() -> None:
     levels = {"metadata.version": 27}
     seen = observation(node(1, said=answer(NEW, levels)), node(2, said=SILENT), levels=levels)
     made = status(decided(seen), seen)
@@ -242,7 +242,7 @@ def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     assert times[2]["Reachable"] == "2026-01-02T03:04:05Z"
 
 
-def test_the_same_pass_again_makes_the_same_status() -> None:
+def test_the_same_reconciliation_again_makes_the_same_status() -> None:
     seen = observation()
     first = status(decided(seen), seen)
     assert status(decided(seen), seen, previous=first, later=3600) == first

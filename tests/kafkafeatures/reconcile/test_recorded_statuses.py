@@ -1,4 +1,4 @@
-"""Statuses that an older release wrote in the midst of its work: they are read, said the same way, and gone on from."""
+"""Statuses that an older release wrote in the midst of its work: they are read, written alike, and continued from."""
 
 from __future__ import annotations
 

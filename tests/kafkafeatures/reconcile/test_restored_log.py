@@ -106,7 +106,7 @@ def test_what_this_process_read_counts_also_where_no_status_was_written_since() 
     assert isinstance(clocks.reconcile(cluster, store).decision, Done | Held)
 
 
-def test_a_restored_log_that_went_on_past_its_former_end_stays_another_one() -> None:
+def test_a_restored_log_that_continued_past_its_former_end_stays_another_one() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     end = cluster.world.image.offset + 100

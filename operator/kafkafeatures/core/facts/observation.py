@@ -156,7 +156,10 @@ class Node(Struct, frozen=True):
         said = self.answer.value.supported.get(feature)
         if said is None or not said.min <= level <= said.max:
             return False
-        return all(written.value.get(feature) == said for written in self.registered.values())
+        for written in self.registered.values():  # noqa: SIM110 - a generator takes twice the time for a thousand nodes
+            if written.value.get(feature) != said:
+                return False
+        return True
 
     def _said(self, feature: str) -> VersionRange | None:
         if isinstance(self.answer, Unknown):

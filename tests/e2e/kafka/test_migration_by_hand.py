@@ -63,6 +63,16 @@ class Person:
         asked = ASKED.match(says)
         return (int(asked[1]), Shape(asked[2])) if asked is not None else None
 
+    def at(self, path: str) -> Any:
+        """What stands in a znode below the chroot; None where it is absent."""
+        client = KazooClient(self.cluster.ensemble)
+        client.start()
+        try:
+            return json.loads(client.get(path)[0]) if client.exists(path) else None
+        finally:
+            client.stop()
+            client.close()
+
     def plan(self) -> str:
         done = run("plan", "-f", str(self.file))
         return " ".join((done.stdout + done.stderr).split())  # a table is cut into lines
@@ -168,6 +178,36 @@ def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person
     assert "kraft_metadata_offset" in migration["keptMigrationNode"]
     (deleted,) = [one for one in person.status["history"] if one["kind"] == "DeleteZnodes"]
     assert deleted["result"] == "Applied"
+
+
+def test_a_migration_is_given_up_before_the_quorum_has_taken_over(person: Person) -> None:
+    """First while brokers get the flag, then before any has it: nothing of the controllers stays in ZooKeeper."""
+    cluster = person.cluster
+    for id_ in cluster.controllers:
+        cluster.run(id_, Shape.MIGRATING_CONTROLLER)
+    person.wants("DualWrite")
+    person.apply(killed_after=1)
+    flagged, shape = person.restarted[-1]
+    assert shape is Shape.FLAGGED_BROKER
+    person.wants("RolledBack")
+    assert "delete /migration" in person.plan()
+    person.apply()
+    assert person.restarted[1:] == [(flagged, Shape.PLAIN_BROKER)]
+    assert person.status["migration"]["brokers"] == {"zooKeeper": 3}
+    assert person.at("/migration") is None
+
+    for id_ in cluster.controllers:
+        cluster.run(id_, Shape.MIGRATING_CONTROLLER)
+    person.wants("PreMigration")
+    person.apply()
+    assert person.at("/migration")["kraft_metadata_offset"] == -1
+    person.wants("RolledBack")
+    person.apply()
+    assert len(person.restarted) == 2
+    assert person.at("/migration") is None
+    assert person.at("/controller")["brokerid"] in cluster.brokers
+    deleted = [one for one in person.status["history"] if one["kind"] == "DeleteZnodes"]
+    assert [(one["target"], one["result"]) for one in deleted] == [("/migration", "Applied")] * 2
 
 
 def where(cluster: MigratingCluster) -> list[str]:

@@ -10,7 +10,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide
-from kafkafeatures.core.engine.decisions import Decision
+from kafkafeatures.core.engine.decisions import Act, Decision
 from kafkafeatures.core.engine.gates import Question
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
@@ -25,10 +25,12 @@ from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.kinds import assess
 from kafkafeatures.core.migration.copied.survey import Survey
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.demands import known_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape, Wish, required
 from kafkafeatures.core.roll.drivers import MANUAL
+from kafkafeatures.core.roll.restart_node import RestartNode
 from kraftlog.image import ZkMigrationState
 from tests.kafkafeatures.core import preflights
 from tests.kafkafeatures.core.preflights import OF_ALL, registered
@@ -172,3 +174,23 @@ def looks(wanted: Wanted, seen: Observation, **given: Any) -> Look:
     """The second of two looks in a row: by then it is known how far ZooKeeper is behind."""
     first = Look(wanted, replace(seen, source=replace(seen.source, offset=seen.source.offset - 3)), **given)
     return Look(wanted, seen, before=first, **given)
+
+
+def restarted(look: Look) -> int:
+    """The node that is restarted next."""
+    assert isinstance(look.decision, Act), look.decision
+    step = look.decision.step
+    assert isinstance(step, RestartNode)
+    return step.node_id
+
+
+def said(look: Look) -> str:
+    return "\n".join(
+        [look.decision.message if not isinstance(look.decision, Act) else "", *map(str, look.decision.blockers)]
+    )
+
+
+def released(look: Look) -> DeleteZnodes:
+    assert isinstance(look.decision, Act), look.decision
+    assert isinstance(look.decision.step, DeleteZnodes)
+    return look.decision.step

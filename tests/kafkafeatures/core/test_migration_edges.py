@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS, Beside, Edge, Refused, next_edge
 from kafkafeatures.core.migration.positions import BrokerMode, Claim, Facts, Position
 from kraftlog.image import ZkMigrationState as S
@@ -88,5 +89,18 @@ def test_every_position_has_an_answer_for_every_wish(position: Position, desired
 
 def test_nothing_is_deleted_while_a_controller_may_write_it_again() -> None:
     deleting = [edge for edge in (*FORWARD, *BACK) if edge.deletes]
-    assert all(Beside.NO_CONTROLLERS in edge.beside or edge.start == (Position.NO_CONTROLLER,) for edge in deleting)
+    without = {P.NO_CONTROLLER, *(edge.end for edge in BACK if Beside.NO_CONTROLLERS in edge.beside)}
+    assert {start for edge in deleting for start in edge.start} == without
     assert not [edge for edge in FORWARD if edge.deletes]
+
+
+def test_what_a_quorum_left_that_never_took_over_is_deleted_before_anything_else() -> None:
+    left = replace(ALL_FLAGGED, has_progress=True)
+    for position in (P.ZOOKEEPER, P.RELEASED):
+        found = next_edge(position, Desired.ROLLED_BACK, left)
+        assert isinstance(found, Edge)
+        assert (found.deletes, found.end, str(found)) == (
+            ("/migration",), position, f"{position}: delete /migration",
+        )  # fmt: skip
+        assert next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED) != found
+        assert next_edge(position, Desired.DUAL_WRITE, left) == next_edge(position, Desired.DUAL_WRITE, ALL_FLAGGED)

@@ -20,7 +20,6 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.copied.survey import Survey
-from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.place import place_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.restarts import permit_for
@@ -33,6 +32,9 @@ from tests.kafkafeatures.core.migrations import (
     a_node,
     cluster,
     looks,
+    released,
+    restarted,
+    said,
     wanting,
     without_quorum,
 )
@@ -43,20 +45,6 @@ from tests.kafkafeatures.worlds import NOW, known
 
 P, D = Position, Desired
 FINALIZING = wanting(D.FINALIZED, consents=frozenset({"zk-finalize"}))
-
-
-def restarted(look: Look) -> int:
-    """The node that is restarted next."""
-    assert isinstance(look.decision, Act), look.decision
-    step = look.decision.step
-    assert isinstance(step, RestartNode)
-    return step.node_id
-
-
-def said(look: Look) -> str:
-    return "\n".join(
-        [look.decision.message if not isinstance(look.decision, Act) else "", *map(str, look.decision.blockers)]
-    )
 
 
 def approved(seen: Observation, **of_wanted: Any) -> Look:
@@ -353,12 +341,6 @@ def test_what_would_fail_later_prevents_the_first_step_and_is_said_all_at_once()
 def test_once_a_broker_has_the_flag_the_preflight_is_over() -> None:
     seen = replace(cluster(P.PRE_MIGRATION, a_node(2, Shape.FLAGGED_BROKER)), surveyed=Unknown(NOT_ASKED))
     assert restarted(looks(wanting(D.DUAL_WRITE), seen)) == 3
-
-
-def released(look: Look) -> DeleteZnodes:
-    assert isinstance(look.decision, Act), look.decision
-    assert isinstance(look.decision.step, DeleteZnodes)
-    return look.decision.step
 
 
 def test_a_quorum_that_is_gone_is_released_once_nothing_was_written_for_three_seconds() -> None:

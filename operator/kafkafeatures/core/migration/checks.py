@@ -30,6 +30,8 @@ from kafkafeatures.core.migration.edges import (
     RELEASE,
     START_CONTROLLERS,
     STOP_CONTROLLERS,
+    WITHDRAW,
+    WITHDRAW_EARLY,
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
@@ -221,6 +223,24 @@ def preflight_passes(asked: Asked) -> Iterator[Blocker]:
     yield from findings(Preflight(place.way.end, place.seen, place.znodes, survey, flying=asked.flying))
 
 
+def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
+    """No pod of one: also one that is not ready, or is stopping, may still run."""
+    workloads = asked.place.seen.workloads
+    if isinstance(workloads, Unknown):
+        if workloads.why.kind is not FailureKind.NOT_ASKED:
+            yield Blocker(BlockerKind.WORKLOAD, f"the pods could not be read: {workloads.why}")
+        return
+    for owner in workloads.value.stateful_sets:
+        pods = [pod.name for pod in owner.pods]
+        if owner.role == "controllers" and pods:
+            text = f"{', '.join(pods[:3])}{f' and {len(pods) - 3} more' if len(pods) > 3 else ''} of StatefulSet"
+            yield Blocker(
+                BlockerKind.WORKLOAD,
+                f"{text} {owner.name} may still write to ZooKeeper",
+                f"set {owner.name} to 0 replicas in Git",
+            )
+
+
 def nothing_writes_to_zookeeper(asked: Asked) -> Iterator[Blocker]:
     """A controller that is cut off from us alone may still lead the quorum, and claim what was deleted."""
     if asked.still_for < STILL_FOR:
@@ -253,7 +273,9 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     ),
     MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     STOP_CONTROLLERS: (both_hold_the_same,),
-    RELEASE: (nothing_writes_to_zookeeper,),
+    RELEASE: (no_controller_is_left, nothing_writes_to_zookeeper),
+    WITHDRAW_EARLY: (no_controller_is_left, nothing_writes_to_zookeeper),
+    WITHDRAW: (no_controller_is_left, nothing_writes_to_zookeeper),
 }  # fmt: skip
 """The checks of each way, in the order in which their blockers are listed."""
 

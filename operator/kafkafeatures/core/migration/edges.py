@@ -43,6 +43,7 @@ class Edge(Struct, frozen=True):
 
     def __str__(self) -> str:
         """For people: where it leads, and what has to be done on it."""
+        leads = f"{self.start[0]} -> {self.end}" if self.start != (self.end,) else str(self.end)
         does = []
         if self.restarts is not None and self.asks is not None:
             does.append(f"restart each {self.restarts.value.lower()} as {self.asks.value}")
@@ -51,7 +52,7 @@ class Edge(Struct, frozen=True):
         does += [one.value for one in self.beside]
         if self.deletes:
             does.append(f"delete {' and '.join(self.deletes)}")
-        return f"{self.start[0]} -> {self.end}: {', '.join(does)}"
+        return f"{leads}: {', '.join(does)}"
 
 
 class Refused(Struct, frozen=True):
@@ -72,10 +73,14 @@ MOVE_BROKERS_BACK = Edge((P.COPIED, P.DUAL_WRITE), P.COPIED, Shape.FLAGGED_BROKE
 STOP_CONTROLLERS = Edge((P.COPYING, P.COPIED), P.NO_CONTROLLER, beside=(Beside.NO_CONTROLLERS,))
 RELEASE = Edge((P.NO_CONTROLLER,), P.RELEASED, deletes=("/controller", "/migration"))
 UNFLAG_BROKERS = Edge((P.RELEASED,), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(Beside.WIPE,))
-GIVE_UP_EARLY = Edge((P.PRE_MIGRATION,), P.ZOOKEEPER, beside=(Beside.NO_CONTROLLERS,), deletes=("/migration",))
-GIVE_UP_FLAGGING = Edge((P.FLAGGING,), P.RELEASED, beside=(Beside.NO_CONTROLLERS,), deletes=("/migration",))
+GIVE_UP_EARLY = Edge((P.PRE_MIGRATION,), P.ZOOKEEPER, beside=(Beside.NO_CONTROLLERS,))
+GIVE_UP_FLAGGING = Edge((P.FLAGGING,), P.RELEASED, beside=(Beside.NO_CONTROLLERS,))
+WITHDRAW_EARLY = Edge((P.ZOOKEEPER,), P.ZOOKEEPER, deletes=("/migration",))
+WITHDRAW = Edge((P.RELEASED,), P.RELEASED, deletes=("/migration",))
+WITHDRAWING = (WITHDRAW_EARLY, WITHDRAW)
+"""Where a quorum that never took over was stopped: what it left in ZooKeeper goes before anything else."""
 BACK = (
-    MOVE_BROKERS_BACK, STOP_CONTROLLERS, RELEASE, UNFLAG_BROKERS, GIVE_UP_EARLY, GIVE_UP_FLAGGING,
+    MOVE_BROKERS_BACK, STOP_CONTROLLERS, RELEASE, UNFLAG_BROKERS, GIVE_UP_EARLY, GIVE_UP_FLAGGING, *WITHDRAWING,
 )  # fmt: skip
 
 TARGETS = {
@@ -90,6 +95,8 @@ _WAY = (P.ZOOKEEPER, *(edge.end for edge in FORWARD))
 
 def next_edge(position: Position, desired: Desired, facts: Facts) -> Edge | Refused | None:
     """The way that comes next; None where the cluster is where the document wants it."""
+    if desired is Desired.ROLLED_BACK and facts.has_progress and position in (P.ZOOKEEPER, P.RELEASED):
+        return WITHDRAW_EARLY if position is P.ZOOKEEPER else WITHDRAW
     if position is TARGETS[desired]:
         return None
     return _back(position, facts) if desired is Desired.ROLLED_BACK else _forward(position, desired)

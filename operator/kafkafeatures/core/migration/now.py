@@ -30,14 +30,14 @@ from kafkafeatures.core.migration import checks, preflight
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NAMES
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, WITHDRAWING, Refused
 from kafkafeatures.core.migration.kept import MigrationKept
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
-from kafkafeatures.core.migration.phases import Phase, phase_of
+from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place, place_of
 from kafkafeatures.core.migration.positions import Misplaced, Position
-from kafkafeatures.core.migration.release import release
+from kafkafeatures.core.migration.release import release, withdraw
 from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
@@ -169,11 +169,14 @@ class MigrationNow(StageNow, frozen=True):
                 return asked_of_a_person(self.place, decision, asked)
             return decision
         if self.place.way is None:
-            return Done(Reason.IN_SYNC, f"the migration is at {phase_of(self.place.position, self.wish.desired)}")
+            return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}")
         return self._deletion(self.place) or asked_of_git(self.place)
 
     def _deletion(self, place: Place) -> Act | Stalled | None:
         """The transaction that gives the cluster back to ZooKeeper, made of what this look has read."""
+        if place.way in WITHDRAWING:
+            step = withdraw(place.znodes)
+            return Act(step) if not isinstance(step, Failure) else Stalled(Reason.MIGRATION_FAILED, str(step))
         if place.way is not RELEASE:
             return None
         found = place.seen.surveyed

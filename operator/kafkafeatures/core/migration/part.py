@@ -19,7 +19,6 @@ from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.migration.edges import FINALIZE, Edge
 from kafkafeatures.core.migration.none_wanted import MIGRATION
-from kafkafeatures.core.migration.phases import phase_of
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced
 
@@ -86,7 +85,7 @@ class MigrationPart(Part, frozen=True):
         """One, unless the cluster is where the document wants it."""
         if not isinstance(self.place, Place) or not self.place.route:
             return ()
-        start = phase_of(self.place.position, self.desired)
+        start = self.place.phase
         return (Stage(kind=MIGRATION, start={PHASE: start.value}, target={PHASE: self.desired.value}),)
 
     @property

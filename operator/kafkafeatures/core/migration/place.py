@@ -20,7 +20,8 @@ from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.demands import Demands, NodeDemand, Said, demands, known_of
-from kafkafeatures.core.migration.edges import MOVE_BROKERS_BACK, TARGETS, Edge, Refused, next_edge
+from kafkafeatures.core.migration.edges import MOVE_BROKERS_BACK, TARGETS, WITHDRAWING, Beside, Edge, Refused, next_edge
+from kafkafeatures.core.migration.phases import Phase, phase_of
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of, position_of
 
 
@@ -42,6 +43,11 @@ class Place(Struct, frozen=True, dict=True):
     def way(self) -> Edge | None:
         """The way that comes next, where there is one."""
         return self.edge if isinstance(self.edge, Edge) else None
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is, as people read it. It is not rolled back while something of the quorum is in ZooKeeper."""
+        return Phase.ROLLING_BACK if self.way in WITHDRAWING else phase_of(self.position, self.desired)
 
     @cached_property
     def demands(self) -> Demands:
@@ -72,6 +78,8 @@ def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]
     while isinstance(edge := next_edge(position, desired, facts), Edge):
         yield edge
         position = edge.end
+        if edge.deletes or Beside.NO_CONTROLLERS in edge.beside:  # which have left /migration
+            facts = msgspec.structs.replace(facts, has_progress=not edge.deletes)
         if edge is MOVE_BROKERS_BACK:  # it ends where it may have begun, with no broker in KRaft mode any more
             brokers = dict.fromkeys(facts.brokers, BrokerMode.FLAGGED)
             facts = msgspec.structs.replace(facts, brokers=brokers)

@@ -58,7 +58,7 @@ class Facts(Struct, frozen=True):
 
     state: of the metadata log, as it was read after the znodes; None where no controller answers. offset: of
     `/migration`, -1 also where that is absent. brokers, controllers: by id, how each process runs and whether it has
-    the flag; None for one that does not answer.
+    the flag; None for one that does not answer. has_progress: whether `/migration` is there at all.
     """
 
     state: ZkMigrationState | None
@@ -66,6 +66,7 @@ class Facts(Struct, frozen=True):
     offset: int
     brokers: Mapping[int, BrokerMode | None] = field(default_factory=dict)
     controllers: Mapping[int, bool | None] = field(default_factory=dict)
+    has_progress: bool = False
 
     @property
     def silent(self) -> tuple[int, ...]:
@@ -183,6 +184,12 @@ def _contradiction(facts: Facts) -> Misplaced | None:
             "of it: the copy would be skipped, and every topic deleted",
             "stop the controllers now, before the brokers get the flag; " + WIPE,
         )
+    if facts.state is None and facts.offset > 0 and facts.claim is Claim.BROKER:
+        return Misplaced(
+            f"/migration says that ZooKeeper was copied up to offset {facts.offset}, and no controller answers: new "
+            "controllers would skip the copy, and delete every topic",
+            "start no controller; delete /migration with zookeeper-shell.sh, and wipe the controllers' disks",
+        )
     if facts.state is S.POST_MIGRATION and in_zookeeper:
         ids = ", ".join(map(str, in_zookeeper))
         return Misplaced(
@@ -234,6 +241,7 @@ def facts_of(seen: Observation, read: ZooKeeperReading) -> Facts | Failure:
         migration.offset if migration is not None else -1,
         {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles},
         {node.id: _flag(node) for node in controllers} if state is not None else {},
+        migration is not None,
     )
 
 

@@ -12,7 +12,7 @@ from kafkafeatures.core.engine.stage import Said
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import Compared
-from kafkafeatures.core.migration.phases import Phase, phase_of
+from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced
 
@@ -24,7 +24,7 @@ def with_migration(
     before = previous.migration
     if not isinstance(place, Place):
         return replace(status, migration=before)
-    phase, modes = phase_of(place.position, desired).value, list(place.facts.brokers.values())
+    phase, modes = place.phase.value, list(place.facts.brokers.values())
     lag = -1
     if place.facts.offset > 0 and place.seen.source.offset > 0:
         lag = max(0, place.seen.source.offset - 1 - place.facts.offset)
@@ -64,7 +64,7 @@ def migration_settled(place: Place | Misplaced | Failure, desired: Desired) -> S
     """Whether nothing is under way."""
     if not isinstance(place, Place):
         return "Unknown", Reason.UNKNOWN, str(place)
-    phase = phase_of(place.position, desired)
+    phase = place.phase
     reason = _REASONS[phase]
     settled = phase in (Phase.FINALIZED, Phase.ROLLED_BACK)
     return "True" if settled else "False", reason, f"the cluster is at {place.position}: {place.facts}"

@@ -46,9 +46,6 @@ def _asked(place: Place, edge: Edge) -> Iterator[str]:
         yield f"{_titles(differing)} must become {edge.asks.value}: {_lines(differing[0])}; {SEE}"
     for beside in edge.beside:
         yield f"needed: {beside.value}"
-    if edge.deletes:
-        paths = " and ".join(edge.deletes)
-        yield f"once no controller of the quorum runs, delete {paths} with zookeeper-shell.sh, and nothing before that"
 
 
 def _titles(nodes: list[NodeDemand]) -> str:

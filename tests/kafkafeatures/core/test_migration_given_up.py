@@ -1,0 +1,96 @@
+"""A migration is given up before the quorum took over: what the controllers left in ZooKeeper is deleted, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
+from kafkafeatures.core.facts.observation import MetadataMode, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from tests.kafkafeatures.core.fleets import pod, stateful_set
+from tests.kafkafeatures.core.migrations import (
+    BROKERS,
+    Look,
+    a_node,
+    cluster,
+    looks,
+    released,
+    restarted,
+    said,
+    wanting,
+    without_quorum,
+)
+from tests.kafkafeatures.ensembles import elected, progress
+from tests.kafkafeatures.ensembles import reading as znodes
+from tests.kafkafeatures.worlds import NOW, known
+
+P, D = Position, Desired
+
+
+@pytest.mark.parametrize("shape", [Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER])
+def test_what_a_quorum_left_that_never_took_over_is_deleted_once_it_is_gone(shape: Shape) -> None:
+    running = cluster(P.PRE_MIGRATION, *(a_node(id_, shape) for id_ in BROKERS))
+    asks = looks(wanting(D.ROLLED_BACK), running)
+    assert isinstance(asks.decision, Wait)
+    assert "0 replicas of the controllers" in said(asks)
+    assert [one for one in steps(asks) if one.endswith("delete /migration")] == steps(asks)[1:2]
+
+    gone = without_quorum(running)
+    first = Look(wanting(D.ROLLED_BACK), gone)
+    assert isinstance(first.decision, Wait)
+    step = released(Look(wanting(D.ROLLED_BACK), gone, before=first, seconds=4))
+    assert (set(step.deletes), step.raise_to) == ({"/migration"}, None)
+    assert "kraft_metadata_offset" in step.kept
+
+    without = replace(gone, zookeeper=known(znodes(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
+    if shape is Shape.PLAIN_BROKER:
+        without = replace(without, mode=known(MetadataMode.ZOOKEEPER))
+        assert isinstance(looks(wanting(D.ROLLED_BACK), without).decision, Done)
+    else:
+        assert restarted(looks(wanting(D.ROLLED_BACK), without)) == 2
+
+
+def test_it_is_not_rolled_back_while_something_of_the_quorum_is_in_zookeeper() -> None:
+    gone = without_quorum(cluster(P.PRE_MIGRATION))
+    found = looks(wanting(D.ROLLED_BACK), gone)
+    (stage,) = (stage for stage in found.stages if stage.kind == "Migration")
+    settled = stage.conditions(found.decision)[Condition.MIGRATION_SETTLED]
+    assert settled is not None
+    assert settled[0] == "False"
+    (planned,) = found.proposal.plan.stages
+    assert dict(planned.start) == {"phase": "RollingBack"}
+
+
+def steps(look: Look) -> list[str]:
+    return [one.detail for work in look.proposal.plan.work for one in work.steps()]
+
+
+@pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
+def test_nothing_is_deleted_while_a_pod_of_a_controller_is_left(position: Position) -> None:
+    """One that is not ready may still write."""
+    pods = known(
+        WorkloadsReading(NOW, (stateful_set(pod(3001, ready=False), name="controllers", role="controllers"),)),
+        SourceKind.KUBERNETES,
+    )
+    unread = Unknown(Failure(FailureKind.TIMED_OUT, "pods", "no answer"))
+    for workloads, says in ((pods, "controllers to 0 replicas"), (unread, "pods could not be read")):
+        seen = replace(without_quorum(cluster(position)), workloads=workloads)
+        first = Look(wanting(D.ROLLED_BACK), seen)
+        found = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4)
+        assert not isinstance(found.decision, Act)
+        assert says in said(found)
+
+
+def test_a_copy_that_a_quorum_left_behind_is_named_before_new_controllers_start() -> None:
+    """New controllers would skip the copy, and delete every topic."""
+    stale = known(znodes(controller=elected(1), migration=progress(409)), SourceKind.ZOOKEEPER)
+    found = looks(wanting(D.PRE_MIGRATION), replace(cluster(P.ZOOKEEPER), zookeeper=stale))
+    assert isinstance(found.decision, Stalled)
+    assert "delete every topic" in said(found)
+    assert "delete /migration" in said(found)

@@ -25,7 +25,7 @@ simulation: $(VENV)/.dev ## a part of check and test: random histories of the op
 kafka: $(VENV)/.dev ## a part of test: real Kafka (needs Java 17+ and Maven)
 	@$(BIN)/python -m tests.run kafka
 
-migration: $(VENV)/.dev ## a part of test: from ZooKeeper to KRaft on real nodes of Kafka 3.9 (needs what kafka needs)
+migration: $(VENV)/.dev ## a part of test: from ZooKeeper to KRaft on real nodes of Kafka 3.9, also in pods (needs what test needs)
 	@$(BIN)/python -m tests.run migration
 
 kubernetes: $(VENV)/.dev ## a part of test: the image, the chart, the operator on real Kubernetes and Kafka (needs what test needs)

@@ -61,6 +61,8 @@ MIGRATIONS = [
     )
 ]
 """Tests on real nodes of Kafka 3.9 with a real ZooKeeper."""
+ON_A_NODE = "tests/e2e/kubernetes/migrations"
+"""A migration in pods, which the operator restarts."""
 
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
@@ -87,13 +89,13 @@ SUITES = [
     ),
     Suite(
         "migration",
-        [[*SIDE_BY_SIDE, *MIGRATIONS]],
+        [[*SIDE_BY_SIDE, *MIGRATIONS], [*PYTEST, ON_A_NODE]],
         10,
-        {"java": "a JDK or JRE, 17 or newer", "mvn": "Maven 3.8 or newer"},
+        {"javac": "a JDK, 17 or newer", "mvn": "Maven 3.8 or newer", "go": _GO},
     ),
     Suite(
         "kubernetes",
-        [[*SIDE_BY_SIDE, "tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls"]],
+        [[*SIDE_BY_SIDE, "tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls", f"--ignore={ON_A_NODE}"]],
         13,
         {
             "java": "a JDK or JRE, 17 or newer",

@@ -61,19 +61,14 @@ def wanted_of(
         cluster_id=spec.cluster.cluster_id or "",
         cluster_flags=_flags(spec.cluster),
         uid=uid or f"{resource.metadata.namespace}/{resource.metadata.name}",
-        rollout=_rollout(spec.workload, spec.rollout, migration_in(spec)),
+        rollout=_rollout(spec.workload, spec.rollout),
         finalize_after=timedelta(seconds=spec.features.finalize_after_seconds),
         migration=migration_in(spec),
     )
 
 
-def _rollout(workload: WorkloadSpec, rollout: RolloutSpec, migration: Migration | None) -> Rollout:
+def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
     driver = driver_in(workload)
-    if migration is not None and driver.reads_pods:
-        raise InvalidDocument((
-            f"spec.workload.driver: {driver.name} restarts no node of a migration; set it to Manual, which names each "
-            "node to restart, until the migration is over",
-        ))  # fmt: skip
     sets = workload.stateful_set if driver.reads_pods else None
     brokers = sets.brokers if sets else ()
     return Rollout(

@@ -58,8 +58,7 @@ async def look(ports: Ports, asked: Asked, is_ours: Callable[[Observation], bool
     more = demands | demands_of(replace(asked, seen=seen))
     if replace(more, comparison=demands.comparison, survey=demands.survey) != demands:
         seen = await _seen(ports, asked, more)
-    if more.survey is not None and ports.zookeeper is not None:
-        seen = replace(seen, surveyed=_fact(await ports.zookeeper.survey(more.survey), "znodes", seen))
+    seen = await _surveyed(ports, seen, more)
     return await _compared(ports, seen) if more.comparison else seen
 
 
@@ -68,10 +67,13 @@ def _fact(found: T | Failure, where: str, seen: Observation) -> Known[T] | Unkno
 
 
 async def look_again(ports: Ports, asked: Asked) -> Observation:
-    """What a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them."""
+    """What a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them. All of
+    them were surveyed in the look before, and both stores compared: how old that may be each stage says itself.
+    """
     zookeeper = await _znodes(ports, demands_of(asked))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))
-    return observe(*readings, asked.workloads, zookeeper)
+    seen = observe(*readings, asked.workloads, zookeeper)
+    return await _surveyed(ports, seen, demands_of(replace(asked, seen=seen)))
 
 
 async def replication_in(seen: Observation) -> Replication | None:
@@ -103,6 +105,13 @@ async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
 
     after = NOT_ASKED if ports.zookeeper is None else await ports.zookeeper.controller()
     return readings._replace(partitions=while_claimed(found, after))
+
+
+async def _surveyed(ports: Ports, seen: Observation, demands: Demands) -> Observation:
+    """With what all znodes hold that Kafka copies, where that is demanded."""
+    if demands.survey is None or ports.zookeeper is None:
+        return seen
+    return replace(seen, surveyed=_fact(await ports.zookeeper.survey(demands.survey), "znodes", seen))
 
 
 async def _compared(ports: Ports, seen: Observation) -> Observation:

@@ -4,6 +4,7 @@
         ensemble.connect, ensemble.servers[0].kill()
 
 Each server has a port without TLS; with `certificates` a second one with it, where a client certificate is required.
+Clients reach it at `address`, which for those in pods is another one than loopback.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ TICK_MS = 500
 class Server(Daemon):
     """One server of an ensemble."""
 
-    def __init__(self, folder: Path, number: int) -> None:
-        self.folder, self.number = folder, number
+    def __init__(self, folder: Path, number: int, address: str) -> None:
+        self.folder, self.number, self.address = folder, number, address
         self.port, self.secure_port, self.peer_port, self.election_port = (free_port() for _ in range(4))
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(str(number))
@@ -38,7 +39,7 @@ class Server(Daemon):
     def asked(self, word: str) -> str:
         """What it answers to a word of four letters; empty where it does not."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as link:
+            with socket.create_connection((self.address, self.port), timeout=2) as link:
                 link.sendall(word.encode())
                 return link.makefile().read()
         except OSError:
@@ -52,15 +53,17 @@ class Server(Daemon):
 class ZooKeeper:
     """See the prologue. `servers`: one, or three that elect a leader."""
 
-    def __init__(self, root: Path, servers: int = 1, certificates: Certificates | None = None) -> None:
+    def __init__(
+        self, root: Path, servers: int = 1, certificates: Certificates | None = None, *, address: str = "127.0.0.1"
+    ) -> None:
         self.root, self.certificates = root, certificates
-        self.servers = [Server(root / f"zookeeper-{number}", number) for number in range(1, servers + 1)]
+        self.servers = [Server(root / f"zookeeper-{number}", number, address) for number in range(1, servers + 1)]
         for one in self.servers:
             (one.folder / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in self._lines(one).items()))
 
     @property
     def connect(self) -> str:
-        return ",".join(f"127.0.0.1:{one.port}" for one in self.servers)
+        return ",".join(f"{one.address}:{one.port}" for one in self.servers)
 
     @property
     def secure_connect(self) -> str:
@@ -73,7 +76,7 @@ class ZooKeeper:
             "syncLimit": "4",
             "dataDir": str(server.folder / "data"),
             "clientPort": str(server.port),
-            "clientPortAddress": "127.0.0.1",
+            "clientPortAddress": server.address,
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "srvr",
         }

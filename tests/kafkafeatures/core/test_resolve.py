@@ -96,14 +96,8 @@ def test_how_long_dual_write_is_held_is_a_duration() -> None:
     assert found == Migration(Desired.FINALIZED, timedelta(minutes=90))
 
 
-def test_no_driver_that_restarts_pods_restarts_nodes_of_a_migration() -> None:
-    cluster = {"bootstrapServers": "a:1", "zookeeper": {"connect": "zk:2181"}}
-    migration = {"desired": "DualWrite"}
-    assert wanted(cluster=cluster, migration=migration, workload={"driver": "Manual"}).migration is not None
-    with pytest.raises(InvalidDocument, match="StatefulSet restarts no node of a migration; set it to Manual"):
-        wanted(cluster=cluster, migration=migration, workload={"driver": "StatefulSet", "statefulSet": SETS})
-    over = {"desired": "None"}
-    assert (
-        wanted(cluster=cluster, migration=over, workload={"driver": "StatefulSet", "statefulSet": SETS}).migration
-        is None
-    )
+@pytest.mark.parametrize("workload", [{"driver": "Manual"}, {"driver": "StatefulSet", "statefulSet": SETS}])
+def test_a_migration_takes_any_driver_that_restarts_nodes(workload: dict[str, Any]) -> None:
+    found = wanted(cluster=ENSEMBLE, migration={"desired": "DualWrite"}, workload=workload)
+    assert found.migration is not None
+    assert found.rollout.driver == workload["driver"]

@@ -224,21 +224,19 @@ def preflight_passes(asked: Asked) -> Iterator[Blocker]:
 
 
 def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
-    """No pod of one: also one that is not ready, or is stopping, may still run."""
+    """No pod of one, nor one that Kubernetes is to make: also one that is not ready, or is stopping, may still run."""
     workloads = asked.place.seen.workloads
     if isinstance(workloads, Unknown):
         if workloads.why.kind is not FailureKind.NOT_ASKED:
-            yield Blocker(BlockerKind.WORKLOAD, f"the pods could not be read: {workloads.why}")
+            yield Blocker(BlockerKind.MIGRATION, f"the pods could not be read: {workloads.why}")
         return
     for owner in workloads.value.stateful_sets:
         pods = [pod.name for pod in owner.pods]
-        if owner.role == "controllers" and pods:
-            text = f"{', '.join(pods[:3])}{f' and {len(pods) - 3} more' if len(pods) > 3 else ''} of StatefulSet"
-            yield Blocker(
-                BlockerKind.WORKLOAD,
-                f"{text} {owner.name} may still write to ZooKeeper",
-                f"set {owner.name} to 0 replicas in Git",
-            )
+        if owner.role == "controllers" and (pods or owner.replicas):
+            named = ", ".join(pods[:3]) if pods else "a pod that is to come"
+            more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
+            text = f"{named}{more} of StatefulSet {owner.name} may still write to ZooKeeper"
+            yield Blocker(BlockerKind.MIGRATION, text, f"set {owner.name} to 0 replicas in Git")
 
 
 def nothing_writes_to_zookeeper(asked: Asked) -> Iterator[Blocker]:

@@ -72,8 +72,10 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Whether the cluster is not where the document wants it, or may not be."""
-        return not isinstance(self.place, Place) or self.place.edge is not None or self.is_at_work is not None
+        """Whether the cluster is not where the document wants it, or may not stay there."""
+        if not isinstance(self.place, Place) or self.place.edge is not None or self.is_at_work is not None:
+            return True
+        return bool(self.blockers)
 
     @property
     def is_at_work(self) -> tuple[Reason, str] | None:
@@ -109,7 +111,17 @@ class MigrationNow(StageNow, frozen=True):
             )
         )  # fmt: skip
         fleet = self.roll.fleet if self.roll is not None else None
-        return (*found, *template_ahead(self.place, self.facts.seen), *wrongly_restarted(self.place, fleet, flying))
+        ahead = template_ahead(self.place, self.facts.seen, may_begin=self._may_begin(self.place))
+        return (*found, *ahead, *wrongly_restarted(self.place, fleet, flying))
+
+    def _may_begin(self, place: Place) -> bool:
+        """To finalize takes a time of dual write, a consent and an approval: before, no controller's template changes,
+        as the first controller that is drained would end the migration.
+        """
+        if place.way is not FINALIZE or place.position is not Position.DUAL_WRITE:
+            return True
+        wanted = self.facts.wanted
+        return self.soaking is None and is_approved(wanted) and ZK_FINALIZE in wanted.consents
 
     @property
     def blocked(self) -> Wait | Stalled | None:

@@ -24,7 +24,10 @@ def asked_of_git(place: Place) -> Wait:
     """What is waited for, where no step of the operator comes next."""
     edge = place.way
     found = "; ".join(_asked(place, edge)) if edge is not None else ""
-    return Wait(Reason.WAITING_FOR_GIT, found or "the next position is not reached yet", after=LOOK_AGAIN)
+    if not found:
+        to = f": {edge.end}" if edge is not None else ""
+        return Wait(Reason.MIGRATING, f"the next position is not reached yet{to}", after=2.0)
+    return Wait(Reason.WAITING_FOR_GIT, found, after=LOOK_AGAIN)
 
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:

@@ -39,13 +39,13 @@ def permit_for(place: Place | Misplaced | Failure) -> Permit:
     )
 
 
-def template_ahead(place: Place, seen: Observation) -> Iterator[Blocker]:
+def template_ahead(place: Place, seen: Observation, *, may_begin: bool) -> Iterator[Blocker]:
     """Under OnDelete any pod that is drained starts with the new template: one that the next position does not ask for
-    would take a later phase, or end the migration.
+    would take a later phase, or end the migration. may_begin: nothing else has to come before the way that comes next.
     """
-    if not isinstance(seen.workloads, Known):
-        return
-    role = place.way.restarts if place.way is not None else None
+    if not isinstance(seen.workloads, Known) or place.position in (Position.ZOOKEEPER, Position.FINALIZED):
+        return  # before and after it, a template is none of a migration's
+    role = place.way.restarts if place.way is not None and may_begin else None
     for owner in seen.workloads.value.stateful_sets:
         if role is not None and owner.role == f"{role.value.lower()}s":
             continue

@@ -14,7 +14,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -229,15 +229,19 @@ class Racks:
         """With Kafka's tool once, on this machine: in nine pods it would take nine times as long. All begin alike."""
         (id_, pod), *others = self.node_ids.items()
         self._format_with_tool(version, release_version, id_, pod)
-        for id_, other in others:
-            shutil.copytree(self.folder(pod), self.folder(other))
-            meta = self.folder(other) / "meta.properties"
-            lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if line[0] != "#")
-            meta.write_text(_text(lines | {"node.id": str(id_), "directory.id": uuid64()}))
+        for _, other in others:
+            self.copy_format(pod, other)
+
+    def copy_format(self, pod: str, other: str) -> None:
+        """The disk of another pod, formatted as this one's: with its own id."""
+        shutil.copytree(self.folder(pod), self.folder(other))
+        meta = self.folder(other) / "meta.properties"
+        lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if line[0] != "#")
+        meta.write_text(text_of(lines | {"node.id": str(self.id_of(other)), "directory.id": uuid64()}))
 
     def _format_with_tool(self, version: str, release_version: str, id_: int, pod: str) -> None:
         properties = self.node.folder / f"{pod}.properties"
-        properties.write_text(_text(self._properties(id_, pod) | {"log.dirs": str(self.folder(pod))}))
+        properties.write_text(text_of(self._properties(id_, pod) | {"log.dirs": str(self.folder(pod))}))
         words = ("format", "-t", CLUSTER_ID, "-c", str(properties), "--release-version", release_version)
         login = ("--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]")
         run(*release(version).java("kafka.tools.StorageTool", *words, *login, log4j="tool"))
@@ -268,7 +272,7 @@ class Racks:
     def _config_map(self) -> dict[str, Any]:
         data = {"start.sh": _START}
         for id_, pod in self.node_ids.items():
-            data[f"{pod}.properties"] = _text(self._properties(id_, pod))
+            data[f"{pod}.properties"] = text_of(self._properties(id_, pod))
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kafka"}, "data": data}
 
     def _properties(self, id_: int, pod: str) -> dict[str, str]:
@@ -349,7 +353,8 @@ class Racks:
         return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
 
 
-def _text(properties: dict[str, str]) -> str:
+def text_of(properties: Mapping[str, str]) -> str:
+    """A file of properties."""
     return "".join(f"{key}={value}\n" for key, value in properties.items())
 
 

@@ -1,0 +1,183 @@
+"""A document that moves a Kafka on Kubernetes from ZooKeeper to KRaft or back; the test plays Git. What must hold is
+judged by the words of others than the operator: the API server's audit log, Kafka's own tools, and an observer on
+Kafka's own client.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.core.migration.settings import Shape
+from tests.e2e.kubernetes.resources import RIGHTS_TO_ROLL, Resources
+from tests.e2e.kubernetes.rolls.rolling import BOTH, STATEFUL_SETS
+from tests.e2e.rig.kubernetes.migrating import MigratingPods
+from tests.e2e.rig.kubernetes.observer import Observer
+from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE, Operator
+from tests.e2e.rig.kubernetes.operator import USER as OPERATOR
+from tests.e2e.rig.kubernetes.racks import PASSWORD, USER, USER_PORT
+from tests.e2e.rig.process import wait_until
+
+TOPIC, NAME = "orders", "orders"
+PATIENCE = 300.0
+"""Seconds for a phase; no promise, a machine may be busy with other things."""
+CONFIGS, TOPICS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.TopicCommand"
+ACLS = "kafka.admin.AclCommand"
+RBAC = "rbac.authorization.k8s.io"
+
+
+class MigratingResource(Resources):
+    """See the prologue."""
+
+    def __init__(self, kafka: MigratingPods, observer: Observer, operator: Operator) -> None:
+        super().__init__(kafka.plane, namespace=kafka.namespace)
+        self.pods, self.observer, self.operator = kafka, observer, operator
+        self._audit, self._seen = kafka.plane.audit.mark(), observer.mark()
+
+    def wants(self, desired: str, *consents: str, **spec: Any) -> None:
+        """Git says where to go."""
+        login = {"mechanism": "SCRAM-SHA-256", "secretRef": {"name": "login"}}
+        body: dict[str, Any] = {
+            "cluster": {
+                "bootstrapServers": self.pods.addresses("brokers", USER_PORT),
+                "bootstrapControllers": self.pods.addresses("controllers"),
+                "zookeeper": {"connect": self.pods.ensemble},
+                "requestTimeout": "5s",
+                "sasl": login,
+                "controllerListener": {},
+            },
+            "workload": BOTH,
+            "rollout": {"stableFor": "3s", "nodeTimeout": "120s"},
+            "consents": list(consents),
+            "migration": {"desired": desired, "holdDualWriteFor": "0m"},
+        }
+        metadata = {"name": NAME, "namespace": self.namespace}
+        self.plane.apply({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": body | spec})
+
+    # --- what the status says ---
+
+    @property
+    def phase(self) -> str:
+        """The phase of the migration, as the status has it."""
+        return str((self.status(NAME).get("migration") or {}).get("phase", ""))
+
+    def ready(self) -> tuple[str, str]:
+        """Reason and message, of this generation; empty before."""
+        found = self.condition(NAME, "Ready")
+        return str(found.get("reason", "")), str(found.get("message", ""))
+
+    def until_asked(self, *words: str) -> str:
+        """Wait until Git is asked for this."""
+        return self._until(lambda: True, "WaitingForGit", *words)
+
+    def until_in_sync(self, phase: str) -> None:
+        """Wait until the migration is at the phase that is wanted."""
+        self._until(lambda: self.phase == phase, "InSync")
+
+    def _until(self, holds: Callable[[], bool], reason: str, *words: str) -> str:
+        found = [""]
+
+        def there() -> bool:
+            said, found[0] = self.ready()
+            return said == reason and all(word in found[0] for word in words) and holds()
+
+        try:
+            wait_until(f"{NAME} says {reason} {words}", there, PATIENCE, step=0.3)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it says {self.progress()}") from None
+        return found[0]
+
+    def progress(self) -> dict[str, Any]:
+        """What a report of a failure needs of the status."""
+        status = self.status(NAME)
+        conditions = [(c["type"], c["status"], c["reason"], c["message"]) for c in status.get("conditions", ())]
+        kept = {key: status.get(key) for key in ("migration", "rollout", "workloads", "intents", "blockers", "plan")}
+        return {"conditions": conditions, **kept}
+
+    # --- what must hold ---
+
+    @property
+    def created(self) -> Counter[str]:
+        """How often the StatefulSet controller made a pod since the operator began."""
+        wanted = {"verb": "create", "resource": "pods", "subresource": "", "user": STATEFUL_SETS, "code": 201}
+        return Counter(row.name for row in self.plane.audit.rows(self._audit, **wanted))
+
+    @property
+    def evicted(self) -> list[str]:
+        """Pods that the API server evicted for the operator, in order."""
+        wanted = {"verb": "create", "resource": "pods", "subresource": "eviction", "user": OPERATOR}
+        rows = sorted(self.plane.audit.rows(self._audit, **wanted), key=lambda row: row.at)
+        return [row.name for row in rows if row.code in (200, 201)]
+
+    def no_client_was_harmed(self) -> None:
+        """No record refused, none lost, and no broker reports too few replicas in sync."""
+        assert self.observer.complaints(self._seen) == []
+        told = self.observer.verified()
+        assert (told["lost"], told["unseen"]) == ([], [])
+        assert told["acknowledged"] > 0
+
+
+def prepare(kafka: MigratingPods) -> None:
+    """The operator's rights on Kubernetes, its login, and what that may do to Kafka."""
+    plane = kafka.plane
+    metadata = {"name": "login", "namespace": kafka.namespace, "labels": {"kafkafeatures.dev/credentials": "true"}}
+    data = {"username": USER, "password": PASSWORD}
+    role = {"name": "roll", "namespace": kafka.namespace}
+    plane.apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data},
+        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": role, "rules": RIGHTS_TO_ROLL},
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": role,
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "roll"},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+        },
+    )
+
+
+def held(kafka: MigratingPods) -> None:
+    """What Kafka copies: a topic with a config, users, rights (one of them DENY), quotas; and the operator's user."""
+    where = kafka.servers_of_tools
+    kafka.tool(
+        TOPICS, *where, "--create", "--topic", TOPIC, "--partitions", "6", "--replication-factor", "3",
+        "--config", "retention.ms=604800001",
+    )  # fmt: skip
+    kafka.admits()
+    for entity, config in (
+        (("users", "--entity-name", "alice"), "SCRAM-SHA-512=[password=secret-8f22]"),
+        (("users", "--entity-name", "alice"), "producer_byte_rate=1048576"),
+        (("clients", "--entity-default"), "request_percentage=150"),
+        (("brokers", "--entity-default"), "log.retention.ms=7200000"),
+    ):
+        kafka.tool(CONFIGS, *where, "--alter", "--entity-type", *entity, "--add-config", config)
+    for who, operations, resource in (
+        (f"--allow-principal=User:{USER}", ("Describe", "DescribeConfigs", "ClusterAction"), "--cluster"),
+        (f"--allow-principal=User:{USER}", ("Describe", "DescribeConfigs"), "--topic=*"),
+        ("--deny-principal=User:mallory", ("Write",), f"--topic={TOPIC}"),
+    ):
+        words = [word for one in operations for word in ("--operation", one)]
+        kafka.tool(ACLS, *where, "--add", who, *words, resource)
+
+
+def told(kafka: MigratingPods) -> dict[str, str]:
+    """What Kafka copies, as its own tools print it. Leaders and in-sync replicas of topics change with each restart."""
+    where = kafka.servers_of_tools
+    found = {
+        "acls": "\n".join(sorted(kafka.tool(ACLS, *where, "--list").splitlines())),
+        "topics": "\n".join(
+            line.split("\tLeader:")[0] + line.partition("\tReplicas:")[2].partition("\tIsr:")[0]
+            for line in kafka.tool(TOPICS, *where, "--describe", "--topic", TOPIC).splitlines()
+        ),
+    }
+    for kind in ("users", "clients"):
+        found[kind] = "\n".join(sorted(kafka.tool(CONFIGS, *where, "--describe", "--entity-type", kind).splitlines()))
+    found["brokers"] = kafka.tool(CONFIGS, *where, "--describe", "--entity-type", "brokers", "--entity-default")
+    return found
+
+
+def of(shape: Shape) -> str:
+    """How a message asks Git for a shape of nodes."""
+    return f"must become {shape.value}"

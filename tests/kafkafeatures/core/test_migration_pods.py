@@ -1,0 +1,205 @@
+"""A migration whose nodes run in pods: templates that Git changed in time, too early, wrongly, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Held, Stalled, Wait
+from kafkafeatures.core.engine.wanted import MaxParallel, Rollout
+from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.drivers import STATEFUL_SET
+from kafkafeatures.core.roll.restart_node import RestartNode
+from tests.kafkafeatures.core.fleets import NEW, budget, pod, stateful_set
+from tests.kafkafeatures.core.migrations import (
+    BROKERS,
+    CONTROLLERS,
+    Look,
+    a_node,
+    cluster,
+    looks,
+    wanting,
+    without_quorum,
+)
+from tests.kafkafeatures.worlds import NOW
+
+P, D = Position, Desired
+THROUGH_PODS = Rollout(STATEFUL_SET.name, ("broker",), ("controller",), max_parallel=MaxParallel(2))
+CONSENT = frozenset({"zk-finalize"})
+UNREAD = Failure(FailureKind.UNREACHABLE, "Kubernetes", "connection refused")
+
+
+def name_of(id_: int) -> str:
+    return f"{'controller' if id_ in CONTROLLERS else 'broker'}-{id_}"
+
+
+def ip_of(id_: int) -> str:
+    return f"10.0.{id_ // 1000}.{id_ % 1000}"
+
+
+def in_its_pod(one: Node) -> Node:
+    host = f"{name_of(one.id)}.kafka.kafka.svc.cluster.local"
+    return replace(one, host=host, port=9092, listeners=((host, 9092),), proved_at=ip_of(one.id))
+
+
+def in_pods(seen: Observation, outdated: Collection[int] = (), pods: Collection[int] | None = None) -> Observation:
+    """Each node in a pod; the templates of those that are outdated were changed. pods: those that are there."""
+    there = [*BROKERS, *CONTROLLERS] if pods is None else pods
+    made = {
+        id_: pod(
+            id_, name=name_of(id_), stateful_set=name_of(id_).rpartition("-")[0],
+            **({} if id_ in outdated else {"revision": NEW}),
+            ips=(ip_of(id_),),
+        )
+        for id_ in there
+    }  # fmt: skip
+    sets = tuple(
+        stateful_set(*(made[id_] for id_ in ids if id_ in made), name=name, role=f"{name}s")
+        for name, ids in (("broker", BROKERS), ("controller", CONTROLLERS))
+    )
+    reading = WorkloadsReading(NOW, sets, (budget(*made.values()),), namespace="kafka")
+    return replace(
+        seen,
+        nodes=tuple(map(in_its_pod, seen.nodes)),
+        workloads=Known(reading, SourceKind.KUBERNETES, "", NOW),
+    )
+
+
+def look(desired: Desired, seen: Observation, **of_wanted: Any) -> Look:
+    return looks(wanting(desired, rollout=THROUGH_PODS, **of_wanted), seen)
+
+
+def restarted(found: Look) -> RestartNode:
+    assert isinstance(found.decision, Act), found.decision
+    assert isinstance(found.decision.step, RestartNode)
+    return found.decision.step
+
+
+def test_git_is_asked_for_a_template_before_any_pod_goes() -> None:
+    found = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION))).decision
+    assert isinstance(found, Wait)
+    assert found.reason is Reason.WAITING_FOR_GIT
+    assert f"broker 1, broker 2, broker 3 must become {Shape.FLAGGED_BROKER}" in found.message
+
+
+@pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
+def test_a_pod_goes_once_its_template_was_changed(position: Position) -> None:
+    step = restarted(look(D.DUAL_WRITE, in_pods(cluster(position), BROKERS)))
+    assert step.pod == name_of(step.node_id)
+    assert step.after == NEW
+
+
+def test_the_pod_of_the_broker_that_is_controller_goes_last() -> None:
+    first = restarted(look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), BROKERS))).node_id
+    assert first != 1
+    others = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in (2, 3)]
+    left = in_pods(cluster(P.PRE_MIGRATION, *others), [1])
+    assert restarted(look(D.DUAL_WRITE, left)).node_id == 1
+
+
+def test_the_first_pod_goes_alone_and_if_its_node_lacks_a_setting_no_second_one_goes() -> None:
+    """Broker 2 runs the new template, and still has no flag."""
+    found = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), [1, 3])).decision
+    assert isinstance(found, Stalled)
+    assert found.reason is Reason.MIGRATION_BLOCKED
+    assert f"broker 2 is not yet {Shape.FLAGGED_BROKER}: set zookeeper.metadata.migration.enable=true" in found.message
+
+
+def test_a_template_that_was_corrected_is_tried_by_all_nodes_again() -> None:
+    seen = in_pods(cluster(P.PRE_MIGRATION, a_node(3, Shape.FLAGGED_BROKER)), BROKERS)
+    assert restarted(look(D.DUAL_WRITE, seen)).node_id == 2
+
+
+@pytest.mark.parametrize(
+    ("position", "desired", "ahead"),
+    [
+        (P.PRE_MIGRATION, D.DUAL_WRITE, CONTROLLERS),
+        (P.COPIED, D.DUAL_WRITE, CONTROLLERS),
+        (P.DUAL_WRITE, D.DUAL_WRITE, CONTROLLERS),
+        (P.PRE_MIGRATION, D.PRE_MIGRATION, BROKERS),
+        (P.DUAL_WRITE, D.FINALIZED, BROKERS),
+    ],
+)
+def test_a_template_that_was_changed_before_it_was_asked_for_stops_everything(
+    position: Position, desired: Desired, ahead: tuple[int, ...]
+) -> None:
+    found = look(desired, in_pods(cluster(position), ahead), consents=CONSENT).decision
+    assert isinstance(found, Stalled)
+    assert found.reason is Reason.TEMPLATE_AHEAD
+    assert name_of(ahead[0]) in found.message
+    assert "revert" in found.blockers[0].remedy
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [{"hold": timedelta(hours=1)}, {"consents": frozenset()}, {"approvals": frozenset()}],
+    ids=["time in dual write", "a consent", "an approval"],
+)
+def test_a_controllers_template_is_ahead_until_nothing_else_is_missing_to_finalize(lacks: dict[str, Any]) -> None:
+    """A controller that is drained meanwhile would end the migration."""
+    seen = in_pods(cluster(P.DUAL_WRITE), CONTROLLERS)
+    given: dict[str, Any] = {"consents": CONSENT, "approvals": frozenset({"sha256:0"}), **lacks}
+    found = look(D.FINALIZED, seen, **given)
+    assert Reason.TEMPLATE_AHEAD in {one.reason for one in found.decision.blockers}
+    assert isinstance(found.decision, Stalled)
+
+
+def test_once_finalizing_is_approved_a_standby_goes_first_and_before_git_is_asked() -> None:
+    seen = in_pods(cluster(P.DUAL_WRITE))
+    wanted = wanting(D.FINALIZED, rollout=THROUGH_PODS, consents=CONSENT, may_approve_unseen=True)
+    shown = Look(wanted, seen).proposal.plan.hash
+    approved = replace(wanted, approvals=frozenset({shown}))
+    asked = looks(approved, seen).decision
+    assert isinstance(asked, Wait)
+    assert asked.reason is Reason.WAITING_FOR_GIT
+    assert f"must become {Shape.CONTROLLER}" in asked.message
+    assert restarted(looks(approved, in_pods(cluster(P.DUAL_WRITE), CONTROLLERS))).node_id != 3003
+
+
+def test_without_an_approval_nothing_is_asked_of_git() -> None:
+    found = look(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE)), consents=CONSENT).decision
+    assert isinstance(found, Held)
+
+
+# --- the way back ---
+
+
+def gone(pods: Collection[int] = BROKERS) -> Observation:
+    """No controller answers, and `/migration` stands still."""
+    return in_pods(without_quorum(cluster(P.COPIED)), pods=pods)
+
+
+def released(seen: Observation) -> Look:
+    """What is decided once `/migration` was seen to stand still."""
+    wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
+    return Look(wanted, seen, before=Look(wanted, seen), seconds=5.0)
+
+
+def test_a_quorum_without_a_pod_is_released() -> None:
+    found = released(gone()).decision
+    assert isinstance(found, Act), found
+    assert isinstance(found.step, DeleteZnodes)
+
+
+def test_nothing_is_released_while_a_pod_of_a_controller_is_left_whether_it_is_ready_or_not() -> None:
+    found = released(gone([*BROKERS, 3002])).decision
+    assert isinstance(found, Wait)
+    assert "controller-3002" in found.message
+    assert "set controller to 0 replicas" in found.blockers[0].remedy
+
+
+def test_nothing_is_released_while_the_pods_cannot_be_read() -> None:
+    found = released(replace(gone(), workloads=Unknown(UNREAD))).decision
+    assert isinstance(found, Wait)
+    assert "connection refused" in found.message

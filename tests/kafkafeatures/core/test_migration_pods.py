@@ -199,6 +199,17 @@ def test_nothing_is_released_while_a_pod_of_a_controller_is_left_whether_it_is_r
     assert "set controller to 0 replicas" in found.blockers[0].remedy
 
 
+def test_nothing_is_released_while_git_still_asks_for_a_controller() -> None:
+    """The pod of a controller was deleted, and another one is about to be made."""
+    seen = gone()
+    assert isinstance(seen.workloads, Known)
+    brokers, controllers = seen.workloads.value.stateful_sets
+    reading = replace(seen.workloads.value, stateful_sets=(brokers, replace(controllers, replicas=1)))
+    found = released(replace(seen, workloads=replace(seen.workloads, value=reading))).decision
+    assert isinstance(found, Wait)
+    assert "a pod that is to come of StatefulSet controller" in found.message
+
+
 def test_nothing_is_released_while_the_pods_cannot_be_read() -> None:
     found = released(replace(gone(), workloads=Unknown(UNREAD))).decision
     assert isinstance(found, Wait)

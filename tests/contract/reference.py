@@ -16,7 +16,7 @@ from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import COMMANDS
 from tests import examples
-from tests.contract import kraftlog_page, pipeline_tables_page, runbooks
+from tests.contract import kraftlog_page, migration_page, pipeline_tables_page, runbooks
 from tests.contract.alerts import alerts
 from tests.contract.runbook_alerts import OF_ALERTS
 from tests.contract.runbook_texts import PAGES as RUNBOOKS
@@ -96,6 +96,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/commands.md": commands,
     "docs/reference/fields.md": fields,
     "docs/reference/kraftlog.md": partial(kraftlog_page.page, NOTE),
+    "docs/reference/migration.md": partial(migration_page.page, NOTE),
     "docs/reference/pipeline-tables.md": partial(pipeline_tables_page.page, NOTE),
     "docs/runbooks/README.md": runbooks.index,
     **{f"docs/runbooks/{title}.md": partial(runbooks.page_of_alert, title) for title in OF_ALERTS},

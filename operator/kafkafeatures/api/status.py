@@ -131,7 +131,9 @@ class Stage(StatusRecord, frozen=True, kw_only=True):
 
 
 class StepStatus(StatusRecord, frozen=True, kw_only=True):
-    """A step of the plan, for people. `consent`: the entry of `spec.consents` that it uses."""
+    """A step of the plan, for people. `consent`: the entry of `spec.consents` that it uses. `way_back`: how far one can
+    go back once it is done, and what would be lost; empty where `undo` says all of it.
+    """
 
     KEY: ClassVar[tuple[str, ...]] = ("action", "detail")
 
@@ -141,6 +143,7 @@ class StepStatus(StatusRecord, frozen=True, kw_only=True):
     reversible: bool
     undo: str
     consent: str = ""
+    way_back: str = ""
     state: str
 
 
@@ -167,7 +170,7 @@ class Intent(StatusRecord, frozen=True, kw_only=True):
 
 
 class WayBack(StatusRecord, frozen=True, kw_only=True):
-    """Until when a plan can still be given up, and how. `until` None: until it is approved, or for longer."""
+    """Until when one can still go back, and how. `until` None: until an irreversible step is carried out."""
 
     until: Stamp | None = None
     how: str
@@ -245,8 +248,18 @@ class BrokersByMode(StatusRecord, frozen=True, kw_only=True):
     kraft: int = 0
 
 
+class ComparisonState(StrEnum):
+    """`migration.equality.state`."""
+
+    EQUAL = "Equal"
+    DIFFERS = "Differs"
+    UNKNOWN = "Unknown"
+
+
 class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
-    """The last comparison of ZooKeeper with the metadata log. `state`: Equal, Differs or Unknown."""
+    """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState; Unknown where the last one
+    came to no result. `at`: of the last one that did.
+    """
 
     at: Stamp | None = None
     state: str = ""
@@ -257,7 +270,9 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     """Where a migration from ZooKeeper was last seen. For people: decisions rest on what each look reads.
 
     `since`: of this phase. `lag_records`: of the metadata log, not written to ZooKeeper yet. `kept_migration_node`:
-    what was in /migration before it was deleted.
+    what was in /migration before it was deleted. `restarts_left`: of nodes, on all of the way that is left; None where
+    that is not known. `node_seconds`: how long each has taken, on average, in the last roll that measured it; 0: none
+    has.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("phase",)
@@ -270,6 +285,8 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     lag_records: int | None = None
     equality: EqualityStatus | None = None
     kept_migration_node: str = ""
+    restarts_left: int | None = None
+    node_seconds: int = 0
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -281,6 +282,43 @@ def test_the_plan_of_what_soaks_says_since_when_and_until_when_one_can_go_back()
 def test_the_verdict_is_of_the_document_as_it_is_now(found: KubeResource, verdict: PlanVerdict) -> None:
     assert plan_document_of(found)["verdict"] == verdict
     assert f"Plan: {verdict}" in "".join(drawn(lambda console: draw_plan_of(console, found, verdict, LATER)))
+
+
+MIGRATING = {
+    "metadataMode": "Migrating",
+    "migration": {"phase": "DualWrite", "position": "DualWrite", "since": stamp(NOW), "restartsLeft": 3},
+    "wayBack": {"how": "to ZooKeeper mode: set spec.migration.desired to RolledBack"},
+}
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_a_migration_is_shown_with_its_way_back_with_and_without_a_plan(width: int) -> None:
+    plan = {
+        "hash": "sha256:1",
+        "steps": [{"id": "1", "detail": "DualWrite -> Finalized", "wayBack": "no way back: it ends there"}],
+    }
+    back = "Way back: until an irreversible step is carried out: to ZooKeeper mode: set spec.migration.desired"
+    for status in (MIGRATING, {**MIGRATING, "plan": plan}):
+        found = resource(status)
+        for lines in (
+            shown(found, width),
+            drawn(partial(draw_plan_of, resource=found, verdict=PlanVerdict.CHANGES, now=LATER), width),
+        ):
+            assert "Migration" in lines
+            assert "  phase DualWrite, since 2026-01-02T03:04:05Z" in lines
+            words = " ".join("\n".join(lines).split())
+            assert words.count(back) == 1
+            assert ("no way back: it ends there" in words) is ("plan" in status)
+
+
+def test_of_a_cluster_without_a_migration_nothing_is_said_of_one() -> None:
+    assert "Migration" not in shown(KINDS["approval"])
+    assert "Migration" not in shown(resource({"migration": {"keptMigrationNode": "{}"}}))
+
+
+def test_the_plan_document_of_a_migration_has_what_the_status_says_of_it() -> None:
+    document = plan_document_of(resource(MIGRATING))
+    assert (document["migration"], document["wayBack"]) == (MIGRATING["migration"], MIGRATING["wayBack"])
 
 
 def test_a_roll_is_shown_until_every_node_is_current() -> None:

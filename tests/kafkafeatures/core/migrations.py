@@ -29,6 +29,7 @@ from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.demands import known_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape, Wish, required
+from kafkafeatures.core.report.status import status_of
 from kafkafeatures.core.roll.drivers import MANUAL
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kraftlog.image import ZkMigrationState
@@ -194,3 +195,11 @@ def released(look: Look) -> DeleteZnodes:
     assert isinstance(look.decision, Act), look.decision
     assert isinstance(look.decision.step, DeleteZnodes)
     return look.decision.step
+
+
+def status_after(look: Look, previous: Status = EMPTY) -> Status:
+    """The status that is written after this look."""
+    return status_of(
+        look.decision, look.seen, look.proposal.plan, look.stages,
+        generation=1, previous=previous, version="0.1.0", now=look.facts.now,
+    )  # fmt: skip

@@ -8,8 +8,27 @@ import pytest
 
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS, Beside, Edge, Refused, next_edge
+from kafkafeatures.core.migration.edges import (
+    BACK,
+    FINALIZE,
+    FLAG_BROKERS,
+    FORWARD,
+    GIVE_UP_EARLY,
+    GIVE_UP_FLAGGING,
+    MOVE_BROKERS,
+    MOVE_BROKERS_BACK,
+    RELEASE,
+    START_CONTROLLERS,
+    STOP_CONTROLLERS,
+    TARGETS,
+    UNFLAG_BROKERS,
+    Beside,
+    Edge,
+    Refused,
+    next_edge,
+)
 from kafkafeatures.core.migration.positions import BrokerMode, Claim, Facts, Position
+from kafkafeatures.core.migration.way_back import RETURNS
 from kraftlog.image import ZkMigrationState as S
 
 P = Position
@@ -85,6 +104,55 @@ def test_every_position_has_an_answer_for_every_wish(position: Position, desired
     elif isinstance(found, Edge):
         assert position in found.start
         assert found.end is not position
+
+
+ANSWERS = {
+    # position: what comes next for PreMigration, DualWrite, Finalized, RolledBack
+    P.ZOOKEEPER: (START_CONTROLLERS, START_CONTROLLERS, Refused, None),
+    P.PRE_MIGRATION: (None, FLAG_BROKERS, Refused, GIVE_UP_EARLY),
+    P.FLAGGING: (Refused, FLAG_BROKERS, Refused, GIVE_UP_FLAGGING),
+    P.COPYING: (Refused, FLAG_BROKERS, Refused, STOP_CONTROLLERS),
+    P.COPIED: (Refused, MOVE_BROKERS, Refused, STOP_CONTROLLERS),
+    P.DUAL_WRITE: (Refused, None, FINALIZE, MOVE_BROKERS_BACK),
+    P.FINALIZING: (Refused, Refused, FINALIZE, Refused),
+    P.FINALIZED: (Refused, Refused, None, Refused),
+    P.NO_CONTROLLER: (Refused, Refused, Refused, RELEASE),
+    P.RELEASED: (Refused, Refused, Refused, UNFLAG_BROKERS),
+}
+
+
+@pytest.mark.parametrize("position", Position)
+def test_each_way_that_is_taken_and_each_that_is_refused(position: Position) -> None:
+    for desired, expected in zip(TARGETS, ANSWERS[position], strict=True):
+        found = next_edge(position, desired, ALL_FLAGGED)
+        if expected is Refused:
+            assert isinstance(found, Refused), (position, desired)
+            assert found.message
+            assert found.remedy
+        else:
+            assert found == expected, (position, desired)
+
+
+def test_every_way_of_the_table_is_taken_from_each_of_its_starts_and_says_how_far_one_can_go_back() -> None:
+    taken = {
+        (position, edge.end)
+        for position in Position
+        for desired in TARGETS
+        for facts in (ALL_FLAGGED, SOME_IN_KRAFT, replace(ALL_FLAGGED, has_progress=True))
+        if isinstance(edge := next_edge(position, desired, facts), Edge)
+    }
+    assert taken == {(start, edge.end) for edge in (*FORWARD, *BACK) for start in edge.start}
+    assert set(RETURNS) == {*FORWARD, *BACK}
+    assert RETURNS[FINALIZE].to is None
+
+
+def test_a_way_back_leads_to_where_the_ways_lead() -> None:
+    """From the end of each way, by the ways back; from the first way back, by the way forward."""
+    for edge, back in RETURNS.items():
+        if edge in FORWARD and back.to is not None:
+            assert way(edge.end, Desired.ROLLED_BACK)[-1] is back.to is P.ZOOKEEPER
+    assert next_edge(MOVE_BROKERS_BACK.end, Desired.DUAL_WRITE, ALL_FLAGGED) == MOVE_BROKERS
+    assert RETURNS[MOVE_BROKERS_BACK].to is P.DUAL_WRITE
 
 
 def test_nothing_is_deleted_while_a_controller_may_write_it_again() -> None:

@@ -13,6 +13,7 @@ from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected
+from kafkafeatures.core.report.migration_lines import migration_lines
 from kafkafeatures.core.report.status import blocker_status, steps_of
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.reconcile.evaluate import Evaluation
@@ -43,6 +44,10 @@ def draw_plan(
     console.print(line, overflow="fold")
     if not isinstance(seen.decision, Act) and not blocked:
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
+    if status.migration is not None and status.migration.phase:
+        console.print(
+            Text(f"Migration: {'; '.join(migration_lines(status.migration, status.rollout))}"), overflow="fold"
+        )
     draw_way_back(console, status.way_back)
     rollout = seen.wanted.rollout
     if driver_of(rollout).reads_pods:

@@ -34,12 +34,16 @@ UNDO: Mapping[str, str] = {Undo.IMPOSSIBLE: "irreversible", Undo.LOSSY: "downgra
 
 
 def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
-    """One line each: what it changes, whether it is done, how it can be undone where that is not safe."""
+    """What each changes, whether it is done, how it can be undone where that is not safe, and how far one can go back
+    afterwards where that is not all there is to say.
+    """
     for step in steps:
         done = " (done)" if step.state == StepState.DONE else ""
         text = Text(f"{step.id or '-'}. {step.detail or '?'}{done}")
         text.append_text(_mark(step))
         console.print(Padding(text, (0, 0, 0, 2), expand=False))
+        if step.way_back:
+            console.print(Padding(Text(step.way_back, "dim"), (0, 0, 0, 5), expand=False))
 
 
 def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:
@@ -65,7 +69,7 @@ def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
 
 def until_of(way_back: WayBack) -> str:
     """Until when one can still go back."""
-    return f"until {way_back.until}" if way_back.until else "until the plan is carried out"
+    return f"until {way_back.until}" if way_back.until else "until an irreversible step is carried out"
 
 
 def draw_way_back(console: Console, way_back: WayBack | None) -> None:

@@ -32,6 +32,7 @@ from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.shell.output import natural_width
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.kinds import in_flight, kind_of
+from kafkafeatures.core.report.migration_lines import migration_lines
 
 NOT_RECONCILED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
@@ -59,6 +60,9 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
         _soak(console, resource, now)
         draw_how_to_approve(console, resource)
     draw_blockers_of(console, resource)
+    _migration(console, resource)
+    if plan is None:  # else it is said with the plan
+        draw_way_back(console, resource.status.way_back)
     _roll(console, resource)
     _in_progress(console, resource, now)
     _conditions(console, resource, now)
@@ -75,6 +79,7 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
         _title(console, "Steps")
         draw_steps(console, plan.steps)
     draw_blockers_of(console, resource)
+    _migration(console, resource)
     console.print()
     line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if plan is not None:
@@ -222,6 +227,16 @@ def _soak(console: Console, resource: KubeResource, now: datetime) -> None:
     if since:
         console.print(Text(f"Soaking for {age(since, now)}: every node healthy since {since}"), overflow="fold")
     draw_way_back(console, resource.status.way_back)
+
+
+def _migration(console: Console, resource: KubeResource) -> None:
+    """Where it is, and what is left of it."""
+    status = resource.status
+    if status.migration is None or not status.migration.phase:
+        return
+    _title(console, "Migration")
+    for line in migration_lines(status.migration, status.rollout):
+        console.print(Text(f"  {line}"), overflow="fold")
 
 
 def _in_progress(console: Console, resource: KubeResource, now: datetime) -> None:

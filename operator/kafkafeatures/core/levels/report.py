@@ -35,7 +35,7 @@ def with_levels(
     return replace(
         status,
         progress=f"{reached}/{len(desired)} levels" if desired else "",
-        way_back=None if is_sent else previous.way_back,
+        way_back=None if is_sent else status.way_back or previous.way_back,
         soak_started_at=previous.soak_started_at,
         metadata_version=_level_named(observation.level_of(METADATA_VERSION) or None),
         target_metadata_version=_level_named(desired.get(METADATA_VERSION)),

@@ -101,7 +101,7 @@ class MigrationNow(StageNow, frozen=True):
         if isinstance(self.place.edge, Refused):
             refused = self.place.edge
             return (Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED),)
-        flying = frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
+        flying = self._flying
         found = checks.blockers(
             checks.Asked(
                 self.place, self.facts.wanted.consents, self.facts.memory.spent, flying, self.facts.replication,
@@ -122,6 +122,11 @@ class MigrationNow(StageNow, frozen=True):
             return True
         wanted = self.facts.wanted
         return self.soaking is None and is_approved(wanted) and ZK_FINALIZE in wanted.consents
+
+    @property
+    def _flying(self) -> frozenset[int]:
+        """Nodes that are being restarted."""
+        return frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
 
     @property
     def blocked(self) -> Wait | Stalled | None:
@@ -223,7 +228,7 @@ class MigrationNow(StageNow, frozen=True):
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
-        status = with_migration(status, self.place, self.wish.desired, previous, self.facts)
+        status = with_migration(status, self.place, self.wish, previous, self.facts, flying=self._flying)
         if self.roll is None:
             return status
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp)

@@ -21,6 +21,7 @@ from kafkafeatures.core.migration.edges import FINALIZE, Edge
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced
+from kafkafeatures.core.migration.way_back import RETURNS
 
 PHASE = "phase"
 
@@ -68,6 +69,7 @@ class MigrationWork(Struct, frozen=True):
                 reversible=not last,
                 undo=(Undo.IMPOSSIBLE if last else Undo.SAFE).value,
                 consent=ZK_FINALIZE if last else "",
+                way_back=str(RETURNS[edge]),
                 state=StepState.PENDING.value,
             )
 

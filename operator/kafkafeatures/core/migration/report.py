@@ -1,29 +1,51 @@
-"""What people read of a migration: `status.migration` and the condition MigrationSettled. Pure."""
+"""What people read of a migration: `status.migration`, `status.wayBack` and the condition MigrationSettled. Pure."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import BrokersByMode, EqualityStatus, MigrationStatus, Status
+from kafkafeatures.api.status import (
+    BrokersByMode,
+    ComparisonState,
+    EqualityStatus,
+    MigrationStatus,
+    RolloutStatus,
+    Status,
+    WayBack,
+)
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.stage import Said
+from kafkafeatures.core.engine.wanted import Migration
 from kafkafeatures.core.facts.observation import Known, Unknown
-from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced
+from kafkafeatures.core.migration.way_back import held_until, way_back
 
 
 def with_migration(
-    status: Status, place: Place | Misplaced | Failure, desired: Desired, previous: Status, facts: Facts
+    status: Status,
+    place: Place | Misplaced | Failure,
+    wish: Migration,
+    previous: Status,
+    facts: Facts,
+    *,
+    flying: Collection[int] = (),
 ) -> Status:
-    """The status with where the migration is; as it was where that is not known now."""
-    before = previous.migration
+    """The status with where the migration is; as it was where that is not known now. `flying`: nodes that are being
+    restarted.
+    """
+    before = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
-        return replace(status, migration=before)
+        return replace(status, migration=previous.migration)
     phase, modes = place.phase.value, list(place.facts.brokers.values())
     lag = -1
     if place.facts.offset > 0 and place.seen.source.offset > 0:
@@ -31,26 +53,54 @@ def with_migration(
     found = MigrationStatus(
         phase=phase,
         position=place.position.value,
-        since=before.since if before is not None and before.phase == phase else facts.stamp,
+        since=before.since if before.phase == phase else facts.stamp,
         zk_migration_state=place.facts.state.name if place.facts.state is not None else "",
         brokers=BrokersByMode(
             zoo_keeper=modes.count(BrokerMode.PLAIN),
             flagged=modes.count(BrokerMode.FLAGGED),
             kraft=modes.count(BrokerMode.KRAFT),
         ),
-        equality=_equality(facts.seen.compared) or (before.equality if before is not None else None),
-        lag_records=_steady(lag, before.lag_records if before is not None else None),
-        kept_migration_node=before.kept_migration_node if before is not None else "",
+        equality=_equality(facts.seen.compared, before.equality),
+        lag_records=_steady(lag, before.lag_records),
+        kept_migration_node=before.kept_migration_node,
+        restarts_left=_restarts_left(place, flying),
+        node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
     )
-    return replace(status, migration=found)
+    return replace(status, migration=found, way_back=_way_back(place, wish, found, facts))
 
 
-def _equality(found: Known[Compared] | Unknown) -> EqualityStatus | None:
-    """What came of a comparison in this look; None where none was made."""
-    if isinstance(found, Unknown):
+def _equality(found: Known[Compared] | Unknown, before: EqualityStatus | None) -> EqualityStatus | None:
+    """What came of a comparison in this look, else what came of the last one. One that came to no result is said, and
+    when the last one did.
+    """
+    if isinstance(found, Known):
+        differences = found.value.differences
+        state = ComparisonState.DIFFERS if differences else ComparisonState.EQUAL
+        return EqualityStatus(at=stamp(found.at), state=state.value, differences=differences)
+    if found.why.kind is FailureKind.NOT_ASKED:
+        return before
+    return EqualityStatus(at=before.at if before is not None else None, state=ComparisonState.UNKNOWN.value)
+
+
+def _restarts_left(place: Place, flying: Collection[int]) -> int | None:
+    """How many restarts are left, on all of the way; None where it is not known what the next nodes have to be."""
+    if any(isinstance(one.differs, Failure) and id_ not in flying for id_, one in place.differing.items()):
         return None
-    differences = found.value.differences
-    return EqualityStatus(at=stamp(found.at), state="Differs" if differences else "Equal", differences=differences)
+    nodes = {Role.BROKER: place.facts.brokers, Role.CONTROLLER: place.facts.controllers}
+    later = sum(len(nodes[edge.restarts]) for edge in place.route[1:] if edge.restarts is not None)
+    return len(place.differing) + later
+
+
+def _node_seconds(rollout: RolloutStatus | None) -> int:
+    return rollout.node_seconds if rollout is not None else 0
+
+
+def _way_back(place: Place, wish: Migration, found: MigrationStatus, facts: Facts) -> WayBack | None:
+    """How far one can go back, at least until dual write was kept for as long as a document says that finalizes it."""
+    until = held_until(found.since, wish.hold_dual_write_for) if place.way is FINALIZE else None
+    if until is not None and datetime.fromisoformat(until) <= facts.now:
+        until = None
+    return way_back(place.position, wish.desired, found.equality, until=until)
 
 
 def _steady(lag: int, before: int | None) -> int | None:

@@ -20,8 +20,13 @@ from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.report.cluster_document import node_shape, not_read, or_none, source_shape, with_level_names
 from kafkafeatures.core.report.status import blocker_status, steps_of
 
-_GOES_ON = (Reason.SOAKING, Reason.WAITING_FOR_WINDOW, *(kind.reason for kind in KINDS.values()))
-"""Reasons of Reconciling with which everything is known, and it is a matter of time."""
+_GOES_ON = (
+    Reason.SOAKING,
+    Reason.WAITING_FOR_WINDOW,
+    Reason.WAITING_FOR_GIT,
+    *(kind.reason for kind in KINDS.values()),
+)
+"""Reasons of Reconciling with which everything is known: it is a matter of time, or of a change in Git."""
 
 
 def plan_verdict(status: Status, generation: int, *, approved: bool = False, sends: bool = True) -> PlanVerdict:
@@ -81,8 +86,12 @@ def document_of_status(status: Status, *, name: str, generation: int, approved: 
 
 
 def soak_shape(status: Status) -> Json:
-    """What a plan document has only where an irreversible change soaks."""
-    soak = {"soakStartedAt": status.soak_started_at, "wayBack": status.way_back and status.way_back.as_json()}
+    """What a plan document has only where an irreversible change soaks, or a migration is wanted."""
+    soak = {
+        "soakStartedAt": status.soak_started_at,
+        "wayBack": status.way_back and status.way_back.as_json(),
+        "migration": status.migration and status.migration.as_json(),
+    }
     return {name: value for name, value in soak.items() if value}
 
 

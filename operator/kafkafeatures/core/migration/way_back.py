@@ -1,0 +1,122 @@
+"""How far one can go back from each way of a migration, how, and what would be lost: for plans and `status.wayBack`.
+
+Pure. Asked by `core/migration/part.py` for each step of a plan, by `core/migration/report.py` for where the cluster is,
+and by the docs' table of ways. Whether something would be lost is only known of what was compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import ComparisonState, EqualityStatus, WayBack
+from kafkafeatures.core.migration.edges import (
+    FINALIZE,
+    FLAG_BROKERS,
+    GIVE_UP_EARLY,
+    GIVE_UP_FLAGGING,
+    MOVE_BROKERS,
+    MOVE_BROKERS_BACK,
+    RELEASE,
+    START_CONTROLLERS,
+    STOP_CONTROLLERS,
+    UNFLAG_BROKERS,
+    WITHDRAW,
+    WITHDRAW_EARLY,
+    Edge,
+)
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.words import counted
+
+
+class Return(Struct, frozen=True):
+    """The way back from the end of a way, and from the midst of it. to: how far it leads; None where there is none.
+
+    how: what is done on it; why there is none. loses: what would be lost.
+    """
+
+    to: Position | None
+    how: str
+    loses: str
+
+    def __str__(self) -> str:
+        return f"way back to {self.to}: {self.how}; {self.loses}" if self.to is not None else f"no way back: {self.how}"
+
+
+NOTHING = "nothing is lost"
+WHAT_LACKS = "what ZooKeeper lacks by then is lost: it is compared first"
+_FROM_COPIED = "stop the controllers, delete their claim in ZooKeeper, restart each broker without the flag"
+_ANEW = "the migration can begin anew, with the disks of the controllers wiped"
+_ANEW_UNFLAGGED = "the migration can begin anew once all brokers have lost the flag"
+
+RETURNS: Mapping[Edge, Return] = {
+    START_CONTROLLERS: Return(Position.ZOOKEEPER, "stop the controllers, delete /migration", NOTHING),
+    FLAG_BROKERS: Return(Position.ZOOKEEPER, _FROM_COPIED, WHAT_LACKS),
+    MOVE_BROKERS: Return(
+        Position.ZOOKEEPER, f"restart each broker in ZooKeeper mode with the flag, {_FROM_COPIED}", WHAT_LACKS
+    ),
+    FINALIZE: Return(None, "the first controller without the flag that leads ends it", ""),
+    MOVE_BROKERS_BACK: Return(Position.DUAL_WRITE, "restart each broker in KRaft mode again", NOTHING),
+    STOP_CONTROLLERS: Return(
+        None, "only ZooKeeper has the metadata then; what it lacks is lost. The migration can begin anew later", ""
+    ),
+    RELEASE: Return(None, _ANEW_UNFLAGGED, ""),
+    UNFLAG_BROKERS: Return(None, _ANEW, ""),
+    GIVE_UP_EARLY: Return(None, _ANEW, ""),
+    GIVE_UP_FLAGGING: Return(None, _ANEW_UNFLAGGED, ""),
+    WITHDRAW_EARLY: Return(None, _ANEW, ""),
+    WITHDRAW: Return(None, _ANEW_UNFLAGGED, ""),
+}
+"""Every way, with the one that leads back."""
+
+_ENDS_BY: Mapping[Position, Edge] = {
+    Position.PRE_MIGRATION: START_CONTROLLERS,
+    Position.FLAGGING: FLAG_BROKERS,
+    Position.COPYING: FLAG_BROKERS,
+    Position.COPIED: FLAG_BROKERS,
+    Position.DUAL_WRITE: MOVE_BROKERS,
+}
+"""On which way, or at the end of which, a cluster is. Positions that nothing leads back from are not in it."""
+_COPIED = (Position.COPIED, Position.DUAL_WRITE)
+
+
+def way_back(
+    position: Position, desired: Desired, equality: EqualityStatus | None, *, until: Stamp | None
+) -> WayBack | None:
+    """How far one can go back from here; None where nothing was begun, nothing leads back, or it is under way and has
+    to be finished. until: when the next step may close the way.
+    """
+    if position not in _ENDS_BY:
+        return None
+    if desired is Desired.ROLLED_BACK:
+        if position not in _COPIED:
+            return None
+        found = RETURNS[MOVE_BROKERS_BACK]
+        return WayBack(how=f"to dual write: set spec.migration.desired to DualWrite, {found.how}; {found.loses}")
+    loses = _loses(equality) if position in _COPIED else NOTHING
+    how = RETURNS[_ENDS_BY[position]].how
+    return WayBack(until=until, how=f"to ZooKeeper mode: set spec.migration.desired to RolledBack, {how}; {loses}")
+
+
+def held_until(since: Stamp | None, lasts: timedelta) -> Stamp | None:
+    """Until when dual write is kept; None where it is not known since when it is there."""
+    try:
+        return stamp(datetime.fromisoformat(since) + lasts) if since is not None else None
+    except (ValueError, OverflowError):  # of a stamp that no clock ever showed
+        return None
+
+
+def _loses(equality: EqualityStatus | None) -> str:
+    """What would be lost, as far as the last comparison shows it."""
+    state = equality.state if equality is not None else ""
+    if equality is None or state not in (ComparisonState.EQUAL, ComparisonState.DIFFERS):
+        return "what would be lost is not known: ZooKeeper was not compared with the metadata log"
+    if state == ComparisonState.EQUAL:
+        return f"nothing is lost: both held the same at {equality.at}"
+    found = counted(equality.differences or 0, "difference")
+    return f"what ZooKeeper lacks is lost: {found} at {equality.at}; it takes the consent {ZK_ROLLBACK_LOSSY}"

@@ -1,0 +1,55 @@
+"""Where a migration is, in lines for people: of a status alone, so that every command says the same.
+
+Pure. Called by the text of `status` and of `plan`, and by the page of `report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.status import ComparisonState, EqualityStatus, MigrationStatus, RolloutStatus
+from kafkafeatures.core.words import counted
+
+
+def migration_lines(now: MigrationStatus, rollout: RolloutStatus | None = None) -> Iterator[str]:
+    """Phase, modes of the brokers, what is behind, whether both hold the same, and what is left."""
+    since = f", since {now.since}" if now.since else ""
+    at = f" ({now.position})" if now.position and now.position != now.phase else ""
+    yield f"phase {now.phase or '?'}{at}{since}"
+    if now.brokers is not None:
+        of = now.brokers
+        yield f"brokers: {of.zoo_keeper} in ZooKeeper mode, {of.flagged} with the flag, {of.kraft} in KRaft mode"
+    if now.lag_records is not None:
+        yield f"ZooKeeper is {counted(now.lag_records, 'record')} behind the metadata log"
+    if now.equality is not None:
+        yield equality_line(now.equality)
+    if now.kept_migration_node:
+        yield f"/migration was {now.kept_migration_node}"
+    yield forecast(now, rollout)
+
+
+def equality_line(found: EqualityStatus) -> str:
+    """What the last comparison of ZooKeeper with the metadata log has shown."""
+    at = f" at {found.at}" if found.at else ""
+    if found.state == ComparisonState.EQUAL:
+        return f"ZooKeeper and the metadata log held the same{at}"
+    if found.state == ComparisonState.DIFFERS:
+        number = counted(found.differences, "difference") if found.differences is not None else "differences"
+        return f"ZooKeeper and the metadata log differ: {number}{at}"
+    last = f"; last compared{at}" if at else ""
+    return f"it is not known whether ZooKeeper and the metadata log hold the same{last}"
+
+
+def forecast(now: MigrationStatus, rollout: RolloutStatus | None = None) -> str:
+    """Restarts that are left, and how long they take, one node after the other, as long as each has taken so far."""
+    if now.restarts_left is None:
+        return "how many restarts are left is not known"
+    if not now.restarts_left:
+        return "no restart of a node is left"
+    left = f"{counted(now.restarts_left, 'restart')} of nodes left"
+    seconds = (rollout.node_seconds if rollout is not None else 0) or now.node_seconds
+    if not seconds:
+        return f"{left}; how long each takes is not known yet"
+    whole = seconds * now.restarts_left
+    about = f"{whole} s" if whole < 120 else f"{round(whole / 60)} min"
+    return f"{left}, about {about} of restarts: each has taken {seconds} s on average"

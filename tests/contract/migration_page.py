@@ -1,0 +1,142 @@
+"""docs/reference/migration.md: positions of a migration, the ways between them, and what is refused.
+
+Called by `reference.py`. Each row is one of the tables in `core/migration/`, and the picture is drawn of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS, Edge, Refused, next_edge
+from kafkafeatures.core.migration.phases import phase_of
+from kafkafeatures.core.migration.positions import ROWS, BrokerMode, Claim, Facts, Position, Row
+from kafkafeatures.core.migration.way_back import RETURNS
+from kraftlog.image import ZkMigrationState
+
+_MODES = {
+    BrokerMode.PLAIN: "ZooKeeper mode",
+    BrokerMode.FLAGGED: "ZooKeeper mode with the flag",
+    BrokerMode.KRAFT: "KRaft mode",
+}
+_FLAGS: Mapping[tuple[bool, ...] | None, str] = {
+    None: "-",
+    (True,): "all with the flag",
+    (True, False): "some with the flag",
+    (False,): "none with the flag",
+}
+_OFFSETS = {None: "any", True: "above 0", False: "absent or -1"}
+_FACTS = Facts(ZkMigrationState.MIGRATION, Claim.LEADER, 1, {1: BrokerMode.FLAGGED})
+"""Where the way from `Copied` depends on it: no broker is in KRaft mode."""
+
+_HEAD = """\
+# Migration from ZooKeeper: positions and ways
+
+{note}
+How to migrate is in [migrate to KRaft](../how-to/migrate-to-kraft.md). The *flag* is
+`zookeeper.metadata.migration.enable=true`. A position is what metadata log, znodes and nodes say together; what fits no
+row is not known, and nothing is done.
+
+```mermaid
+{picture}
+```
+
+## Positions
+
+`status.migration.position`. A position is one of these rows, in all of its columns; a node that does not answer fits
+where any of its modes would. The phase, `status.migration.phase`, is that on the way forward, and on the way back.
+
+| Position | Metadata log | `/controller` names | `/migration` offset | Brokers | Controllers | Phase |
+|---|---|---|---|---|---|---|
+{positions}
+
+## Ways
+
+In the order in which they are taken; none is skipped.
+
+| From | To | Git has to change | Restarted, one by one | Deleted in ZooKeeper | How far one can go back then |
+|---|---|---|---|---|---|
+{ways}
+
+## What comes next
+
+By the position and `spec.migration.desired`, with no broker in KRaft mode at `Copied`, and nothing left in `/migration`
+where no quorum is; **refused** is `MigrationBlocked`, with the reason below.
+
+| Position | {desired} |
+|---|{rules}
+{answers}
+
+{refusals}
+"""
+
+
+def page(note: str) -> str:
+    """The whole page."""
+    reasons: dict[str, int] = {}
+    answers = "\n".join(_answers(reasons))
+    return _HEAD.format(
+        note=note,
+        picture="\n".join(_picture()),
+        positions="\n".join(map(_position, ROWS)),
+        ways="\n".join(_ways()),
+        desired=" | ".join(f"`{one}`" for one in TARGETS),
+        rules="---|" * len(TARGETS),
+        answers=answers,
+        refusals="\n".join(f"{number}. {text}" for text, number in reasons.items()),
+    )
+
+
+def _picture() -> Iterator[str]:
+    yield "stateDiagram-v2"
+    yield f"    [*] --> {Position.ZOOKEEPER}"
+    for edge in FORWARD:  # through all that it begins in
+        for start, end in pairwise((*edge.start, edge.end)):
+            yield f"    {start} --> {end}"
+    for edge in BACK:  # from any that it begins in
+        for start in edge.start:
+            if start is not edge.end:
+                yield f"    {start} --> {edge.end}: back"
+    yield f"    {Position.FINALIZED} --> [*]"
+
+
+def _position(row: Row) -> str:
+    states = " or ".join(f"`{one.name}`" if one is not None else "no quorum answers" for one in row.state)
+    claims = "any" if len(row.claim) == len(Claim) else " or ".join(row.claim)
+    there = " or ".join(_MODES[one] for one in row.some)
+    others = [_MODES[one] for one in row.modes if one not in row.some]
+    brokers = f"at least one in {there}" + (f", the others in {' or '.join(others)}" if others else "")
+    if row.modes == row.some:
+        brokers = f"all in {there}"
+    phases = ", ".join(dict.fromkeys(f"`{phase_of(row.position, one)}`" for one in TARGETS))
+    return (
+        f"| `{row.position}` | {states} | {claims} | {_OFFSETS[row.copied]} | {brokers} | {_FLAGS[row.flags]} "
+        f"| {phases} |"
+    )
+
+
+def _ways() -> Iterator[str]:
+    for edge in (*FORWARD, *BACK):
+        asks = [f"{'controllers' if edge.restarts is None else edge.restarts.value.lower() + 's'}: {edge.asks}"]
+        git = "; ".join([*(asks if edge.asks is not None else []), *edge.beside]) or "-"
+        restarted = f"{edge.restarts.value.lower()}s" if edge.restarts is not None else "-"
+        deleted = ", ".join(f"`{one}`" for one in edge.deletes) or "-"
+        start = ", ".join(f"`{one}`" for one in edge.start if one is not edge.end) or f"`{edge.end}`"
+        yield f"| {start} | `{edge.end}` | {git} | {restarted} | {deleted} | {_sentence(str(RETURNS[edge]))} |"
+
+
+def _answers(reasons: dict[str, int]) -> Iterator[str]:
+    for position in Position:
+        cells = []
+        for desired in TARGETS:
+            found = next_edge(position, desired, _FACTS)
+            if isinstance(found, Refused):
+                number = reasons.setdefault(f"{_sentence(found.message)}: {found.remedy}.", len(reasons) + 1)
+                cells.append(f"**refused** ({number})")
+            else:
+                cells.append(f"to `{found.end}`" if isinstance(found, Edge) else "there")
+        yield f"| `{position}` | {' | '.join(cells)} |"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,80 @@
+"""Where a migration is, as `status`, `plan` and the page of a report say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import BrokersByMode, EqualityStatus, MigrationStatus, RolloutStatus
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.report.migration_lines import equality_line, forecast, migration_lines
+
+AT = Stamp("2026-01-02T03:04:05Z")
+HALF = MigrationStatus(
+    phase="Migrating", position="Copied", since=AT, brokers=BrokersByMode(flagged=2, kraft=1), lag_records=1,
+    equality=EqualityStatus(at=AT, state="Equal", differences=0), restarts_left=2,
+)  # fmt: skip
+
+
+def test_all_that_is_known_is_said() -> None:
+    assert [*migration_lines(HALF)] == [
+        "phase Migrating (Copied), since 2026-01-02T03:04:05Z",
+        "brokers: 0 in ZooKeeper mode, 2 with the flag, 1 in KRaft mode",
+        "ZooKeeper is 1 record behind the metadata log",
+        "ZooKeeper and the metadata log held the same at 2026-01-02T03:04:05Z",
+        "2 restarts of nodes left; how long each takes is not known yet",
+    ]
+
+
+def test_what_is_not_known_is_left_out_or_said_to_be_unknown() -> None:
+    assert [*migration_lines(MigrationStatus(phase="None", position="ZooKeeper"))] == [
+        "phase None (ZooKeeper)", "how many restarts are left is not known",
+    ]  # fmt: skip
+
+
+def test_what_was_in_the_znode_that_was_deleted_is_shown() -> None:
+    assert '/migration was {"version":0}' in [*migration_lines(replace(HALF, kept_migration_node='{"version":0}'))]
+
+
+@dataclass(frozen=True)
+class Left:
+    restarts: int | None
+    of_before: int
+    of_roll: int
+    says: str
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        Left(None, 40, 0, "how many restarts are left is not known"),
+        Left(0, 40, 0, "no restart of a node is left"),
+        Left(1, 40, 0, "1 restart of nodes left, about 40 s of restarts: each has taken 40 s on average"),
+        Left(6, 40, 0, "6 restarts of nodes left, about 4 min of restarts: each has taken 40 s on average"),
+        Left(6, 40, 90, "6 restarts of nodes left, about 9 min of restarts: each has taken 90 s on average"),
+    ],
+    ids=lambda one: one.says,
+)
+def test_the_forecast_is_restarts_times_what_one_has_taken(left: Left) -> None:
+    now = replace(HALF, restarts_left=left.restarts, node_seconds=left.of_before)
+    assert forecast(now, RolloutStatus(node_seconds=left.of_roll)) == left.says
+
+
+@pytest.mark.parametrize(
+    ("state", "differences", "says"),
+    [
+        ("Differs", 7, "ZooKeeper and the metadata log differ: 7 differences at 2026-01-02T03:04:05Z"),
+        (
+            "Unknown",
+            None,
+            "it is not known whether ZooKeeper and the metadata log hold the same; last compared at "
+            "2026-01-02T03:04:05Z",
+        ),
+        ("", None, "it is not known whether ZooKeeper and the metadata log hold the same; last compared at "
+                   "2026-01-02T03:04:05Z"),
+    ],
+)  # fmt: skip
+def test_a_comparison_is_called_equal_only_where_it_was(state: str, differences: int | None, says: str) -> None:
+    assert equality_line(EqualityStatus(at=AT, state=state, differences=differences)) == says

@@ -1,0 +1,195 @@
+"""What people read of a migration: its status, how far one can go back, and the verdict of its plan."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kafkafeatures.api.reasons import PlanVerdict, Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EqualityStatus, MigrationStatus, RolloutStatus, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.report.plan_document import plan_verdict
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, status_after, wanting
+from tests.kafkafeatures.worlds import NOW, SILENT, known
+
+P, D = Position, Desired
+EARLIER = Stamp("2026-01-01T03:04:05Z")
+IN_DUAL_WRITE = Status(migration=MigrationStatus(phase="DualWrite", position="DualWrite", since=EARLIER))
+NOT_COMPARED = Unknown(Failure(FailureKind.STALE, "znode /migration", "it moved on each time"))
+
+
+def migration_of(status: Status) -> MigrationStatus:
+    assert status.migration is not None
+    return status.migration
+
+
+def how_back(status: Status) -> str:
+    return status.way_back.how if status.way_back is not None else ""
+
+
+def test_it_says_phase_since_modes_state_and_lag() -> None:
+    half = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER), offset=70)
+    found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), half)))
+    assert (found.phase, found.position, found.since) == ("Migrating", "Copied", "2026-01-02T03:04:05Z")
+    assert found.zk_migration_state == "MIGRATION"
+    assert found.brokers is not None
+    assert (found.brokers.zoo_keeper, found.brokers.flagged, found.brokers.kraft) == (0, 2, 1)
+    assert found.lag_records == half.source.offset - 1 - 70
+    assert (found.equality, found.node_seconds) == (EqualityStatus(at=found.since, state="Equal", differences=0), 0)
+
+
+def test_since_is_of_the_phase_and_not_of_the_look() -> None:
+    found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE)), IN_DUAL_WRITE))
+    assert found.since == EARLIER
+    found = migration_of(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE)), IN_DUAL_WRITE))
+    assert (found.phase, found.since) == ("RollingBack", "2026-01-02T03:04:05Z")
+
+
+def test_what_was_seen_last_stays_where_it_is_not_known_where_the_migration_is() -> None:
+    unread = replace(cluster(P.DUAL_WRITE), zookeeper=Unknown(SILENT))
+    status = status_after(looks(wanting(D.DUAL_WRITE), unread), IN_DUAL_WRITE)
+    assert status.migration == IN_DUAL_WRITE.migration
+    assert status.way_back is None
+
+
+def test_a_comparison_without_a_result_is_said_and_when_the_last_one_had_a_result() -> None:
+    before = replace(IN_DUAL_WRITE, migration=replace(migration_of(IN_DUAL_WRITE), equality=EqualityStatus(
+        at=EARLIER, state="Equal", differences=0,
+    )))  # fmt: skip
+    seen = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)
+    found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen), before)).equality
+    assert found == EqualityStatus(at=EARLIER, state="Unknown", differences=None)
+    seen = replace(seen, compared=Unknown(NOT_ASKED))
+    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen), before)).equality == (
+        EqualityStatus(at=EARLIER, state="Equal", differences=0)
+    )
+
+
+# --- how much is left ---
+
+
+@pytest.mark.parametrize(
+    ("position", "desired", "left"),
+    [
+        (P.PRE_MIGRATION, D.DUAL_WRITE, 6),
+        (P.COPIED, D.DUAL_WRITE, 3),
+        (P.DUAL_WRITE, D.DUAL_WRITE, 0),
+        (P.DUAL_WRITE, D.FINALIZED, 3),
+        (P.DUAL_WRITE, D.ROLLED_BACK, 6),
+        (P.COPIED, D.ROLLED_BACK, 3),
+    ],
+)
+def test_restarts_of_the_whole_way_are_counted(position: Position, desired: Desired, left: int) -> None:
+    assert migration_of(status_after(looks(wanting(desired), cluster(position)))).restarts_left == left
+
+
+def test_a_node_that_is_back_as_it_should_be_is_not_counted() -> None:
+    seen = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER))
+    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen))).restarts_left == 2
+
+
+def test_with_a_node_whose_settings_are_not_known_it_is_not_known_unless_it_is_being_restarted() -> None:
+    silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="")
+    seen = cluster(P.COPIED, silent)
+    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen))).restarts_left is None
+    step = RestartNode(2, "broker 2", broker_epoch=102)
+    sent = (RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON),)
+    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen, sent=sent))).restarts_left == 3
+
+
+def test_what_a_restart_took_is_kept_from_roll_to_roll() -> None:
+    measured = Status(rollout=RolloutStatus(id="1", total=3, done=3, restarted=3, node_seconds=42))
+    first = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED)), measured)
+    assert migration_of(first).node_seconds == 42
+    later = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED)), replace(first, rollout=None))
+    assert migration_of(later).node_seconds == 42
+
+
+# --- the way back ---
+
+
+def test_each_step_of_a_plan_says_how_far_one_can_go_back_and_what_would_be_lost() -> None:
+    plan = status_after(Look(wanting(D.DUAL_WRITE), cluster(P.ZOOKEEPER))).plan
+    assert plan is not None
+    assert [step.way_back for step in plan.steps] == [
+        "way back to ZooKeeper: stop the controllers, delete /migration; nothing is lost",
+        "way back to ZooKeeper: stop the controllers, delete their claim in ZooKeeper, restart each broker without "
+        "the flag; what ZooKeeper lacks by then is lost: it is compared first",
+        "way back to ZooKeeper: restart each broker in ZooKeeper mode with the flag, stop the controllers, delete "
+        "their claim in ZooKeeper, restart each broker without the flag; what ZooKeeper lacks by then is lost: it is "
+        "compared first",
+    ]
+    last = status_after(Look(wanting(D.FINALIZED), cluster(P.DUAL_WRITE))).plan
+    assert last is not None
+    assert [(step.way_back, step.undo) for step in last.steps] == [
+        ("no way back: the first controller without the flag that leads ends it", "Impossible")
+    ]
+
+
+@pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE])
+def test_before_the_last_way_the_status_says_how_to_go_back(position: Position) -> None:
+    status = status_after(looks(wanting(D.DUAL_WRITE), cluster(position)))
+    assert status.way_back is not None
+    assert status.way_back.until is None
+    assert status.way_back.how.startswith("to ZooKeeper mode: set spec.migration.desired to RolledBack, ")
+    assert "nothing is lost" in status.way_back.how
+    assert len(status.way_back.how) <= 512
+
+
+@pytest.mark.parametrize(("position", "desired"), [(P.FINALIZED, D.FINALIZED), (P.ZOOKEEPER, D.PRE_MIGRATION)])
+def test_where_nothing_leads_back_or_nothing_was_begun_there_is_no_way_back(
+    position: Position, desired: Desired
+) -> None:
+    assert status_after(looks(wanting(desired), cluster(position))).way_back is None
+
+
+def test_what_would_be_lost_is_what_the_last_comparison_has_shown() -> None:
+    differs = known(Compared(NOW, 99, 7, "they differ", ("topic a",)))
+    lossy = replace(cluster(P.DUAL_WRITE), compared=differs)
+    assert "7 differences at 2026-01-02T03:04:05Z; it takes the consent zk-rollback-lossy" in how_back(
+        status_after(looks(wanting(D.DUAL_WRITE), lossy))
+    )
+    unread = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)
+    assert "what would be lost is not known" in how_back(status_after(looks(wanting(D.DUAL_WRITE), unread)))
+
+
+def test_the_way_is_held_open_until_dual_write_has_lasted_as_the_document_says() -> None:
+    wanted, seen = wanting(D.FINALIZED, hold=timedelta(hours=48)), cluster(P.DUAL_WRITE)
+    held = status_after(looks(wanted, seen, status=IN_DUAL_WRITE), IN_DUAL_WRITE)
+    assert held.way_back is not None
+    assert held.way_back.until == "2026-01-03T03:04:05Z"
+    over = status_after(looks(wanting(D.FINALIZED, hold=timedelta(hours=24)), seen), IN_DUAL_WRITE)
+    assert over.way_back is not None
+    assert over.way_back.until is None
+
+
+def test_on_the_way_back_one_can_turn_round_before_the_controllers_are_stopped() -> None:
+    assert how_back(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.COPIED)))) == (
+        "to dual write: set spec.migration.desired to DualWrite, restart each broker in KRaft mode again; "
+        "nothing is lost"
+    )
+
+
+# --- the verdict ---
+
+
+@pytest.mark.parametrize(("position", "desired"), [(P.ZOOKEEPER, D.PRE_MIGRATION), (P.COPIED, D.ROLLED_BACK)])
+def test_a_plan_that_waits_for_git_has_changes(position: Position, desired: Desired) -> None:
+    found = looks(wanting(desired), cluster(position))
+    assert found.decision.reason is Reason.WAITING_FOR_GIT
+    assert plan_verdict(status_after(found), 1) is PlanVerdict.CHANGES
+
+
+def test_a_plan_whose_position_is_not_known_is_never_one_of_changes() -> None:
+    unread = replace(cluster(P.DUAL_WRITE), zookeeper=Unknown(SILENT))
+    assert plan_verdict(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE))), 1) is PlanVerdict.CHANGES
+    assert plan_verdict(status_after(looks(wanting(D.ROLLED_BACK), unread)), 1) is PlanVerdict.UNKNOWN

@@ -22,6 +22,19 @@ from kafkafeatures.kube.api import Key
 _OF_RESOURCE = ("namespace", "name")
 _LEVELS = ("finalized", "desired", "supported_min", "supported_max")
 """The fields of a feature in a status that are metrics."""
+_PHASES = (
+    "None",
+    "PreMigration",
+    "Migrating",
+    "DualWrite",
+    "Finalizing",
+    "Finalized",
+    "RollingBack",
+    "RolledBack",
+)
+"""All phases of a migration; any other word, of another release, has no series."""
+_BETWEEN = frozenset({"Migrating", "Finalizing", "RollingBack"})
+"""Phases that no cluster should stay in."""
 
 
 class Metrics:
@@ -80,6 +93,36 @@ class Metrics:
             _OF_RESOURCE,
             registry=self.registry,
         )
+        self._phase = Gauge(
+            "kafkafeatures_migration_phase",
+            "1 for the phase of a migration from ZooKeeper, 0 for the others; no series where none is wanted.",
+            (*_OF_RESOURCE, "phase"),
+            registry=self.registry,
+        )
+        self._modes = Gauge(
+            "kafkafeatures_migration_brokers",
+            "Brokers in each mode while a migration is wanted: zookeeper, flagged, kraft.",
+            (*_OF_RESOURCE, "mode"),
+            registry=self.registry,
+        )
+        self._lag = Gauge(
+            "kafkafeatures_migration_lag_records",
+            "Records of the metadata log that are not written to ZooKeeper yet; no series before both are written.",
+            _OF_RESOURCE,
+            registry=self.registry,
+        )
+        self._differences = Gauge(
+            "kafkafeatures_migration_differences",
+            "Differences between ZooKeeper and the metadata log in the last comparison; no series without a result.",
+            _OF_RESOURCE,
+            registry=self.registry,
+        )
+        self._progress = Gauge(
+            "kafkafeatures_migration_last_progress_timestamp_seconds",
+            "When a migration last moved, between two phases at which it can stay; no series at those.",
+            _OF_RESOURCE,
+            registry=self.registry,
+        )
         self._success = Gauge(
             "kafkafeatures_last_success_timestamp_seconds",
             "When a reconciliation of the resource last ended without an error.",
@@ -126,18 +169,34 @@ class Metrics:
 
     def _show(self, key: Key, before: Status, now: Status) -> None:
         """What differs, series by series: the library finds those of one resource only by a look at all there are."""
-        for gauge, series_of in ((self._condition, _conditions), (self._level, _levels)):
+        for gauge, series_of in (
+            (self._condition, _conditions),
+            (self._level, _levels),
+            (self._phase, _phases),
+            (self._modes, _modes),
+            (self._lag, _lag),
+            (self._differences, _differences),
+        ):
             shown, shows = series_of(before), series_of(now)
             for labels in shown.keys() - shows.keys():
                 gauge.remove(*key, *labels)
             for labels, value in shows.items():
                 if shown.get(labels) != value:
                     gauge.labels(*key, *labels).set(value)
+        self._show_progress(key, before, now)
         waiting = now.condition(Condition.APPROVAL_REQUIRED)
         self._drift.labels(*key).set(now.condition(Condition.DRIFT_DETECTED) is not None)
         self._approval.labels(*key).set(waiting is not None)
         since = datetime.fromisoformat(waiting.last_transition_time).timestamp() if waiting else 0.0
         self._approval_since.labels(*key).set(since)
+
+    def _show_progress(self, key: Key, before: Status, now: Status) -> None:
+        """Between two phases: when it last moved, as far as this process has seen."""
+        was, is_ = _movement(before), _movement(now)
+        if is_ and is_ != was:
+            self._progress.labels(*key).set(self._clock().timestamp())
+        elif was and not is_:
+            self._progress.remove(*key)
 
 
 class RecorderMetrics:
@@ -207,11 +266,39 @@ class RecorderMetrics:
         self._room.labels(*resource).set(size)
 
 
-def _conditions(status: Status) -> dict[tuple[str, str], float]:
+def _conditions(status: Status) -> dict[tuple[str, ...], float]:
     values = ("True", "False", "Unknown")
     return {(one.type, value): float(one.status == value) for one in status.conditions for value in values}
 
 
-def _levels(status: Status) -> dict[tuple[str, str], float]:
+def _phases(status: Status) -> dict[tuple[str, ...], float]:
+    phase = status.migration.phase if status.migration is not None else ""
+    return {(one,): float(one == phase) for one in _PHASES} if phase else {}
+
+
+def _modes(status: Status) -> dict[tuple[str, ...], float]:
+    of = status.migration.brokers if status.migration is not None else None
+    return {} if of is None else {("zookeeper",): of.zoo_keeper, ("flagged",): of.flagged, ("kraft",): of.kraft}
+
+
+def _lag(status: Status) -> dict[tuple[str, ...], float]:
+    lag = status.migration.lag_records if status.migration is not None else None
+    return {} if lag is None else {(): float(lag)}
+
+
+def _differences(status: Status) -> dict[tuple[str, ...], float]:
+    found = status.migration.equality if status.migration is not None else None
+    return {} if found is None or found.differences is None else {(): float(found.differences)}
+
+
+def _movement(status: Status) -> tuple[object, ...]:
+    """What changes as long as a migration moves; empty where it is at a phase at which it can stay."""
+    now, rollout = status.migration, status.rollout
+    if now is None or now.phase not in _BETWEEN:
+        return ()
+    return now.phase, now.position, now.brokers, now.restarts_left, rollout.done if rollout is not None else None
+
+
+def _levels(status: Status) -> dict[tuple[str, ...], float]:
     found = {(one.name, label): getattr(one, label) for one in status.features for label in _LEVELS}
     return {labels: level for labels, level in found.items() if level is not None}

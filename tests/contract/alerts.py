@@ -79,6 +79,23 @@ ALERTS = (
         "The API server is unavailable or rejects requests, or there is a bug; the operator's log says which.",
     ),
     Alert(
+        "KafkaFeaturesMigrationStuck",
+        "time() - kafkafeatures_migration_last_progress_timestamp_seconds > 3600",
+        "1m",
+        "MigrationStuck.md",
+        f"The migration of {RESOURCE} from ZooKeeper has not moved for an hour, between two phases",
+        "No node changed its mode. Some nodes may run in another mode than the others; its condition Ready says what "
+        "is waited for.",
+    ),
+    Alert(
+        "KafkaFeaturesMigrationLag",
+        "kafkafeatures_migration_lag_records > 100",
+        "15m",
+        "MigrationLag.md",
+        f"ZooKeeper is behind the metadata log of {RESOURCE}",
+        "{{ $value }} records are not written to ZooKeeper: who went back now would lose what they say.",
+    ),
+    Alert(
         "KafkaFeaturesNotRecorded",
         # Since then it was looked at (each minute also where a document or a Secret is not valid), and not recorded.
         "kafkafeatures_last_success_timestamp_seconds - on (instance, namespace, name)"

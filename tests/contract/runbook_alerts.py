@@ -107,9 +107,68 @@ _RECORDINGS_FULL = page(
     """
 )
 
+_MIGRATION_STUCK = page(
+    r"""
+    Safe: Nothing is restarted beside the next step of the migration, and no level is changed. Until the phase is
+    `Finalizing` there is a way back, and `status.wayBack` says how.
+
+    Confirm: The condition Ready says what is waited for, and the plan which steps are left:
+
+        kubectl kafkafeatures status NAME -n NS
+        kubectl kafkafeatures plan NAME -n NS
+
+    `status.migration.brokers` says how many brokers run in which mode.
+
+    Fix: By the reason of Ready:
+
+    - `WaitingForGit`: a setting is still to be changed in Git; the message names node and line
+      ([WaitingForGit](WaitingForGit.md)).
+    - `RollingNodes`: a person was asked to restart a node, or a node has not come back: look at its log.
+    - `Migrating`: it is not known where the cluster is. The message says what could not be read.
+    - `Suspended`, `WaitingForWindow`: it was asked to wait. A cluster should not wait between two phases for days: each
+      restart that is left is one more with nodes in two modes.
+    - Stalled: see the runbook of its reason.
+
+    The hour begins anew when the operator is restarted.
+    """
+)
+_MIGRATION_LAG = page(
+    r"""
+    Safe: Brokers and clients are not affected: the metadata log is what counts. Only the way back is: what is not
+    written to ZooKeeper would be lost. The operator does not finalize a migration while ZooKeeper is more than 10 s
+    behind.
+
+    Confirm: `status.migration.lagRecords` is how many records; the log of the active controller says what it writes, or
+    why it cannot:
+
+        kubectl kafkafeatures status NAME -n NS
+
+    Fix:
+
+    - ZooKeeper without a majority, or slow: repair the ensemble (`zkServer.sh status` on each of its nodes). The
+      controller continues by itself once it can write.
+    - The active controller logs errors of `KRaftMigrationDriver` or `KRaftMigrationZkWriter`: restart it. The next one
+      writes all metadata to ZooKeeper again.
+    - Very many changes at once (thousands of topics created or deleted): wait; it is over once the lag falls.
+
+    Then compare: `kafkafeatures migration compare`, and see [MetadataDiffers](MetadataDiffers.md).
+    """
+)
+
 OF_ALERTS: Mapping[str, AlertPage] = {
     "OperatorDown": AlertPage(
         "Action required", "the metrics endpoint of the operator does not answer", _OPERATOR_DOWN
+    ),
+    "MigrationStuck": AlertPage(
+        "Action required",
+        "a migration from ZooKeeper is between two phases at which it can stay (`Migrating`, `Finalizing`, "
+        "`RollingBack`), and for an hour no node has changed its mode",
+        _MIGRATION_STUCK,
+    ),
+    "MigrationLag": AlertPage(
+        "Resolves automatically once ZooKeeper can be written",
+        "for 15 minutes more than 100 records of the metadata log were not written to ZooKeeper",
+        _MIGRATION_LAG,
     ),
     "NotRecorded": AlertPage(
         "Action required",

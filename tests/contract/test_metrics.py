@@ -12,7 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import FeatureStatus, Status, StatusCondition
+from kafkafeatures.api.status import (
+    BrokersByMode,
+    EqualityStatus,
+    FeatureStatus,
+    MigrationStatus,
+    Status,
+    StatusCondition,
+)
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kube.api import Key
@@ -32,6 +39,9 @@ STATUS = Status(
         StatusCondition(type="Ready", status="False", last_transition_time=SINCE, reason="Drifted", message="m"),
     ),
     features=(FeatureStatus(name="metadata.version", finalized=21, desired=27, supported_min=7, supported_max=27),),
+    migration=MigrationStatus(
+        phase="Migrating", brokers=BrokersByMode(), lag_records=1, equality=EqualityStatus(differences=0)
+    ),
 )
 
 

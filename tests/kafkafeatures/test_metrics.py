@@ -6,12 +6,22 @@ import pytest
 from prometheus_client import Gauge
 
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import EMPTY, FeatureStatus, Status, StatusCondition
+from kafkafeatures.api.status import (
+    EMPTY,
+    BrokersByMode,
+    EqualityStatus,
+    FeatureStatus,
+    MigrationStatus,
+    Status,
+    StatusCondition,
+)
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics
 
+MIGRATION = "kafkafeatures_migration_"
 SINCE = Stamp("2026-01-02T03:04:05Z")
 STATUS = replace(
     EMPTY,
@@ -79,3 +89,50 @@ def test_no_resource_is_looked_for_among_the_series_of_all_others(monkeypatch: p
     passed(metrics, "a", LATER)
     metrics.forgot(Key("ns", "a"))
     assert series(metrics, "kafkafeatures_feature_level") == {}
+
+
+# --- migrations ---
+
+MIGRATING = Status(
+    migration=MigrationStatus(
+        phase="Migrating", brokers=BrokersByMode(zoo_keeper=1, flagged=2, kraft=3), lag_records=7,
+        equality=EqualityStatus(state="Differs", differences=9),
+    )
+)  # fmt: skip
+
+
+def test_a_migration_is_its_phase_the_modes_of_brokers_the_lag_and_the_differences() -> None:
+    metrics = Metrics(environment=SYSTEM)
+    passed(metrics, "a", MIGRATING)
+    assert series(metrics, f"{MIGRATION}phase") == {("ns", "a", one): float(one is Phase.MIGRATING) for one in Phase}
+    assert series(metrics, f"{MIGRATION}brokers") == {
+        ("ns", "a", "zookeeper"): 1.0, ("ns", "a", "flagged"): 2.0, ("ns", "a", "kraft"): 3.0,
+    }  # fmt: skip
+    assert series(metrics, f"{MIGRATION}lag_records") == {("ns", "a"): 7.0}
+    assert series(metrics, f"{MIGRATION}differences") == {("ns", "a"): 9.0}
+
+
+def test_what_is_not_known_of_a_migration_has_no_series() -> None:
+    metrics = Metrics(environment=SYSTEM)
+    passed(metrics, "a", MIGRATING)
+    passed(metrics, "a", Status(migration=MigrationStatus(phase="DualWrite", equality=EqualityStatus(state="Unknown"))))
+    names = ("brokers", "lag_records", "differences", "last_progress_timestamp_seconds")
+    assert [series(metrics, f"{MIGRATION}{name}") for name in names] == [{}] * len(names)
+
+
+def test_a_phase_of_another_release_makes_no_label_of_its_own() -> None:
+    metrics = Metrics(environment=SYSTEM)
+    passed(metrics, "a", Status(migration=MigrationStatus(phase="Whatever")))
+    assert series(metrics, f"{MIGRATION}phase") == {("ns", "a", one.value): 0.0 for one in Phase}
+
+
+def test_all_series_of_a_migration_go_with_it_and_with_its_resource() -> None:
+    for end in ("status", "resource"):
+        metrics = Metrics(environment=SYSTEM)
+        passed(metrics, "a", MIGRATING)
+        if end == "status":
+            passed(metrics, "a", STATUS)
+        else:
+            metrics.forgot(Key("ns", "a"))
+        there = [one.name for one in metrics.registry.collect() for _ in one.samples if one.name.startswith(MIGRATION)]
+        assert there == []

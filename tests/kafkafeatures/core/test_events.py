@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import (
     EMPTY,
     HistoryEntry,
+    MigrationStatus,
     PlanStatus,
     Result,
     RolloutStatus,
@@ -243,3 +245,34 @@ def test_what_continues_is_said_to_be_resumed_once_also_where_something_else_blo
 def test_a_note_fits_into_what_the_api_server_takes() -> None:
     (told,) = events_between(EMPTY, status(Stalled=("NodeRefused", "x" * 5000)))
     assert len(told.note) == MAX_NOTE
+
+
+# --- phases of a migration ---
+
+
+def migrating(phase: str, **fields: Any) -> Status:
+    return Status(migration=MigrationStatus(phase=phase, **fields))
+
+
+def test_each_phase_that_is_entered_is_an_event_with_how_it_is_there() -> None:
+    (event,) = events_between(migrating("Migrating"), migrating("DualWrite", restarts_left=0, lag_records=2))
+    assert (event.reason, event.action, event.warning) == ("MigrationPhaseChanged", "Migrate", False)
+    assert event.note == (
+        "Migrating -> DualWrite: phase DualWrite; ZooKeeper is 2 records behind the metadata log; "
+        "no restart of a node is left"
+    )
+    assert event.facts == EventFacts(before="Migrating", after="DualWrite")
+
+
+def test_the_same_phase_again_is_none_whatever_else_has_changed() -> None:
+    assert reasons(migrating("Migrating", lag_records=1), migrating("Migrating", lag_records=99)) == []
+
+
+def test_a_phase_that_is_not_known_for_a_moment_is_none() -> None:
+    assert reasons(migrating("DualWrite"), EMPTY) == []
+
+
+@pytest.mark.parametrize(("phase", "is_event"), [("None", False), ("DualWrite", True), ("Finalized", True)])
+def test_where_a_migration_is_at_the_first_look_is_an_event_unless_none_was_begun(phase: str, is_event: bool) -> None:
+    for before in (EMPTY, migrating("")):
+        assert reasons(before, migrating(phase)) == ["MigrationPhaseChanged"] * is_event

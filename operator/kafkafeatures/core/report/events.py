@@ -14,6 +14,7 @@ from kafkafeatures.core.engine.event_records import MAX_NOTE, NO_FACTS, EventFac
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.steps import UnknownStep
 from kafkafeatures.core.kinds import in_flight, kind_of, sent_in
+from kafkafeatures.core.report.migration_lines import migration_lines
 
 
 def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
@@ -23,6 +24,7 @@ def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
         *_rollout(before, after),
         *_begun(before, after),
         *_ended(before, after),
+        *_migration(before, after),
         *_suspended(before, after),
         *_drift(before, after),
         *_stalled(before, after),
@@ -51,6 +53,20 @@ def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:
         yield EventRecord("RolloutStarted", "Roll", f"{new.total - new.done} of {new.total} nodes are to be restarted")
     elif old is not None and old.is_in_progress and not new.is_in_progress:
         yield EventRecord("RolloutCompleted", "Roll", f"all {new.total} nodes are current")
+
+
+def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
+    """Each phase that is entered. Of a cluster that is seen for the first time, unless no migration was begun there."""
+    old, new = (one.migration.phase if one.migration is not None else "" for one in (before, after))
+    if not new or new == old or after.migration is None or (not old and new == _NOTHING_BEGUN):
+        return
+    lines = "; ".join(migration_lines(after.migration, after.rollout))
+    facts = EventFacts(before=old, after=new)
+    note = f"{old} -> {new}: {lines}" if old else lines
+    yield EventRecord("MigrationPhaseChanged", "Migrate", note[:MAX_NOTE], facts=facts)
+
+
+_NOTHING_BEGUN = "None"
 
 
 def facts_of(intent: Intent) -> EventFacts:

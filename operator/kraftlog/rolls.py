@@ -21,6 +21,7 @@ from uuid import UUID
 
 from kraftlog.batches import HEADER, HEADER_SIZE, Batch, Buffer, Head, view_of
 from kraftlog.errors import ContradictionError
+from kraftlog.modes import NO_MIGRATION, MigrationHistory, Modes
 from kraftlog.records import Decoded, decode, key_of
 from kraftlog.replay import ONLY_NO_OP, Replay
 from kraftlog.schema import table
@@ -75,7 +76,8 @@ class RollHistory:
     end: the last record. absences: in the order in which they began. strips: the worst, worst first. affected: how many
     partitions had one; of these without_leader and below_minimum. partitions: how many there are at the end.
     minimum_known: whether min.insync.replicas was known of every partition that was affected. unreadable: records that
-    are not known to this version, or that contradict what they act on: with any, the rest may be wrong.
+    are not known to this version, or that contradict what they act on: with any, the rest may be wrong. migration: from
+    ZooKeeper, whenever that was.
     """
 
     known_from: Moment | None
@@ -88,6 +90,7 @@ class RollHistory:
     partitions: int
     minimum_known: bool
     unreadable: int
+    migration: MigrationHistory = NO_MIGRATION
 
 
 @dataclass(slots=True)
@@ -123,6 +126,7 @@ class RollRecords:
         self._at = Moment(-1, 0)
         self._batch_begins = 0
         self._unreadable = 0
+        self._modes = Modes()
 
     def begin(self, at: Moment) -> None:
         """What follows is the state of a snapshot, which ends at this moment, and then the log behind it."""
@@ -167,6 +171,7 @@ class RollRecords:
             partitions=len(self._partitions),
             minimum_known=all(one.below_minimum is not None for strip in strips for one in strip.stretches),
             unreadable=self._unreadable,
+            migration=self._modes.finish(),
         )
 
     def _is_recent(self, one: Absence) -> bool:
@@ -203,6 +208,7 @@ class RollRecords:
 
     def _register(self, data: Data, at: Moment) -> None:
         id_, incarnation, epoch = data["brokerId"], data["incarnationId"], data["brokerEpoch"]
+        self._modes.registered(data, at)
         now = self._brokers.get(id_)
         if now is None:  # new in the cluster, or new to us
             now = self._brokers[id_] = _Broker(id_, epoch, incarnation)
@@ -220,8 +226,9 @@ class RollRecords:
         else:
             now.absence = replace(now.absence, registered=at)
 
-    def _unregister(self, data: Data, _: Moment) -> None:
+    def _unregister(self, data: Data, at: Moment) -> None:
         gone = self._broker(data["brokerId"], data["brokerEpoch"])
+        self._modes.unregistered(gone.id, at)
         del self._brokers[gone.id]
         self._returning.discard(gone.id)
         if gone.absence is not None:
@@ -282,6 +289,9 @@ class RollRecords:
     def _unregister_controller(self, data: Data, _: Moment) -> None:
         self._controllers.pop(data["controllerId"], None)
 
+    def _migrates(self, data: Data, at: Moment) -> None:
+        self._modes.reached(data, at)
+
 
 _OF_NODES = {
     table.REGISTER_BROKER.key: RollRecords._register,
@@ -291,6 +301,7 @@ _OF_NODES = {
     table.UNFENCE_BROKER.key: RollRecords._unfence,
     table.REGISTER_CONTROLLER.key: RollRecords._register_controller,
     table.UNREGISTER_CONTROLLER.key: RollRecords._unregister_controller,
+    table.ZK_MIGRATION_STATE.key: RollRecords._migrates,
 }
 KEYS = TRANSACTION_KEYS.union(OF_PARTITIONS, _OF_NODES)
 """Api keys of the records that are of interest."""

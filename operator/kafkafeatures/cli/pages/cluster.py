@@ -30,7 +30,7 @@ from kafkafeatures.cli.pages.fleet import (
     verdict,
 )
 from kafkafeatures.cli.pages.html_parts import day_and_time, lasting, table, text, whole_page
-from kafkafeatures.cli.pages.roll import Axis
+from kafkafeatures.cli.pages.timeline import Axis
 from kafkafeatures.core.facts.releases import format_level
 
 _GHOST = f'<span class="at">{MAY_BE_A_GHOST}</span>'

@@ -18,6 +18,7 @@ from kafkafeatures.cli.document.steps_text import APPROVED, UNDO, until_of
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import day_and_time, table, text, whole_page
+from kafkafeatures.cli.pages.migration import STYLE_OF_MIGRATIONS, migration
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.events import facts_of
@@ -37,13 +38,14 @@ def page(resource: KubeResource, events: Sequence[SeenEvent] | None, now: dateti
     sections = (
         _head(resource, now),
         _plan(resource),
+        migration(resource, events or (), now, log),
         roll(resource, events or (), now, log),
         _features(resource),
         _blockers(resource),
         _conditions(resource),
         _happened(resource, events),
     )
-    return whole_page(f"{resource} - KafkaFeatures", sections, STYLE_OF_ROLLS)
+    return whole_page(f"{resource} - KafkaFeatures", sections, STYLE_OF_ROLLS + STYLE_OF_MIGRATIONS)
 
 
 # --- sections ---
@@ -81,7 +83,10 @@ def _plan(resource: KubeResource) -> str:
     if plan is None:
         return "<h2>Plan</h2>\n<p>Nothing is to be changed.</p>"
     marks = (plan.hash, "irreversible" if plan.irreversible else "", APPROVED.get(plan.approved_by, ""))
-    steps = ((step.detail or "?", step.state or "?", UNDO.get(step.undo, "can be undone")) for step in plan.steps)
+    steps = (
+        (step.detail or "?", step.state or "?", step.way_back or UNDO.get(step.undo, "can be undone"))
+        for step in plan.steps
+    )
     way = f"\n<p>Way back, {escape(until_of(back))}: {escape(back.how)}</p>" if back else ""
     since = status.soak_started_at
     soak = f"\n<p>Soaking: every node healthy since {escape(since)}</p>" if since else ""

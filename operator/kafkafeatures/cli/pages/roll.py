@@ -13,20 +13,16 @@ from datetime import datetime, timedelta
 from html import escape
 from itertools import pairwise
 
-from msgspec import Struct
-
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import day_and_time, lasting, table, text, time_in_log
 from kafkafeatures.cli.pages.roll_rows import Point, Row, restarts_of, rows_of, window_begins
+from kafkafeatures.cli.pages.timeline import Axis, Piece, clock, keys, with_axis
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.words import counted
 from kraftlog.rolls import RollHistory
 from kraftlog.strips import Stretch, Strip
-
-Piece = tuple[str, datetime, datetime]
-"""A piece of a track: its style, begin and end."""
 
 MAX_STRIPS = 50
 MAX_ROWS = 2000
@@ -83,34 +79,6 @@ _STATES = (
     ("below", "below min.insync.replicas: acks=all is refused"),
     ("leaderless", "without a leader: unavailable"),
 )
-
-
-class Axis(Struct, frozen=True):
-    """The time that is drawn."""
-
-    begin: datetime
-    end: datetime
-
-    def at(self, moment: datetime) -> float:
-        """Percent from the left."""
-        whole = max((self.end - self.begin).total_seconds(), 0.001)
-        return min(max(100 * (moment - self.begin).total_seconds() / whole, 0.0), 100.0)
-
-    def track(self, pieces: Iterable[Piece]) -> str:
-        """One line of the drawing, over the whole width, with these pieces on it."""
-        return f'<div class="track">{"".join(map(self._span, pieces))}</div>'
-
-    def _span(self, piece: Piece) -> str:
-        style, begin, end = piece
-        left = self.at(begin)
-        return f'<span class="{style}" style="left:{left:.2f}%;width:{self.at(end) - left:.2f}%"></span>'
-
-    @property
-    def ticks(self) -> str:
-        """Begin, middle and end."""
-        middle = self.begin + (self.end - self.begin) / 2
-        shown = ((one, self.at(one)) for one in (self.begin, middle, self.end))
-        return "".join(f'<span style="left:{left:.0f}%">{_clock(one)}</span>' for one, left in shown)
 
 
 def roll(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log: RollHistory | str) -> str:
@@ -208,8 +176,8 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: dat
     head = ("Node", "Stop", "Down", "Start", "Unfenced", "In sync", "Stable", "Took")
     details = table("When, and the offset of the record that says so; without one the operator says so", head, times)
     return [
-        _with_axis(table(caption, ("Node", "When", "Took"), pictures, "drawn"), axis),
-        _keys((style, words) for style, words in _PHASES if style in used),
+        with_axis(table(caption, ("Node", "When", "Took"), pictures, "drawn"), axis),
+        keys((style, words) for style, words in _PHASES if style in used),
         f"<details><summary>Times of each phase</summary>\n{details}\n</details>",
     ]
 
@@ -247,7 +215,7 @@ def _took(row: Row, now: datetime) -> str:
 def _cell(point: Point | None) -> str:
     if point is None:
         return "-"
-    at = f"{'by ' * point.is_latest}{_clock(point.at)}"
+    at = f"{'by ' * point.is_latest}{clock(point.at)}"
     return f'{at}<span class="at">{text(point.by if point.offset is None else f"offset {point.offset}")}</span>'
 
 
@@ -282,8 +250,8 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
     used = {_look(one) for strip in strips for one in strip.stretches}
     return "\n".join(
         (
-            _with_axis(table(caption, head, rows, "drawn"), axis),
-            _keys((style, words) for style, words in _STATES if style in used),
+            with_axis(table(caption, head, rows, "drawn"), axis),
+            keys((style, words) for style, words in _STATES if style in used),
             f"<p>{escape(' '.join(said))}</p>" if said else "",
         )
     )
@@ -323,22 +291,3 @@ def _not_read(why: str) -> str:
         '<p class="box"><strong class="wait">The phases of each restart and the availability of partitions are not '
         f"shown</strong><br>They come from the metadata log of the cluster. {text(why)}</p>"
     )
-
-
-# --- parts ---
-
-
-def _keys(keys: Iterable[tuple[str, str]]) -> str:
-    shown = "".join(
-        f'<li class="key"><i><span class="{style}"></span></i>{escape(words)}</li>' for style, words in keys
-    )
-    return f'<ul class="keys">{shown}</ul>'
-
-
-def _with_axis(drawn: str, axis: Axis) -> str:
-    """The second head of a table becomes its time axis; its word stays for those who hear the page."""
-    return drawn.replace('<th scope="col">When</th>', f'<th scope="col">When<div class="axis">{axis.ticks}</div></th>')
-
-
-def _clock(moment: datetime) -> str:
-    return moment.strftime("%H:%M:%S")

@@ -63,10 +63,12 @@ def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
     lines = "; ".join(migration_lines(after.migration, after.rollout))
     facts = EventFacts(before=old, after=new)
     note = f"{old} -> {new}: {lines}" if old else lines
-    yield EventRecord("MigrationPhaseChanged", "Migrate", note[:MAX_NOTE], facts=facts)
+    yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], facts=facts)
 
 
 _NOTHING_BEGUN = "None"
+PHASE_CHANGED = "MigrationPhaseChanged"
+"""The reason of its Event."""
 
 
 def facts_of(intent: Intent) -> EventFacts:

@@ -1,0 +1,169 @@
+"""The migration from ZooKeeper on the page of a report: which mode each broker ran in, and whether one can go back.
+
+Pure. Called by `cli/pages/resource.py`. The status says where it is; the metadata log, where it was read, when each
+broker changed its mode, and when the point of no return was passed, each with the record that says so. Without the log
+the Events say when each phase was entered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from html import escape
+
+from kafkafeatures.api.shown import time_of
+from kafkafeatures.cli.document.steps_text import until_of
+from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.kube.seen_events import SeenEvent
+from kafkafeatures.cli.pages.html_parts import day_and_time, table, text, time_in_log
+from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
+from kafkafeatures.core.report.events import PHASE_CHANGED
+from kafkafeatures.core.report.migration_lines import migration_lines
+from kafkafeatures.core.words import counted
+from kraftlog.image import ZkMigrationState
+from kraftlog.modes import MigrationHistory, ModeChange, StateChange
+from kraftlog.rolls import RollHistory
+from kraftlog.strips import Moment
+
+MAX_NODES = 200
+"""How many brokers the drawing shows; the table has all."""
+
+STYLE_OF_MIGRATIONS = """
+.track .zookeeper, .key .zookeeper { background: var(--bar); height: 25%; }
+.flagged { background: repeating-linear-gradient(135deg, var(--wait) 0 3px, transparent 3px 6px); }
+.kraft { background: var(--good); }
+.waits { background: repeating-linear-gradient(90deg, var(--bar) 0 2px, transparent 2px 5px); }
+.track .both, .key .both { background: var(--wait); height: 60%; }
+.finalized { background: var(--good); border-left: 4px solid var(--bad); }
+"""
+_KEYS = (
+    ("zookeeper", "ZooKeeper mode, or not started yet"),
+    ("flagged", "ZooKeeper mode with the flag"),
+    ("kraft", "KRaft mode"),
+    ("waits", "the quorum waits"),
+    ("both", "changes are written to both: one can go back"),
+    ("finalized", "finalized: behind the point of no return"),
+)
+_OF_STATE = {
+    ZkMigrationState.PRE_MIGRATION: "waits",
+    ZkMigrationState.MIGRATION: "both",
+    ZkMigrationState.POST_MIGRATION: "finalized",
+}
+_IRREVERSIBLE = ("Finalizing", "Finalized")
+
+
+def migration(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log: RollHistory | str) -> str:
+    """The section; empty where neither the status nor the log knows of a migration."""
+    status = resource.status.migration
+    found = log.migration if isinstance(log, RollHistory) else MigrationHistory()
+    states = [one for one in found.states if one.code != ZkMigrationState.NONE]
+    if (status is None or not status.phase) and not states:
+        return ""
+    parts = ["<h2>Migration from ZooKeeper</h2>", _no_return(resource, states)]
+    if status is not None and status.phase:
+        lines = "".join(f"<li>{text(one)}</li>" for one in migration_lines(status, resource.status.rollout))
+        parts.append(f"<ul>{lines}</ul>")
+    if isinstance(log, RollHistory) and states:
+        parts += _timeline(found, states, log, now)
+    else:
+        why = log if isinstance(log, str) else "It has no record of a migration."
+        parts.append(
+            '<p class="box"><strong class="wait">The modes of each broker over time are not shown</strong><br>'
+            f"They come from the metadata log of the cluster. {text(why)}</p>"
+        )
+    return "\n".join((*parts, _phases(events)))
+
+
+def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> str:
+    """Whether the point of no return was passed: by the log, else by the status."""
+    status, back = resource.status.migration, resource.status.way_back
+    passed = next((one.at for one in states if one.code == ZkMigrationState.POST_MIGRATION), None)
+    if passed is not None:
+        at = f"{day_and_time(time_in_log(passed.at_ms))}, offset {passed.offset}"
+        return _box("bad", "The point of no return was passed", f"{at}. Nothing leads back to ZooKeeper.")
+    if status is not None and status.phase in _IRREVERSIBLE:
+        return _box("bad", "The point of no return was passed", "Nothing leads back to ZooKeeper.")
+    if back is not None:
+        return _box("good", "The point of no return was not passed", f"Way back, {until_of(back)}: {back.how}")
+    return _box("wait", "No way back is known", "None is begun, or it is not known where the migration is.")
+
+
+def _box(style: str, head: str, body: str) -> str:
+    return f'<p class="box"><strong class="{style}">{escape(head)}</strong><br>{text(body)}</p>'
+
+
+# --- from the log ---
+
+
+def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollHistory, now: datetime) -> Iterator[str]:
+    moments = [time_in_log(at.at_ms) for at in (*(one.at for one in found.modes), *(one.at for one in states))]
+    axis = Axis(min(moments), max([*moments, time_in_log(log.end.at_ms)]))
+    nodes = sorted({one.node_id for one in found.modes})
+    changes = {id_: [one for one in found.modes if one.node_id == id_] for id_ in nodes}
+    tracks = [("all", [*_states(states, axis)])]
+    tracks += [(f"broker {id_}", [*_modes(changes[id_], axis)]) for id_ in nodes]
+    drawn = [
+        (escape("the cluster" if name == "all" else name), axis.track(pieces), _last(pieces)) for name, pieces in tracks
+    ]
+    more = f"; {len(nodes) - MAX_NODES} more are in the table" if len(nodes) > MAX_NODES else ""
+    window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
+    caption = f"Modes of {counted(len(nodes), 'broker')}, {window}, as the metadata log has them{more}"
+    yield with_axis(table(caption, ("Node", "When", "At the end"), drawn[: MAX_NODES + 1], "drawn"), axis)
+    used = {style for _, pieces in tracks for style, _, _ in pieces}
+    yield keys((style, words) for style, words in _KEYS if style in used)
+    rows = [("the cluster", _name_of(one), *_when(one.at, log)) for one in states]
+    rows += [(f"broker {one.node_id}", _WORDS[one.in_kraft], *_when(one.at, log)) for one in found.modes]
+    cells = [(escape(who), escape(what), at, escape(offset)) for who, what, at, offset in rows]
+    head = ("Node", "Became", "When", "Record")
+    times = table("Each change, and the offset of the record that says so", head, cells)
+    yield f"<details><summary>Times of each change</summary>\n{times}\n</details>"
+
+
+_WORDS = {True: "in KRaft mode", False: "in ZooKeeper mode with the flag", None: "unregistered"}
+
+
+def _name_of(one: StateChange) -> str:
+    state = ZkMigrationState.of(one.code)
+    return state.name if state is not None else f"state {one.code}"
+
+
+def _when(at: Moment, log: RollHistory) -> tuple[str, str]:
+    """A snapshot says that it was so by then."""
+    by = "by " if at == log.known_from else ""
+    return f"{by}{day_and_time(time_in_log(at.at_ms))}", f"offset {at.offset}"
+
+
+def _states(states: Sequence[StateChange], axis: Axis) -> Iterator[Piece]:
+    ends = [*(time_in_log(one.at.at_ms) for one in states[1:]), axis.end]
+    for one, end in zip(states, ends, strict=True):
+        state = ZkMigrationState.of(one.code)
+        style = _OF_STATE.get(state) if state is not None else None
+        if style is not None:
+            yield style, time_in_log(one.at.at_ms), end
+
+
+def _modes(changes: Sequence[ModeChange], axis: Axis) -> Iterator[Piece]:
+    """Before its first registration a broker was in ZooKeeper mode, or was not there."""
+    first = time_in_log(changes[0].at.at_ms)
+    if first > axis.begin:
+        yield "zookeeper", axis.begin, first
+    ends = [*(time_in_log(one.at.at_ms) for one in changes[1:]), axis.end]
+    for one, end in zip(changes, ends, strict=True):
+        if one.in_kraft is not None:
+            yield "kraft" if one.in_kraft else "flagged", time_in_log(one.at.at_ms), end
+
+
+def _last(pieces: Sequence[Piece]) -> str:
+    return text(dict(_KEYS)[pieces[-1][0]]) if pieces else "-"
+
+
+# --- from the operator ---
+
+
+def _phases(events: Sequence[SeenEvent]) -> str:
+    rows = [
+        (day_and_time(time_of(one.at)), text(one.facts.before or "-"), text(one.facts.after or "?"))
+        for one in events
+        if one.reason == PHASE_CHANGED and one.facts is not None
+    ]
+    return table("Phases, when the operator saw them", ("When", "From", "To"), rows) if rows else ""

@@ -1,0 +1,84 @@
+"""What a metadata log tells of a migration from ZooKeeper: in which mode each broker ran, and how far it was.
+
+Called by `kraftlog.rolls`, which has the records in order. A broker says with its registration whether it runs in
+ZooKeeper mode with the flag; one in ZooKeeper mode without it does not register at all. Of a node that is gone the log
+says until when it was registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.strips import Moment
+
+Data = Mapping[str, Any]
+
+MAX_CHANGES = 10_000
+"""The latest that are kept: a thousand nodes, ten times."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChange:
+    """From this record on a broker runs in KRaft mode, or in ZooKeeper mode with the flag. None: it is unregistered."""
+
+    node_id: int
+    in_kraft: bool | None
+    at: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """From this record on the migration is in this state, by its code: `kraftlog.image.ZkMigrationState`."""
+
+    code: int
+    at: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationHistory:
+    """Modes of brokers and states of the migration, in the order of the log, only where something changed."""
+
+    modes: tuple[ModeChange, ...] = ()
+    states: tuple[StateChange, ...] = ()
+
+
+NO_MIGRATION = MigrationHistory()
+
+
+class Modes:
+    """Takes registrations of brokers, and states, in order."""
+
+    def __init__(self) -> None:
+        self._now: dict[int, bool] = {}
+        self._modes: list[ModeChange] = []
+        self._states: list[StateChange] = []
+
+    def registered(self, data: Data, at: Moment) -> None:
+        """A process of a broker began."""
+        id_, in_kraft = data["brokerId"], not data.get("isMigratingZkBroker", False)
+        if self._now.get(id_) is not in_kraft:
+            self._now[id_] = in_kraft
+            self._note(ModeChange(id_, in_kraft, at))
+
+    def unregistered(self, id_: int, at: Moment) -> None:
+        """A broker is no longer known to the quorum."""
+        if self._now.pop(id_, None) is not None:
+            self._note(ModeChange(id_, None, at))
+
+    def reached(self, data: Data, at: Moment) -> None:
+        """The migration reached a state."""
+        code = data["zkMigrationState"]
+        if not self._states or self._states[-1].code != code:
+            self._states.append(StateChange(code, at))
+            del self._states[:-MAX_CHANGES]
+
+    def finish(self) -> MigrationHistory:
+        """What was read."""
+        return MigrationHistory(tuple(self._modes), tuple(self._states))
+
+    def _note(self, change: ModeChange) -> None:
+        self._modes.append(change)
+        if len(self._modes) > 2 * MAX_CHANGES:
+            del self._modes[:-MAX_CHANGES]

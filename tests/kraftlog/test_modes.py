@@ -1,0 +1,69 @@
+"""In which mode each broker ran, and how far the migration was, by the log: only changes, each with its record."""
+
+from __future__ import annotations
+
+from kraftlog.modes import MAX_CHANGES, ModeChange, Modes, StateChange
+from kraftlog.rolls import RollReader
+from kraftlog.strips import Moment
+from tests.kraftlog.golden import KRAFT, MIGRATION
+from tests.kraftlog.partitions import ALL
+
+
+def at(offset: int) -> Moment:
+    return Moment(offset * 1000, offset)
+
+
+def registered(id_: int, *, flagged: bool) -> dict[str, object]:
+    return {"brokerId": id_, "isMigratingZkBroker": flagged}
+
+
+def test_the_log_of_a_real_migration_has_each_broker_twice_and_each_state_once() -> None:
+    reader = RollReader(since_ms=0)
+    reader.append(MIGRATION.read_bytes(), below=ALL)
+    found = reader.finish(0).migration
+    assert [(one.code, one.at.offset) for one in found.states] == [(2, 4), (1, 409), (3, 837)]
+    assert [(one.node_id, one.in_kraft) for one in found.modes] == [
+        *((id_, False) for id_ in (1, 2, 3)),
+        *((id_, True) for id_ in (1, 2, 3)),
+    ]
+
+
+def test_the_log_of_a_cluster_that_began_in_kraft_mode_has_no_broker_with_the_flag() -> None:
+    reader = RollReader(since_ms=0)
+    reader.append(KRAFT.read_bytes(), below=ALL)
+    found = reader.finish(0).migration
+    assert all(one.in_kraft for one in found.modes)
+    assert {one.code for one in found.states} <= {0}
+
+
+def test_a_process_that_runs_in_the_same_mode_is_no_change() -> None:
+    modes = Modes()
+    modes.registered(registered(1, flagged=True), at(1))
+    modes.registered(registered(1, flagged=True), at(2))
+    modes.registered({"brokerId": 1}, at(3))  # of a release that has no such field
+    assert modes.finish().modes == (ModeChange(1, in_kraft=False, at=at(1)), ModeChange(1, in_kraft=True, at=at(3)))
+
+
+def test_a_broker_that_is_unregistered_runs_in_no_known_mode() -> None:
+    modes = Modes()
+    modes.registered(registered(1, flagged=False), at(1))
+    modes.unregistered(1, at(2))
+    modes.unregistered(1, at(3))
+    modes.registered(registered(1, flagged=False), at(4))
+    assert [(one.in_kraft, one.at.offset) for one in modes.finish().modes] == [(True, 1), (None, 2), (True, 4)]
+
+
+def test_a_state_that_is_written_again_is_no_change() -> None:
+    modes = Modes()
+    for offset, code in enumerate((2, 2, 1, 1, 3)):
+        modes.reached({"zkMigrationState": code}, at(offset))
+    assert modes.finish().states == (StateChange(2, at(0)), StateChange(1, at(2)), StateChange(3, at(4)))
+
+
+def test_of_very_many_changes_the_latest_are_kept() -> None:
+    modes = Modes()
+    for offset in range(2 * MAX_CHANGES + 1):
+        modes.registered(registered(1, flagged=bool(offset % 2)), at(offset))
+    kept = modes.finish().modes
+    assert len(kept) == MAX_CHANGES
+    assert kept[-1].at.offset == 2 * MAX_CHANGES

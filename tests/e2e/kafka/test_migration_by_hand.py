@@ -130,7 +130,10 @@ def _children(client: KazooClient, path: str) -> list[str]:
 def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_phase(person: Person) -> None:
     cluster = person.cluster
     person.wants("PreMigration")
-    assert "start the controllers of the quorum" in person.plan()
+    first = person.plan()
+    assert "start the controllers of the quorum" in first
+    assert "way back to ZooKeeper: stop the controllers, delete /migration; nothing is lost" in first
+    assert "Plan: Changes" in first
     for id_ in cluster.controllers:
         cluster.run(id_, Shape.MIGRATING_CONTROLLER)
     person.apply()
@@ -147,16 +150,24 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
     assert sorted(brokers) == list(cluster.brokers)
     assert sorted(id_ for id_, shape in person.restarted if shape is Shape.KRAFT_BROKER) == list(cluster.brokers)
     assert len(person.restarted) == 6
+    there, back = person.status["migration"], person.status["wayBack"]["how"]
+    assert (there["restartsLeft"], there["equality"]["state"]) == (0, "Equal")
+    assert there["nodeSeconds"] > 0
+    assert back.startswith("to ZooKeeper mode: set spec.migration.desired to RolledBack")
+    assert "nothing is lost: both held the same" in back
     assert run("migration", "compare", *where(cluster)).returncode == 0
 
     person.wants("Finalized", "zk-finalize")
     waits = person.plan()
     assert "irreversible" in waits
+    assert "no way back: the first controller without the flag that leads ends it" in waits
+    assert "3 restarts of nodes left, about" in waits
     (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", waits))
     person.apply("--approve", plan_hash)
     assert person.status["migration"]["phase"] == "Finalized"
     assert len(person.restarted) == 9
     assert person.status["spentConsents"] == ["zk-finalize"]
+    assert "wayBack" not in person.status
 
 
 def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person) -> None:

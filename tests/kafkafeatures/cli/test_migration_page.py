@@ -92,10 +92,10 @@ def test_in_dual_write_it_says_lag_equality_and_how_to_go_back() -> None:
     assert "ZooKeeper and the metadata log held the same" in found.text
 
 
-@pytest.mark.parametrize("phase", ["Finalizing", "Finalized"])
-def test_without_the_log_the_status_says_that_nothing_leads_back(phase: str) -> None:
+@pytest.mark.parametrize(("phase", "says"), [("Finalizing", "is being passed"), ("Finalized", "was passed")])
+def test_without_the_log_the_status_says_that_nothing_leads_back(phase: str, says: str) -> None:
     found, _ = shown(NOT_READ, Status(migration=MigrationStatus(phase=phase)))
-    assert "The point of no return was passed" in found.text
+    assert f"The point of no return {says}" in found.text
 
 
 def test_a_way_back_that_is_not_known_is_never_said_to_be_there() -> None:

@@ -49,7 +49,13 @@ _OF_STATE = {
     ZkMigrationState.MIGRATION: "both",
     ZkMigrationState.POST_MIGRATION: "finalized",
 }
-_IRREVERSIBLE = ("Finalizing", "Finalized")
+_NO_RETURN = {
+    "Finalizing": (
+        "The point of no return is being passed",
+        "The first controller without the flag that leads ends it.",
+    ),
+    "Finalized": ("The point of no return was passed", "Nothing leads back to ZooKeeper."),
+}
 
 
 def migration(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log: RollHistory | str) -> str:
@@ -81,8 +87,9 @@ def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> str:
     if passed is not None:
         at = f"{day_and_time(time_in_log(passed.at_ms))}, offset {passed.offset}"
         return _box("bad", "The point of no return was passed", f"{at}. Nothing leads back to ZooKeeper.")
-    if status is not None and status.phase in _IRREVERSIBLE:
-        return _box("bad", "The point of no return was passed", "Nothing leads back to ZooKeeper.")
+    phase = status.phase if status is not None else ""
+    if phase in _NO_RETURN:
+        return _box("bad", *_NO_RETURN[phase])
     if back is not None:
         return _box("good", "The point of no return was not passed", f"Way back, {until_of(back)}: {back.how}")
     return _box("wait", "No way back is known", "None is begun, or it is not known where the migration is.")

@@ -71,7 +71,7 @@ def a_node(id_: int, shape: Shape, *, epoch: int = 0, **fields: Any) -> Node:
     made = node(id_, said=replace(said, zk_migration_ready=flagged), written=NEW)
     return replace(
         made, settings=settings(id_, shape), proved_at="10.0.0.1", incarnation=f"first-{id_}",
-        broker_epoch=-1 if id_ >= 3000 else epoch or 100 + id_,
+        broker_epoch=-1 if id_ >= 3000 else epoch or 100 + id_, czxid=100 + id_ if in_zookeeper else -1,
         migrating_from_zookeeper=shape is Shape.FLAGGED_BROKER, **fields,
     )  # fmt: skip
 

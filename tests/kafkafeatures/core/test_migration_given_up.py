@@ -6,6 +6,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.facts.observation import MetadataMode, SourceKind, Unknown
@@ -54,6 +55,28 @@ def test_what_a_quorum_left_that_never_took_over_is_deleted_once_it_is_gone(shap
         assert isinstance(looks(wanting(D.ROLLED_BACK), without).decision, Done)
     else:
         assert restarted(looks(wanting(D.ROLLED_BACK), without)) == 2
+
+
+def test_it_is_not_rolled_back_while_a_broker_that_has_replicas_is_not_registered() -> None:
+    """A broker that is down may come back with the flag."""
+    there = cluster(P.ZOOKEEPER)
+    assert isinstance(looks(wanting(D.ROLLED_BACK), there).decision, Done)
+    unread = Unknown(Failure(FailureKind.TIMED_OUT, "partitions", "no answer"))
+    down = tuple(one for one in there.nodes if one.id != 3)
+    for seen, says in (
+        (replace(there, nodes=down), "start broker 3"),
+        (replace(there, partitions=unread), "no answer"),
+    ):
+        found = looks(wanting(D.ROLLED_BACK), seen)
+        assert isinstance(found.decision, Wait)
+        assert says in said(found)
+        assert phase(found) == "RollingBack"
+
+
+def phase(look: Look) -> str:
+    (stage,) = (stage for stage in look.stages if stage.kind == "Migration")
+    reported = stage.reported(look.decision, EMPTY, EMPTY).migration
+    return reported.phase if reported is not None else ""
 
 
 def test_it_is_not_rolled_back_while_something_of_the_quorum_is_in_zookeeper() -> None:

@@ -103,7 +103,7 @@ def test_the_broker_that_is_the_controller_is_restarted_last() -> None:
 
 def test_a_person_is_asked_for_the_lines_that_the_node_needs() -> None:
     seen = cluster(P.PRE_MIGRATION)
-    step = RestartNode(2, "broker 2", before="", broker_epoch=102)
+    step = RestartNode(2, "broker 2", before="", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     found = looks(wanting(D.DUAL_WRITE), seen, sent=(one,)).decision
     assert isinstance(found, Wait)
@@ -284,7 +284,7 @@ def test_it_is_not_over_while_a_node_is_being_restarted() -> None:
 
 def test_a_restart_that_was_asked_for_stands_while_its_node_does_not_say_how_it_is() -> None:
     """A node that is being restarted stops, or has just been started."""
-    step = RestartNode(2, "broker 2", broker_epoch=102)
+    step = RestartNode(2, "broker 2", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     silent = replace(a_node(2, Shape.PLAIN_BROKER), settings={}, proved_at="")
     found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(one,))
@@ -324,23 +324,7 @@ def test_a_comparison_counts_for_two_minutes() -> None:
     assert isinstance(Look(wanting(D.DUAL_WRITE), unread, before=first, seconds=130).decision, Wait)
 
 
-# --- before anything is touched, and the transaction that leads back ---
-
-
-def test_what_would_fail_later_prevents_the_first_step_and_is_said_all_at_once() -> None:
-    other = replace(a_node(2, Shape.PLAIN_BROKER), settings={})
-    for position, desired in ((P.ZOOKEEPER, D.PRE_MIGRATION), (P.PRE_MIGRATION, D.DUAL_WRITE)):
-        seen = cluster(position, other)
-        unread = replace(seen, surveyed=Unknown(Failure(FailureKind.TIMED_OUT, "znode /brokers/topics", "no answer")))
-        found = looks(wanting(desired), unread)
-        assert not isinstance(found.decision, Act)
-        assert "znode /brokers/topics" in said(found)
-        assert "broker 2" in said(found)
-
-
-def test_once_a_broker_has_the_flag_the_preflight_is_over() -> None:
-    seen = replace(cluster(P.PRE_MIGRATION, a_node(2, Shape.FLAGGED_BROKER)), surveyed=Unknown(NOT_ASKED))
-    assert restarted(looks(wanting(D.DUAL_WRITE), seen)) == 3
+# --- the transaction that leads back ---
 
 
 def test_a_quorum_that_is_gone_is_released_once_nothing_was_written_for_three_seconds() -> None:

@@ -101,6 +101,9 @@ RESOLVES_AUTOMATICALLY: Mapping[BlockerKind, Reason] = {
     BlockerKind.PARTITION: Reason.ROLLING_NODES,
 }
 
+DOES_NOT_PASS = frozenset({Reason.UNSUPPORTED_LEVEL, Reason.MIGRATION_BLOCKED})
+"""Reasons for which a blocker needs a person also where others of its kind pass by themselves."""
+
 
 def blocked(found: tuple[Blocker, ...]) -> Wait | Stalled:
     """What blockers come to, of which there is at least one: what needs a person first."""
@@ -108,9 +111,9 @@ def blocked(found: tuple[Blocker, ...]) -> Wait | Stalled:
     action = [blocker for blocker in groups if blocker.kind in ACTION_REQUIRED]
     if action:
         return Stalled(action[0].reason or ACTION_REQUIRED[action[0].kind], first_of(action[0], groups), found)
-    impossible = [blocker for blocker in groups if blocker.reason is Reason.UNSUPPORTED_LEVEL]
-    if impossible:
-        return Stalled(Reason.UNSUPPORTED_LEVEL, first_of(impossible[0], groups), found)
+    impossible = next((blocker for blocker in groups if blocker.reason in DOES_NOT_PASS), None)
+    if impossible is not None and impossible.reason is not None:
+        return Stalled(impossible.reason, first_of(impossible, groups), found)
     return Wait(RESOLVES_AUTOMATICALLY[groups[0].kind], first_of(groups[0], groups), after=2.0, blockers=found)
 
 

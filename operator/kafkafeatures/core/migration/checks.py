@@ -30,6 +30,7 @@ from kafkafeatures.core.migration.edges import (
     RELEASE,
     START_CONTROLLERS,
     STOP_CONTROLLERS,
+    UNFLAG_BROKERS,
     WITHDRAW,
     WITHDRAW_EARLY,
     Edge,
@@ -49,7 +50,7 @@ class Asked(Struct, frozen=True):
 
     lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
     known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
-    `/migration` has not moved.
+    `/migration` has not moved. controllers_for: for how long controllers have answered.
     """
 
     place: Place
@@ -61,6 +62,7 @@ class Asked(Struct, frozen=True):
     compared: Compared | None = None
     closes: bool = True
     still_for: float = 0.0
+    controllers_for: timedelta = timedelta(0)
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
         """Nodes of this role that are not being restarted."""
@@ -143,9 +145,7 @@ def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
     )
     if left:
         text = f"{title_of(left)} {verb(left, 'is', 'are')} not known to run in KRaft mode"
-        yield Blocker(
-            BlockerKind.MIGRATION, text, "restart in KRaft mode first", nodes=left, reason=Reason.MIGRATION_BLOCKED
-        )
+        yield Blocker(BlockerKind.MIGRATION, text, "restart in KRaft mode first", nodes=left)
 
 
 def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
@@ -215,12 +215,25 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
 def preflight_passes(asked: Asked) -> Iterator[Blocker]:
     """Nothing would fail later that is known now (`core/migration/preflight.py`)."""
     place, found = asked.place, asked.place.seen.surveyed
-    if place.position not in (Position.ZOOKEEPER, Position.PRE_MIGRATION) or place.way is None:
-        return  # it has begun
+    if place.way is None or place.position not in PREFLIGHTED:
+        return  # the quorum has taken over
     survey = found.why if isinstance(found, Unknown) else found.value
     if not isinstance(survey, Survey | Failure):
         raise TypeError(f"{type(survey).__name__} is not a survey")
-    yield from findings(Preflight(place.way.end, place.seen, place.znodes, survey, flying=asked.flying))
+    yield from findings(Preflight(place.way.end, place.seen, place.znodes, survey, asked.controllers_for, asked.flying))
+
+
+def every_broker_was_seen(asked: Asked) -> Iterator[Blocker]:
+    """One that is down is not registered in ZooKeeper, and may come back with the flag."""
+    if asked.place.position is not Position.ZOOKEEPER:
+        return  # others lose the flag meanwhile
+    absent, why = asked.place.facts.absent, asked.place.seen.partitions
+    if absent is None:
+        text = f": {why.why}" if isinstance(why, Unknown) else ""
+        yield Blocker(BlockerKind.PARTITION, f"it is not known whether all brokers that have replicas are there{text}")
+    for id_ in absent or ():
+        text = f"broker {id_} has replicas, and is not registered: it may come back with the flag"
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"start broker {id_} without it, or move its replicas away")
 
 
 def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
@@ -248,6 +261,9 @@ def nothing_writes_to_zookeeper(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, text)
 
 
+PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
+"""Where nothing was copied yet, and what changes meanwhile may still prevent the copy."""
+
 STILL_FOR = 3.0
 """Seconds; an active controller writes twice a second."""
 
@@ -272,6 +288,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     STOP_CONTROLLERS: (both_hold_the_same,),
     RELEASE: (no_controller_is_left, nothing_writes_to_zookeeper),
+    UNFLAG_BROKERS: (every_broker_was_seen,),
     WITHDRAW_EARLY: (no_controller_is_left, nothing_writes_to_zookeeper),
     WITHDRAW: (no_controller_is_left, nothing_writes_to_zookeeper),
 }  # fmt: skip

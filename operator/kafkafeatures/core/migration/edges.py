@@ -72,7 +72,7 @@ FORWARD = (START_CONTROLLERS, FLAG_BROKERS, MOVE_BROKERS, FINALIZE)
 MOVE_BROKERS_BACK = Edge((P.COPIED, P.DUAL_WRITE), P.COPIED, Shape.FLAGGED_BROKER, Role.BROKER)
 STOP_CONTROLLERS = Edge((P.COPYING, P.COPIED), P.NO_CONTROLLER, beside=(Beside.NO_CONTROLLERS,))
 RELEASE = Edge((P.NO_CONTROLLER,), P.RELEASED, deletes=("/controller", "/migration"))
-UNFLAG_BROKERS = Edge((P.RELEASED,), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(Beside.WIPE,))
+UNFLAG_BROKERS = Edge((P.RELEASED, P.ZOOKEEPER), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(Beside.WIPE,))
 GIVE_UP_EARLY = Edge((P.PRE_MIGRATION,), P.ZOOKEEPER, beside=(Beside.NO_CONTROLLERS,))
 GIVE_UP_FLAGGING = Edge((P.FLAGGING,), P.RELEASED, beside=(Beside.NO_CONTROLLERS,))
 WITHDRAW_EARLY = Edge((P.ZOOKEEPER,), P.ZOOKEEPER, deletes=("/migration",))
@@ -97,6 +97,8 @@ def next_edge(position: Position, desired: Desired, facts: Facts) -> Edge | Refu
     """The way that comes next; None where the cluster is where the document wants it."""
     if desired is Desired.ROLLED_BACK and facts.has_progress and position in (P.ZOOKEEPER, P.RELEASED):
         return WITHDRAW_EARLY if position is P.ZOOKEEPER else WITHDRAW
+    if desired is Desired.ROLLED_BACK and position is P.ZOOKEEPER and facts.absent != ():
+        return UNFLAG_BROKERS  # one that is down may still have the flag
     if position is TARGETS[desired]:
         return None
     return _back(position, facts) if desired is Desired.ROLLED_BACK else _forward(position, desired)

@@ -6,6 +6,7 @@ Pure. A process that has just started knows nothing of it, and neither does one 
 
 from __future__ import annotations
 
+from datetime import timedelta
 from math import inf
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ COMPARED_WITHIN = 120.0
 class MigrationKept(Struct, frozen=True):
     """By a clock that is never set. unknown_since: since when it is not known where the cluster is. ends: when the
     metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
-    the last comparison of ZooKeeper with the metadata log.
+    the last comparison of ZooKeeper with the metadata log. controllers_since: since when some controller answers.
     """
 
     unknown_since: float | None = None
@@ -31,15 +32,25 @@ class MigrationKept(Struct, frozen=True):
     still_since: float | None = None
     compared: Compared | None = None
     compared_at: float = -inf
+    controllers_since: float | None = None
 
     def interrupted(self, why: str) -> MigrationKept:
         """Where nothing could be read, nothing is known to have stood still."""
         return MigrationKept(unknown_since=self.unknown_since)
 
     def seen(
-        self, now: float, *, known: bool, end: int, offset: int, compared: Compared | None = None
+        self,
+        now: float,
+        *,
+        known: bool,
+        end: int,
+        offset: int,
+        compared: Compared | None = None,
+        controllers: bool = False,
     ) -> MigrationKept:
-        """With what this look has seen. end: of the metadata log, -1 where it was not read."""
+        """With what this look has seen. end: of the metadata log, -1 where it was not read. controllers: whether one
+        answers.
+        """
         ends = tuple((at, one) for at, one in self.ends if now - at <= KEEPS)
         if end >= 0:
             ends = (*ends, (now, end))[-MOST:]
@@ -51,6 +62,7 @@ class MigrationKept(Struct, frozen=True):
             self.still_since if is_still else now,
             self.compared if compared is None else compared,
             self.compared_at if compared is None else now,
+            (now if self.controllers_since is None else self.controllers_since) if controllers else None,
         )
 
     def comparison(self, now: float) -> Compared | None:
@@ -63,6 +75,10 @@ class MigrationKept(Struct, frozen=True):
         """
         reached = [at for at, end in self.ends if end - 1 <= self.offset]
         return now - max(reached) if reached else None
+
+    def controllers_for(self, now: float) -> timedelta:
+        """For how long controllers are known to have answered."""
+        return timedelta(seconds=0.0 if self.controllers_since is None else now - self.controllers_since)
 
     def still_for(self, now: float) -> float:
         """For how many seconds `/migration` is known not to have moved."""

@@ -25,7 +25,7 @@ from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration, Wanted
 from kafkafeatures.core.facts.observation import Known, Unknown
-from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration import checks, preflight
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.copied.survey import Survey
@@ -107,7 +107,7 @@ class MigrationNow(StageNow, frozen=True):
                 self.place, self.facts.wanted.consents, self.facts.memory.spent, flying, self.facts.replication,
                 lag_of(self.place, self.memory.lag(self.facts.monotonic)), self.memory.comparison(self.facts.monotonic),
                 self.place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
-                self.memory.still_for(self.facts.monotonic),
+                self.memory.still_for(self.facts.monotonic), self.memory.controllers_for(self.facts.monotonic),
             )
         )  # fmt: skip
         fleet = self.roll.fleet if self.roll is not None else None
@@ -254,6 +254,7 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
     kept = kept.seen(
         now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
         compared=found.value if isinstance(found, Known) else None,
+        controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
     )  # fmt: skip
     return MigrationNow(facts, wish, place, kept, permitted_roll(facts, permit_for(place)))
 
@@ -275,7 +276,7 @@ def _age_of_survey(place: Place) -> float | None:
     """
     if place.way is RELEASE:
         return 0.0
-    begun = place.position not in (Position.ZOOKEEPER, Position.PRE_MIGRATION)
+    begun = place.position not in checks.PREFLIGHTED
     return None if place.way is None or begun or not place.way.is_preflighted else SURVEYED_WITHIN
 
 

@@ -20,7 +20,15 @@ from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.demands import Demands, NodeDemand, Said, demands, known_of
-from kafkafeatures.core.migration.edges import MOVE_BROKERS_BACK, TARGETS, WITHDRAWING, Beside, Edge, Refused, next_edge
+from kafkafeatures.core.migration.edges import (
+    MOVE_BROKERS_BACK,
+    TARGETS,
+    UNFLAG_BROKERS,
+    Beside,
+    Edge,
+    Refused,
+    next_edge,
+)
 from kafkafeatures.core.migration.phases import Phase, phase_of
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of, position_of
 
@@ -46,8 +54,9 @@ class Place(Struct, frozen=True, dict=True):
 
     @property
     def phase(self) -> Phase:
-        """Where it is, as people read it. It is not rolled back while something of the quorum is in ZooKeeper."""
-        return Phase.ROLLING_BACK if self.way in WITHDRAWING else phase_of(self.position, self.desired)
+        """Where it is, as people read it. It is not rolled back while something is left to do."""
+        back = self.desired is Desired.ROLLED_BACK and self.way is not None and self.position is Position.ZOOKEEPER
+        return Phase.ROLLING_BACK if back else phase_of(self.position, self.desired)
 
     @cached_property
     def demands(self) -> Demands:
@@ -80,17 +89,23 @@ def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]
         position = edge.end
         if edge.deletes or Beside.NO_CONTROLLERS in edge.beside:  # which have left /migration
             facts = msgspec.structs.replace(facts, has_progress=not edge.deletes)
+        if edge is UNFLAG_BROKERS:
+            facts = msgspec.structs.replace(facts, absent=())
         if edge is MOVE_BROKERS_BACK:  # it ends where it may have begun, with no broker in KRaft mode any more
             brokers = dict.fromkeys(facts.brokers, BrokerMode.FLAGGED)
             facts = msgspec.structs.replace(facts, brokers=brokers)
 
 
-def place_of(seen: Observation, desired: Desired) -> Place | Misplaced | Failure:
-    """Where it is; or what contradicts what, or what could not be read."""
+def place_of(
+    seen: Observation, desired: Desired, assigned: frozenset[int] | None = None
+) -> Place | Misplaced | Failure:
+    """Where it is; or what contradicts what, or what could not be read. assigned: brokers that have replicas; None
+    where that is not known.
+    """
     if isinstance(seen.zookeeper, Unknown):
         return seen.zookeeper.why
     znodes = seen.zookeeper.value
-    facts = facts_of(seen, znodes)
+    facts = facts_of(seen, znodes, assigned)
     if isinstance(facts, Failure):
         return facts
     position = position_of(facts)

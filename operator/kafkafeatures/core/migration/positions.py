@@ -59,6 +59,8 @@ class Facts(Struct, frozen=True):
     state: of the metadata log, as it was read after the znodes; None where no controller answers. offset: of
     `/migration`, -1 also where that is absent. brokers, controllers: by id, how each process runs and whether it has
     the flag; None for one that does not answer. has_progress: whether `/migration` is there at all.
+    absent: brokers that have replicas, and that neither ZooKeeper nor the quorum has registered: how one of them will
+    run is not known; None where it is not known whether there are any.
     """
 
     state: ZkMigrationState | None
@@ -67,6 +69,7 @@ class Facts(Struct, frozen=True):
     brokers: Mapping[int, BrokerMode | None] = field(default_factory=dict)
     controllers: Mapping[int, bool | None] = field(default_factory=dict)
     has_progress: bool = False
+    absent: tuple[int, ...] | None = ()
 
     @property
     def silent(self) -> tuple[int, ...]:
@@ -216,8 +219,10 @@ def _contradiction(facts: Facts) -> Misplaced | None:
 # --- what was read ---
 
 
-def facts_of(seen: Observation, read: ZooKeeperReading) -> Facts | Failure:
-    """The facts of an observation that was made after the znodes were read; a Failure names what is missing."""
+def facts_of(seen: Observation, read: ZooKeeperReading, assigned: frozenset[int] | None = None) -> Facts | Failure:
+    """The facts of an observation that was made after the znodes were read; a Failure names what is missing.
+    assigned: brokers that have replicas; None where that is not known.
+    """
     claim, migration = read.controller, read.migration
     if isinstance(claim, Failure):
         return claim
@@ -235,13 +240,15 @@ def facts_of(seen: Observation, read: ZooKeeperReading) -> Facts | Failure:
         why = seen.zk_migration_state
         missing = Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read")
         return why.why if not isinstance(why, Known) else missing
+    brokers = {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles}
     return Facts(
         state,
         _claim(claim, seen),
         migration.offset if migration is not None else -1,
-        {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles},
+        brokers,
         {node.id: _flag(node) for node in controllers} if state is not None else {},
         migration is not None,
+        None if assigned is None else tuple(sorted(assigned - brokers.keys())),
     )
 
 

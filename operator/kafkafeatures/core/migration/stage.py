@@ -31,7 +31,8 @@ class Migrations:
         from kafkafeatures.core.migration.place import place_of
 
         desired = facts.wanted.migration.desired
-        return MigrationPart(desired, place_of(facts.seen, desired))
+        assigned = facts.replication.brokers() if facts.replication is not None else None
+        return MigrationPart(desired, place_of(facts.seen, desired, assigned))
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
         """Where the migration stands; None where none is wanted."""

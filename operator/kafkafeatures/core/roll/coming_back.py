@@ -17,7 +17,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.quorum import is_caught_up
-from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, FailureKind, Role
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
@@ -57,9 +57,10 @@ class AwayNode(Struct, frozen=True):
 
     pod: empty where a person restarts it. after: the revision of its next pod. before: what the node supported, where a
     person restarts it. broker_epoch: of its registration before, -1 where that was not known; incarnation: of its
-    process before, and empty where the epoch says enough, as 64 of these have to fit into a status. out_of_sync: how
-    many partitions it hosts that it was not in sync with before; lagging: which, by their marks, none where there were
-    too many to keep. by: what restarts its pod, such as "annotation"; empty for an eviction.
+    process before, and empty where the epoch says enough, as 64 of these have to fit into a status. czxid: of its
+    znode before, where it ran in ZooKeeper mode; then there is no epoch, as the two count different things.
+    out_of_sync: how many partitions it hosts that it was not in sync with before; lagging: which, by their marks, none
+    where there were too many to keep. by: what restarts its pod, such as "annotation"; empty for an eviction.
     """
 
     node_id: int
@@ -73,6 +74,7 @@ class AwayNode(Struct, frozen=True):
     out_of_sync: int = 0
     lagging: frozenset[str] = frozenset()
     by: str = ""
+    czxid: int = -1
 
     @property
     def is_done(self) -> str:
@@ -169,8 +171,14 @@ class AwayNode(Struct, frozen=True):
 
     def _is_the_old_process(self, node: Node) -> bool:
         """Without the metadata log neither epoch nor incarnation is known. Then a new pod is the sign of a new process,
-        and of a node that a person restarts, that it supports something else than before.
+        and of a node that a person restarts, that it supports something else than before. A process does not leave the
+        mode in which it runs.
         """
+        in_kraft = runs_in_kraft_mode(node)
+        if self.czxid >= 0 and (in_kraft or node.czxid >= 0):
+            return not in_kraft and node.czxid == self.czxid
+        if (self.broker_epoch >= 0 or self.incarnation) and self.czxid < 0 <= node.czxid and in_kraft is False:
+            return False
         if self.broker_epoch >= 0 and node.broker_epoch >= 0:
             return node.broker_epoch == self.broker_epoch
         if self.incarnation and node.incarnation:
@@ -213,6 +221,11 @@ class AwayNode(Struct, frozen=True):
 def mark_of(partition: str) -> str:
     """What is remembered of "orders-3": short, as a status has room for 64 restarts."""
     return hashlib.sha256(partition.encode()).hexdigest()[:8]
+
+
+def runs_in_kraft_mode(node: Node) -> bool | None:
+    """Whether its process does, by what it answers; None where it does not answer."""
+    return DESCRIBE_QUORUM in node.answer.value.apis if isinstance(node.answer, Known) else None
 
 
 def supported_now(node: Node) -> str:

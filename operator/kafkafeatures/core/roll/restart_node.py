@@ -103,6 +103,7 @@ class RestartNode(AwayNode, frozen=True):
             "nodeId": self.node_id,
             **{name: text for name, text in texts.items() if text},
             **({"brokerEpochBefore": self.broker_epoch} if self.broker_epoch >= 0 else {}),
+            **({"czxidBefore": self.czxid} if self.czxid >= 0 else {}),
             **({"outOfSync": self.out_of_sync} if self.out_of_sync else {}),
             **({"lagging": " ".join(sorted(self.lagging))} if self.lagging else {}),
         }
@@ -120,6 +121,7 @@ class RestartNode(AwayNode, frozen=True):
             before=read_text(fields.get("before", "")),
             after=read_text(fields.get("after", "")),
             broker_epoch=read_number(fields.get("brokerEpochBefore", -1)),
+            czxid=read_number(fields.get("czxidBefore", -1)),
             incarnation=read_text(fields.get("incarnation", "")),
             out_of_sync=read_number(fields.get("outOfSync", 0)),
             lagging=frozenset(read_text(fields.get("lagging", "")).split()),

@@ -1,0 +1,67 @@
+"""The preflight of a migration as its stage asks for it: until the quorum has taken over, and controllers too."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from tests.kafkafeatures.core.migrations import BROKERS, Look, a_node, cluster, looks, restarted, said, wanting
+from tests.kafkafeatures.core.preflights import from_file, registered
+from tests.kafkafeatures.ensembles import elected
+from tests.kafkafeatures.ensembles import reading as znodes
+from tests.kafkafeatures.worlds import known
+
+P, D = Position, Desired
+
+
+def test_what_would_fail_later_prevents_the_first_step_and_is_said_all_at_once() -> None:
+    other = replace(a_node(2, Shape.PLAIN_BROKER), settings={})
+    for position, desired in ((P.ZOOKEEPER, D.PRE_MIGRATION), (P.PRE_MIGRATION, D.DUAL_WRITE)):
+        seen = cluster(position, other)
+        unread = replace(seen, surveyed=Unknown(Failure(FailureKind.TIMED_OUT, "znode /brokers/topics", "no answer")))
+        found = looks(wanting(desired), unread)
+        assert not isinstance(found.decision, Act)
+        assert "znode /brokers/topics" in said(found)
+        assert "broker 2" in said(found)
+
+
+def test_the_preflight_is_made_again_until_the_quorum_takes_over() -> None:
+    flagged = a_node(2, Shape.FLAGGED_BROKER)
+    assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged))) == 3
+    unread = replace(cluster(P.PRE_MIGRATION, flagged), surveyed=Unknown(NOT_ASKED))
+    assert not isinstance(looks(wanting(D.DUAL_WRITE), unread).decision, Act)
+    controller = a_node(3001, Shape.MIGRATING_CONTROLLER)
+    decides = {**controller.settings, "num.partitions": from_file("7")}
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged, replace(controller, settings=decides)))
+    assert isinstance(found.decision, Stalled)
+    assert "controller 3001 has num.partitions 7" in said(found)
+
+
+def test_controllers_that_do_not_reach_zookeeper_within_a_minute_are_named() -> None:
+    read = znodes(controller=elected(1), migration=None, brokers={id_: registered(id_) for id_ in BROKERS})
+    seen = replace(cluster(P.PRE_MIGRATION), zookeeper=known(read))
+    first = Look(wanting(D.DUAL_WRITE), seen)
+    assert isinstance(first.decision, Wait)
+    later = Look(wanting(D.DUAL_WRITE), seen, before=first, seconds=61)
+    assert isinstance(later.decision, Stalled)
+    assert "cannot use ZooKeeper" in said(later)
+
+
+@pytest.mark.parametrize("position", [P.ZOOKEEPER, P.PRE_MIGRATION])
+def test_a_release_before_3_9_is_refused_with_the_upgrade_that_comes_first(position: Position) -> None:
+    node = a_node(2, Shape.PLAIN_BROKER)
+    assert isinstance(node.answer, Known)
+    apis = {**node.answer.value.apis, 18: VersionRange(0, 3)}
+    old = replace(node, answer=replace(node.answer, value=replace(node.answer.value, apis=apis)))
+    found = looks(wanting(D.DUAL_WRITE), cluster(position, old))
+    assert isinstance(found.decision, Stalled)
+    assert found.decision.reason is Reason.MIGRATION_BLOCKED
+    assert "upgrade Kafka on broker 2 to 3.9 first" in said(found)

@@ -1,0 +1,65 @@
+"""Whether a node was restarted, where its process before ran in another mode: czxids and epochs of KRaft never meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.facts.observation import Node
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.coming_back import Phase
+from kafkafeatures.core.roll.restart_node import RestartNode
+from tests.kafkafeatures.core.migrations import a_node, cluster, looks, wanting
+
+PLAIN, FLAGGED, KRAFT = Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER, Shape.KRAFT_BROKER
+OF_ZOOKEEPER = RestartNode(2, "broker 2", czxid=500)
+OF_KRAFT = RestartNode(2, "broker 2", broker_epoch=500, incarnation="first-2")
+
+
+@dataclass(frozen=True)
+class Case:
+    step: RestartNode
+    node: Node
+    is_restarted: bool
+
+
+def of(shape: Shape, *, epoch: int, czxid: int = -1, incarnation: str = "") -> Node:
+    return replace(a_node(2, shape, epoch=epoch), czxid=czxid, incarnation=incarnation)
+
+
+CASES = {
+    "it has registered with the quorum as well": Case(OF_ZOOKEEPER, of(FLAGGED, epoch=77, czxid=500), False),
+    "another process in ZooKeeper mode": Case(OF_ZOOKEEPER, of(FLAGGED, epoch=500, czxid=600), True),
+    "it runs in KRaft mode, at an epoch that is its czxid of before": Case(OF_ZOOKEEPER, of(KRAFT, epoch=500), True),
+    "in KRaft mode, and its session of before has not ended": Case(OF_ZOOKEEPER, of(KRAFT, epoch=77, czxid=500), True),
+    "the same one in KRaft mode": Case(OF_KRAFT, of(KRAFT, epoch=500, incarnation="first-2"), False),
+    "it is in ZooKeeper mode, at a czxid that is its epoch of before": Case(
+        OF_KRAFT, of(FLAGGED, epoch=500, czxid=500), True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_process_is_known_by_its_mode_and_the_number_that_counts_there(name: str) -> None:
+    case = CASES[name]
+    phase = case.step.state_in(cluster(Position.COPIED, case.node), None).phase
+    assert (phase is not Phase.REQUESTED) is case.is_restarted
+
+
+def test_of_a_process_in_zookeeper_mode_the_czxid_is_remembered_and_no_epoch() -> None:
+    node = replace(a_node(2, FLAGGED, epoch=77), czxid=500)
+    seen = cluster(Position.COPIED, a_node(1, KRAFT), node)
+    decision = looks(wanting(Desired.DUAL_WRITE), seen).decision
+    assert isinstance(decision, Act)
+    step = decision.step
+    assert isinstance(step, RestartNode)
+    assert (step.node_id, step.czxid, step.broker_epoch) == (2, 500, -1)
+    begun = step.begun(Stamp("2026-01-02T03:00:00Z"), Via.PERSON, seen)
+    assert RestartNode.read(begun.to_intent()).step == step

@@ -272,7 +272,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     `since`: of this phase. `lag_records`: of the metadata log, not written to ZooKeeper yet. `kept_migration_node`:
     what was in /migration before it was deleted. `restarts_left`: of nodes, on all of the way that is left; None where
     that is not known. `node_seconds`: how long each has taken, on average, in the last roll that measured it; 0: none
-    has.
+    has. `consents`: those that were spent on the plan that is carried out.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("phase",)
@@ -287,6 +287,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     kept_migration_node: str = ""
     restarts_left: int | None = None
     node_seconds: int = 0
+    consents: tuple[str, ...] = ()
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

@@ -203,3 +203,13 @@ def status_after(look: Look, previous: Status = EMPTY) -> Status:
         look.decision, look.seen, look.proposal.plan, look.stages,
         generation=1, previous=previous, version="0.1.0", now=look.facts.now,
     )  # fmt: skip
+
+
+FINALIZING = wanting(Desired.FINALIZED, consents=frozenset({"zk-finalize"}))
+
+
+def approved(seen: Observation, **of_wanted: Any) -> Look:
+    """A look at a migration that is to be finalized, and whose plan was approved."""
+    wanted = replace(FINALIZING, may_approve_unseen=True, **of_wanted)
+    shown = Look(wanted, seen).proposal.plan.hash
+    return looks(replace(wanted, approvals=frozenset({shown})), seen)

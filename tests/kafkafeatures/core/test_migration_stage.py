@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -28,8 +27,10 @@ from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import (
     AT,
     BROKERS,
+    FINALIZING,
     Look,
     a_node,
+    approved,
     cluster,
     looks,
     released,
@@ -44,14 +45,6 @@ from tests.kafkafeatures.ensembles import reading as znodes
 from tests.kafkafeatures.worlds import NOW, known
 
 P, D = Position, Desired
-FINALIZING = wanting(D.FINALIZED, consents=frozenset({"zk-finalize"}))
-
-
-def approved(seen: Observation, **of_wanted: Any) -> Look:
-    """A look at a migration that is to be finalized, and whose plan was approved."""
-    wanted = replace(FINALIZING, may_approve_unseen=True, **of_wanted)
-    shown = Look(wanted, seen).proposal.plan.hash
-    return looks(replace(wanted, approvals=frozenset({shown})), seen)
 
 
 GOALS = {

@@ -187,8 +187,20 @@ def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
     if ZK_FINALIZE not in asked.consents:
         yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
     elif ZK_FINALIZE in asked.spent:
-        remedy = f"the consent {ZK_FINALIZE} was used before: remove it, apply that, then add it again"
-        yield Blocker(BlockerKind.CONSENT, text, remedy, reason=Reason.CONSENT_SPENT)
+        yield Blocker(BlockerKind.CONSENT, text, _spent(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
+
+
+def _spent(consent: str) -> str:
+    return f"the consent {consent} was used before: remove it, apply that, then add it again"
+
+
+def consents_used(asked: Asked) -> frozenset[str]:
+    """The consents without which the next step would not be taken."""
+    found = {ZK_FINALIZE} if asked.place.way is FINALIZE and asked.place.position is Position.DUAL_WRITE else set()
+    differs = asked.compared is not None and asked.compared.differences
+    if asked.place.desired is Desired.ROLLED_BACK and needs_comparison(asked.place) and differs:
+        found.add(ZK_ROLLBACK_LOSSY)
+    return frozenset(found) & asked.consents
 
 
 def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
@@ -206,10 +218,13 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
     elif asked.compared.differences:
         named = "; ".join(asked.compared.named)
         lossy = asked.place.desired is Desired.ROLLED_BACK
+        text = f"{asked.compared.said}: {named}"
         if lossy and ZK_ROLLBACK_LOSSY in asked.consents:
+            if ZK_ROLLBACK_LOSSY in asked.spent:
+                yield Blocker(BlockerKind.CONSENT, text, _spent(ZK_ROLLBACK_LOSSY), reason=Reason.CONSENT_SPENT)
             return
         accept = f"; or, if ZooKeeper may lack them, add {ZK_ROLLBACK_LOSSY} to consents" if lossy else ""
-        yield Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY + accept)
+        yield Blocker(BlockerKind.METADATA, text, REMEDY + accept)
 
 
 def preflight_passes(asked: Asked) -> Iterator[Blocker]:

@@ -28,6 +28,7 @@ from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration import checks, preflight
 from kafkafeatures.core.migration.checks import lag_of
+from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NAMES
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, WITHDRAWING, Refused
@@ -101,15 +102,8 @@ class MigrationNow(StageNow, frozen=True):
         if isinstance(self.place.edge, Refused):
             refused = self.place.edge
             return (Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED),)
-        flying = self._flying
-        found = checks.blockers(
-            checks.Asked(
-                self.place, self.facts.wanted.consents, self.facts.memory.spent, flying, self.facts.replication,
-                lag_of(self.place, self.memory.lag(self.facts.monotonic)), self.memory.comparison(self.facts.monotonic),
-                self.place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
-                self.memory.still_for(self.facts.monotonic), self.memory.controllers_for(self.facts.monotonic),
-            )
-        )  # fmt: skip
+        asked = self._asked(self.place)
+        found, flying = checks.blockers(asked), asked.flying
         fleet = self.roll.fleet if self.roll is not None else None
         ahead = template_ahead(self.place, self.facts.seen, may_begin=self._may_begin(self.place))
         return (*found, *ahead, *wrongly_restarted(self.place, fleet, flying))
@@ -121,12 +115,32 @@ class MigrationNow(StageNow, frozen=True):
         if place.way is not FINALIZE or place.position is not Position.DUAL_WRITE:
             return True
         wanted = self.facts.wanted
-        return self.soaking is None and is_approved(wanted) and ZK_FINALIZE in wanted.consents
+        return self.soaking is None and is_approved(wanted) and ZK_FINALIZE in wanted.consents - self._spent
 
     @property
     def _flying(self) -> frozenset[int]:
         """Nodes that are being restarted."""
         return frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
+
+    def _asked(self, place: Place) -> checks.Asked:
+        """What the checks are asked about."""
+        now = self.facts.monotonic
+        return checks.Asked(
+            place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
+            lag_of(place, self.memory.lag(now)), self.memory.comparison(now),
+            place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
+            self.memory.still_for(now), self.memory.controllers_for(now),
+        )  # fmt: skip
+
+    @property
+    def _spent(self) -> frozenset[str]:
+        """Consents that were used for something else than this plan."""
+        return self.facts.memory.spent - self._held
+
+    @property
+    def _held(self) -> frozenset[str]:
+        """Consents that this plan has used, and for which they still are good."""
+        return held(self.facts, self.wish.desired)
 
     @property
     def blocked(self) -> Wait | Stalled | None:
@@ -226,9 +240,20 @@ class MigrationNow(StageNow, frozen=True):
             return status
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
 
+    def decided(self, decision: Decision, status: Status) -> Status:
+        """A consent is spent before it is used: a restart, or what Git is asked for, rests on it."""
+        return with_spent(status, self._used(decision))
+
+    def _used(self, decision: Decision) -> frozenset[str]:
+        asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
+        if not isinstance(self.place, Place) or not (isinstance(decision, Act) or asks):
+            return frozenset()
+        return checks.consents_used(self._asked(self.place))
+
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(status, self.place, self.wish, previous, self.facts, flying=self._flying)
+        status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:
             return status
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp)

@@ -43,14 +43,16 @@ MODELLED = ("planner", "quorum", "replica_blocks", "replication")
 
 @dataclass(frozen=True)
 class Programme:
-    """`reaches`: whether anything in it runs the file of a mutant. `command`: in a copy of the tree."""
+    """`reaches`: whether anything in it runs the file of a mutant. `commands`: in a copy of the tree, one after the
+    other until one of them fails.
+    """
 
     reaches: Callable[[Mutant], bool]
-    command: Callable[[Mutant, int], list[str]]
+    commands: Callable[[Mutant, int], list[list[str]]]
 
 
-def _units(mutant: Mutant, _: int) -> list[str]:
-    """The tests that are named after the module come first."""
+def _units(mutant: Mutant, _: int) -> list[list[str]]:
+    """The tests that are named after the module first, alone: they end before those of the area are collected."""
     package, *folders, module = Path(mutant.file).with_suffix("").parts
     own = sorted(ROOT.glob(f"tests/{package}/**/test_{module}*.py"))
     of_area = {
@@ -64,19 +66,20 @@ def _units(mutant: Mutant, _: int) -> list[str]:
             "kraftlog/test_search.py",
         ],
     }[mutant.area]
-    paths = [*(str(one.relative_to(ROOT)) for one in own), *(f"tests/{one}" for one in of_area)]
-    return ["pytest", "-q", "-x", "-p", "no:cacheprovider", *dict.fromkeys(paths)]
+    first = [str(one.relative_to(ROOT)) for one in own]
+    pytest = ["pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    return [*([[*pytest, *first]] if first else []), [*pytest, *(f"tests/{one}" for one in of_area)]]
 
 
 PROGRAMMES = {
     "units": Programme(lambda mutant: True, _units),
     "simulate": Programme(
         lambda mutant: mutant.file.startswith(("kafkafeatures/core/", "kafkafeatures/reconcile/")),
-        lambda mutant, histories: ["tests.reliability.mutating", mutant.area, str(histories)],
+        lambda mutant, histories: [["tests.reliability.mutating", mutant.area, str(histories)]],
     ),
     "rolls": Programme(
         lambda mutant: mutant.area == "rolls" and Path(mutant.file).stem in MODELLED,
-        lambda mutant, histories: ["tests.rolls", "--steps", "30000"],
+        lambda mutant, histories: [["tests.rolls", "--steps", "30000"]],
     ),
 }
 
@@ -122,8 +125,11 @@ class Copy:
         finally:
             path.write_text(source)
 
-    def run(self, command: Sequence[str]) -> str:
-        """How it was found; empty where it was not."""
+    def run(self, commands: Iterable[Sequence[str]]) -> str:
+        """How the first of them found it; empty where none did."""
+        return next(filter(None, map(self._found_by, commands)), "")
+
+    def _found_by(self, command: Sequence[str]) -> str:
         environment = {**os.environ, "PYTHONPATH": f"{self._folder / 'operator'}:{self._folder}"}
         try:
             done = subprocess.run(
@@ -157,7 +163,7 @@ def tried(only: Sequence[str], programmes: Sequence[str], histories: int, proces
                 key = _key(mutant, name, histories)
                 if key not in known:
                     with copy.with_mutant(mutant):
-                        known[key] = copy.run(programme.command(mutant, histories))
+                        known[key] = copy.run(programme.commands(mutant, histories))
                     kept.write_text(json.dumps(known, indent=1))
                 found[name] = known[key]
         finally:
@@ -193,7 +199,7 @@ def _refuse_what_fails_anyway(copies: Queue[Copy], chosen: Sequence[Mutant], pro
     for area in dict.fromkeys(one.area for one in chosen):
         first = next(one for one in chosen if one.area == area)
         for name in programmes:
-            if PROGRAMMES[name].reaches(first) and (why := copy.run(PROGRAMMES[name].command(first, 60))):
+            if PROGRAMMES[name].reaches(first) and (why := copy.run(PROGRAMMES[name].commands(first, 60))):
                 raise SystemExit(f"{name} of {area} fails without any mutant: {why}")
     copies.put(copy)
 

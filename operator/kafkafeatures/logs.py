@@ -10,8 +10,10 @@ from pythonjsonlogger.json import JsonFormatter
 _FIELDS = {"asctime": "timestamp", "levelname": "severity", "name": "logger"}
 
 
-def configure(kind: str | None) -> None:
-    """`kind`: json or text; None: text where stderr is a terminal. Kopf's own chatter begins at warnings."""
+def configure(kind: str | None, level: str = "info") -> None:
+    """`kind`: json or text; None: text where stderr is a terminal. `level`: info, warning or error. Of Kopf's own lines
+    nothing below a warning is shown.
+    """
     kind = kind or ("text" if sys.stderr.isatty() else "json")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -19,9 +21,9 @@ def configure(kind: str | None) -> None:
         if kind == "json"
         else _Text("%(asctime)s %(levelname)s %(message)s")
     )
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for noisy in ("kopf", "aiohttp", "kubernetes"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
 class _Text(logging.Formatter):

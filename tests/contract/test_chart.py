@@ -100,12 +100,16 @@ def _listed() -> set[str]:
 def test_every_value_is_used_and_every_value_that_is_used_exists() -> None:
     used = set(re.findall(r"\.Values\.([\w.]+)", "".join(TEMPLATES.values())))
     used |= {f"monitoring.{one}" for one in re.findall(r"\$monitoring\.([\w.]+)", TEMPLATES["monitoring.yaml"])}
-    assert used - {"monitoring", "pipeline.config.inputs"} == _listed()  # the second is the user's own
+    of_images = re.findall(r"\$image\.(\w+)", TEMPLATES["_helpers.tpl"])
+    used |= {f"{image}.{one}" for image in ("image", "pipeline.image") for one in of_images}
+    assert (
+        used - {"monitoring", "image", "pipeline.image", "pipeline.config.inputs"} == _listed()
+    )  # the second is the user's own
 
 
 def test_every_variable_the_operator_reads_is_given() -> None:
     source = (ROOT / "operator" / "kafkafeatures" / "cli" / "kube" / "run.py").read_text()
-    read = set(re.findall(r'(?:environ\.get|_networks_in|_size_in)\("(\w+)"', source))
+    read = set(re.findall(r'(?:environ\.get|_networks_in|_size_in|_one_of)\("(\w+)"', source))
     given = set(re.findall(r"\{name: ([A-Z_]+),", TEMPLATES["deployment.yaml"]))
     assert given == read
     kept = VALUES_SCHEMA["properties"]["extraEnv"]["items"]["properties"]["name"]["not"]["enum"]

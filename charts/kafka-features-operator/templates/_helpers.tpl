@@ -1,10 +1,15 @@
+{{- define "kafka-features-operator.chartName" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
 {{- define "kafka-features-operator.name" -}}
-{{- $release := ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) (contains .Chart.Name .Release.Name) -}}
+{{- $chart := include "kafka-features-operator.chartName" . -}}
+{{- $release := ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name) -}}
 {{- default $release .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "kafka-features-operator.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: {{ include "kafka-features-operator.chartName" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -13,6 +18,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "kafka-features-operator.account" -}}
@@ -24,7 +32,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
 {{- define "kafka-features-operator.image" -}}
-{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{ include "kafka-features-operator.reference" (list $ .Values.image) }}
+{{- end -}}
+
+{{- /* Of an image, given (list $ its values): where a digest is set, that alone decides. */ -}}
+{{- define "kafka-features-operator.reference" -}}
+{{- $image := last . -}}
+{{- with $image.registry }}{{ . }}/{{ end -}}
+{{- $image.repository -}}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default (first .).Chart.AppVersion $image.tag }}{{ end -}}
 {{- end -}}
 
 {{- define "kafka-features-operator.recordingsClaim" -}}
@@ -32,14 +48,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
 {{- define "kafka-features-operator.podSecurity" -}}
-runAsNonRoot: true
-seccompProfile: {type: RuntimeDefault}
+{{- $ours := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- mergeOverwrite $ours (deepCopy .Values.podSecurityContext) | toYaml }}
 {{- end -}}
 
 {{- define "kafka-features-operator.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- $ours := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- mergeOverwrite $ours (deepCopy .Values.securityContext) | toYaml }}
 {{- end -}}
 
 {{- define "kafka-features-operator.placement" -}}
@@ -54,5 +69,20 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.hostAliases }}
+hostAliases: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}

@@ -16,6 +16,7 @@ VARIABLES = (
     "NAMESPACES",
     "LISTEN",
     "LOG_FORMAT",
+    "LOG_LEVEL",
     "ALLOW_ADDRESS",
     "DENY_ADDRESS",
     "MEMORY_PER_CLUSTER",
@@ -33,7 +34,10 @@ class Started:
 
     def __init__(self) -> None:
         self.settings: list[OperatorSettings] = []
-        self.log_formats: list[str | None] = []
+        self.logs: list[tuple[str | None, str]] = []
+
+    def configure(self, kind: str | None, level: str) -> None:
+        self.logs.append((kind, level))
 
     async def run(self, settings: OperatorSettings, *, environment: Environment) -> None:
         self.settings.append(settings)
@@ -45,7 +49,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         monkeypatch.delenv(f"KAFKAFEATURES_{one}", raising=False)
     operator = Started()
     monkeypatch.setattr(app, "run", operator.run)
-    monkeypatch.setattr(logs, "configure", operator.log_formats.append)
+    monkeypatch.setattr(logs, "configure", operator.configure)
     return operator
 
 
@@ -172,7 +176,19 @@ def test_log_lines_have_the_form_that_is_named_and_a_flag_wins(
 ) -> None:
     monkeypatch.setenv("KAFKAFEATURES_LOG_FORMAT", variable)
     assert main(["run", *words]) == 0
-    assert started.log_formats == [used]
+    assert started.logs == [(used, "info")]
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "used"),
+    [((), "", "info"), ((), "warning", "warning"), (("--log-level", "error"), "debug", "error")],
+)
+def test_log_lines_below_the_level_that_is_named_are_left_out_and_a_flag_wins(
+    started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str, used: str
+) -> None:
+    monkeypatch.setenv("KAFKAFEATURES_LOG_LEVEL", variable)
+    assert main(["run", *words]) == 0
+    assert [level for _, level in started.logs] == [used]
 
 
 @pytest.mark.parametrize(
@@ -190,6 +206,7 @@ def test_log_lines_have_the_form_that_is_named_and_a_flag_wins(
         ((), {"NAMESPACES": "a,*"}, "KAFKAFEATURES_NAMESPACES: invalid namespace '*'"),
         ((), {"LOG_FORMAT": "xml"}, "KAFKAFEATURES_LOG_FORMAT: invalid value 'xml'; expected json or text"),
         (("--log-format", "xml"), {}, "--log-format"),
+        ((), {"LOG_LEVEL": "debug"}, "KAFKAFEATURES_LOG_LEVEL: invalid value 'debug'; expected info, warning or error"),
         (("--listen", "8080"), {}, "--listen: invalid address '8080'"),
         (("--listen", ":"), {}, "--listen: invalid address ':'"),
         (("--listen", "[]:8080"), {}, "--listen: invalid address '[]:8080'"),

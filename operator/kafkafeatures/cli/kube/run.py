@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkafeatures.kafka.recorder.recordings import RecorderSettings
 
 LOG_FORMATS = ("json", "text")
+LOG_LEVELS = ("info", "warning", "error")
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 LEAST_MEMORY = 32 * _UNITS["Mi"]  # one batch of a controller's log may have 8 MiB, and is there several times
 
@@ -88,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=LOG_FORMATS,
         help="default: text on a terminal, json otherwise",
     )
+    parser.add_argument("--log-level", choices=LOG_LEVELS, help="leave out what matters less (default: info)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -124,7 +126,10 @@ def run(arguments: argparse.Namespace) -> int:
         recorder=_recorder(arguments),
         operator=_operator(),
     )
-    configure(arguments.log_format or _log_format())
+    configure(
+        arguments.log_format or _one_of("KAFKAFEATURES_LOG_FORMAT", LOG_FORMATS),
+        arguments.log_level or _one_of("KAFKAFEATURES_LOG_LEVEL", LOG_LEVELS) or "info",
+    )
     try:
         asyncio.run(app.run(settings, environment=SYSTEM))
     except NoAccount as error:
@@ -190,13 +195,13 @@ def _images() -> int:
         raise CommandFailed(f"KAFKAFEATURES_MAX_PARTITION_IMAGES: {error}", Exit.USAGE) from None
 
 
-def _log_format() -> str:
-    """Empty where nothing is said."""
-    found = os.environ.get("KAFKAFEATURES_LOG_FORMAT", "")
-    if found and found not in LOG_FORMATS:
-        raise CommandFailed(
-            f"KAFKAFEATURES_LOG_FORMAT: invalid value {found[:60]!r}; expected json or text", Exit.USAGE
-        )
+def _one_of(variable: str, allowed: tuple[str, ...]) -> str:
+    """Its value, empty where it is not set."""
+    found = os.environ.get(variable, "")
+    if found and found not in allowed:
+        *first, last = allowed
+        expected = f"{', '.join(first)} or {last}"
+        raise CommandFailed(f"{variable}: invalid value {found[:60]!r}; expected {expected}", Exit.USAGE)
     return found
 
 

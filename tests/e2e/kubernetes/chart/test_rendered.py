@@ -88,7 +88,8 @@ def test_the_operator_gets_all_it_needs() -> None:
     assert environment == {
         "KAFKAFEATURES_NAMESPACES": "kafka,payments",
         "KAFKAFEATURES_LISTEN": ":8080",
-        "KAFKAFEATURES_LOG_FORMAT": "json",
+        "KAFKAFEATURES_LOG_FORMAT": "text",
+        "KAFKAFEATURES_LOG_LEVEL": "warning",
         "KAFKAFEATURES_ALLOW_ADDRESS": "10.0.0.0/8,fd00::/8",
         "KAFKAFEATURES_DENY_ADDRESS": "10.1.0.0/16",
         "KAFKAFEATURES_MEMORY_PER_CLUSTER": "128Mi",
@@ -109,7 +110,7 @@ def test_the_operator_gets_all_it_needs() -> None:
         "POD_NAMESPACE": "metadata.namespace",
         "POD_IP": "status.podIPs",
     }
-    assert (container["image"], container["imagePullPolicy"]) == ("elsewhere/kff:9.9", "Always")
+    assert (container["image"], container["imagePullPolicy"]) == ("elsewhere:5000/team/kff:9.9", "Always")
 
 
 def test_probes_and_service_lead_to_the_port_it_listens_on() -> None:
@@ -182,7 +183,8 @@ def test_the_service_monitor_finds_the_service_and_keeps_the_labels_of_series() 
     monitor, service = only(objects, "ServiceMonitor"), only(objects, "Service")
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
-    assert monitor["spec"]["endpoints"] == [{"port": "http", "interval": "30s", "honorLabels": True}]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["interval"], endpoint["honorLabels"]) == ("http", "30s", True)
 
 
 def test_alerts_are_of_this_release_and_lead_to_runbooks_that_are_there() -> None:

@@ -1,0 +1,186 @@
+"""Values with which the operator's pod fits into a company's clusters: rendered by helm."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.kubernetes.chart.rendering import (
+    CHART,
+    EVERYTHING,
+    NAME,
+    NS,
+    Object,
+    Values,
+    helm,
+    only,
+    pod_spec,
+    render,
+)
+from tests.e2e.rig.kubernetes.binaries import KUBERNETES
+
+EXTRA_OBJECTS: Values = {
+    "extraObjects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "company-ca"}, "data": {"ca.crt": "-"}},
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: {{ .Release.Name }}-more}",
+    ],
+}
+DIGEST = f"sha256:{'0' * 64}"
+SET = (
+    "hostAliases",
+    "dnsPolicy",
+    "dnsConfig",
+    "priorityClassName",
+    "nodeSelector",
+    "tolerations",
+    "topologySpreadConstraints",
+)
+
+
+@pytest.mark.parametrize("name", SET)
+def test_a_value_with_the_name_of_a_field_of_a_pod_is_that_field_of_every_pod(name: str) -> None:
+    objects = render(EVERYTHING)
+    assert pod_spec(objects)[name] == EVERYTHING[name]
+    assert only(objects, "Pod")["spec"][name] == EVERYTHING[name]
+
+
+def test_without_values_no_field_of_placement_is_set() -> None:
+    assert set(pod_spec(render())) & set(SET) == set()
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({}, f"{NAME}:0.1.0"),
+        ({"tag": "1.2"}, f"{NAME}:1.2"),
+        ({"registry": "registry.example:5000"}, f"registry.example:5000/{NAME}:0.1.0"),
+        ({"registry": "here.example/all", "digest": DIGEST, "tag": "1.2"}, f"here.example/all/{NAME}@{DIGEST}"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_image_is_named_by_registry_repository_and_digest_or_tag(image: Values, expected: str) -> None:
+    objects = render({"image": image})
+    assert _image(pod_spec(objects)) == _image(only(objects, "Pod")["spec"]) == expected
+
+
+def _image(spec: Object) -> str:
+    (container,) = spec["containers"]
+    return str(container["image"])
+
+
+def test_common_labels_are_on_every_object_that_the_chart_makes() -> None:
+    labelled = [one["metadata"].get("labels", {}) for one in render(EVERYTHING)]
+    assert all(labels.get("cost-center") == "42" for labels in labelled)
+
+
+def test_labels_and_annotations_are_where_they_were_asked_for() -> None:
+    objects = render(EVERYTHING)
+    deployment, account = only(objects, "Deployment"), only(objects, "ServiceAccount")
+    pod = deployment["spec"]["template"]["metadata"]
+    assert deployment["metadata"]["annotations"] == {"reloader": "auto"}
+    assert pod["annotations"] == {"kubectl.kubernetes.io/default-container": "operator", "mesh/inject": "false"}
+    assert pod["labels"]["egress"] == "kafka"
+    assert "egress" not in deployment["spec"]["selector"]["matchLabels"]
+    assert account["metadata"]["labels"]["identity"] == "use"
+
+
+def test_another_name_of_the_chart_is_in_names_and_selectors_alike() -> None:
+    objects = render({"nameOverride": "kff"}, name="prod")
+    deployment, service = only(objects, "Deployment"), only(objects, "Service")
+    assert deployment["metadata"]["name"] == "prod-kff"
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
+    assert service["spec"]["selector"]["app.kubernetes.io/name"] == "kff"
+
+
+def test_a_security_context_adds_to_what_restricted_demands() -> None:
+    spec = pod_spec(render(EVERYTHING))
+    assert spec["securityContext"]["runAsUser"] == 1234
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seLinuxOptions": {"level": "s0"},
+    }
+
+
+def test_volumes_and_flags_are_added_to_those_of_the_operator() -> None:
+    spec = pod_spec(render(EVERYTHING))
+    (container,) = spec["containers"]
+    assert [one["name"] for one in spec["volumes"]] == ["tmp", "recordings", "company-ca"]
+    assert [one["name"] for one in container["volumeMounts"]] == ["tmp", "recordings", "company-ca"]
+    assert container["args"] == ["run", "--namespace=kafka"]
+
+
+def test_extra_objects_are_taken_as_they_are_or_as_templates() -> None:
+    names = {one["metadata"]["name"] for one in render(EXTRA_OBJECTS)}
+    assert {"company-ca", f"{NAME}-more"} <= names
+
+
+# --- network policy ---
+
+
+def test_no_network_policy_comes_unasked() -> None:
+    assert not any(one["kind"] == "NetworkPolicy" for one in render())
+
+
+def test_the_network_policy_is_for_the_operators_pod_and_lets_probes_in() -> None:
+    objects = render({"networkPolicy": {"enabled": True}})
+    spec = only(objects, "NetworkPolicy")["spec"]
+    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+    assert spec["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
+    assert spec["egress"] == [{}]
+
+
+def test_with_rules_for_kafka_nothing_is_left_open_but_dns_and_the_api_server() -> None:
+    spec = only(render(EVERYTHING), "NetworkPolicy")["spec"]
+    dns, api_server, *kafka = spec["egress"]
+    assert {one["port"] for one in dns["ports"]} == {53}
+    assert {one["port"] for one in api_server["ports"]} == {443, 6443}
+    assert kafka == EVERYTHING["networkPolicy"]["egress"]
+    assert spec["ingress"][0]["from"] == EVERYTHING["networkPolicy"]["ingressFrom"]
+
+
+# --- monitoring ---
+
+
+def test_the_service_monitor_has_its_relabelings_and_the_dashboard_its_namespace() -> None:
+    objects = render(EVERYTHING)
+    (endpoint,) = only(objects, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["scrapeTimeout"] == "10s"
+    assert [one["targetLabel"] for one in endpoint["relabelings"]] == ["site"]
+    assert [one["action"] for one in endpoint["metricRelabelings"]] == ["drop"]
+    dashboards = [one for one in objects if one["metadata"]["name"].endswith("-dashboard")]
+    assert [one["metadata"]["namespace"] for one in dashboards] == ["grafana"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"image": {"digest": "sha256:abc"}},
+        {"image": {"registry": "https://registry.example"}},
+        {"commonLabels": {"app.kubernetes.io/name": "mine"}},
+        {"podLabels": {"app.kubernetes.io/instance": "mine"}},
+        {"volumes": [{"name": "tmp", "emptyDir": {}}]},
+        {"logLevel": "debug"},
+        {"addresses": {"allow": ["10.0.0.0/33"]}},
+        {"addresses": {"allow": ["256.0.0.1"]}},
+        {"addresses": {"deny": ["fd00::/129"]}},
+        {"resources": {"limits": {"memory": "512 MB"}}},
+        {"resources": {"requests": {"cpu": "half"}}},
+        {"dnsPolicy": "Cluster"},
+        {"extraEnv": [{"name": "KAFKAFEATURES_LOG_LEVEL", "value": "error"}]},
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_refused(values: Values) -> None:
+    done = helm("template", NAME, str(CHART), "-n", NS, "--kube-version", KUBERNETES, values=values)
+    assert done.returncode != 0
+    assert "values don't meet the specifications of the schema" in done.stderr
+
+
+@pytest.mark.parametrize("network", ["10.0.0.0/8", "10.1.2.3", "fd00::/8", "::1", "2001:db8::1/128", "0.0.0.0/0"])
+def test_addresses_and_networks_are_accepted(network: str) -> None:
+    (container,) = pod_spec(render({"addresses": {"allow": [network]}}))["containers"]
+    assert {"name": "KAFKAFEATURES_ALLOW_ADDRESS", "value": network} in container["env"]

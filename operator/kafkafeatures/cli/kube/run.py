@@ -196,7 +196,7 @@ def _images() -> int:
 
 
 def _one_of(variable: str, allowed: tuple[str, ...]) -> str:
-    """Its value, empty where it is not set."""
+    """The value of an environment variable, empty where it is not set."""
     found = os.environ.get(variable, "")
     if found and found not in allowed:
         *first, last = allowed

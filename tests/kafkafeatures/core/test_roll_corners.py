@@ -15,8 +15,10 @@ from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.coming_back import Phase
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.roll.coming_back import AwayNode, Phase
 from kafkafeatures.core.roll.restart_node import RestartNode
+from tests.kafkafeatures.core import migrations
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
@@ -38,7 +40,7 @@ from tests.kafkafeatures.core.rolls import (
     voting,
     who,
 )
-from tests.kafkafeatures.worlds import NOW
+from tests.kafkafeatures.worlds import NOW, known
 
 
 def phase(flying: InFlight, told: Observation) -> Phase:
@@ -144,3 +146,22 @@ def test_levels_go_first_only_where_their_change_is_what_the_new_binary_waits_fo
     assert rolled(finalized(to_4_1, share_version=2), changes=(down, other)).levels_first
     both = finalized(to_4_1, share_version=2, metadata_version=28)
     assert not rolled(both, changes=(down,)).levels_first
+
+
+@pytest.mark.parametrize("there", [Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.COPIED])
+def test_a_broker_that_is_registered_nowhere_during_a_migration_is_only_stopped(there: Position) -> None:
+    """The restart is still in flight: no other node goes, and it is waited for."""
+    assert not AwayNode(2, "broker 2").is_overtaken(_without(2, migrations.cluster(there)))
+
+
+def test_in_kraft_mode_the_restart_of_a_broker_that_was_unregistered_is_over() -> None:
+    assert AwayNode(2, "broker 2").is_overtaken(_without(2, migrations.cluster(Position.FINALIZED)))
+
+
+def _without(id_: int, seen: Observation) -> Observation:
+    return replace(
+        seen,
+        nodes=tuple(one for one in seen.nodes if one.id != id_),
+        registered_brokers=known(frozenset({1, 2, 3} - {id_})),
+        registered_controllers=known(frozenset(migrations.CONTROLLERS)),
+    )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.quorum import is_caught_up
 from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, FailureKind, Role
 from kafkafeatures.core.words import counted
@@ -127,8 +127,14 @@ class AwayNode(Struct, frozen=True):
         )
 
     def is_overtaken(self, seen: Observation) -> bool:
-        """The new pod does not run and is no longer what its StatefulSet wants; or the node was unregistered."""
+        """The new pod does not run and is no longer what its StatefulSet wants; or the node was unregistered.
+
+        Outside of KRaft mode a broker that is not registered may just be stopped: `/brokers/ids` has those that run,
+        and a quorum hears of a broker once it has the flag.
+        """
         if seen.node(self.node_id) is None:
+            if not isinstance(seen.mode, Known) or seen.mode.value is not MetadataMode.KRAFT:
+                return False
             return isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
         pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:

@@ -19,6 +19,7 @@ from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Moves
 from kafkafeatures.core.levels.accounted import (
     acceptance_of,
     is_downgrade,
+    keeps_no_log,
     missing_in,
     moved_unremembered,
     position_of,
@@ -43,6 +44,9 @@ async def held_against_the_log(
     used once: left where it is, it does not accept the next log that begins with the same epoch.
     """
     cluster_id = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else ""
+    if keeps_no_log(seen):  # the one of a migration that was rolled back is wiped, and the next one begins anew
+        ages.read_until.pop(cluster_id, None)
+        return replace(resource, status=replace(resource.status, log_position=None)), None, EarlierMoves()
     status = resource.status
     missing = missing_in(seen, status, ages.read_until.get(cluster_id))
     earlier = EarlierMoves() if missing is not None else await _earlier_moves(kafka, resource, seen)

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY, LogPosition
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled
 from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy
+from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Role
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.reconcile.accounting import held_against_the_log
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.ports import Resource
+from tests.kafkafeatures.core import migrations
+from tests.kafkafeatures.core.migrations import wanting
+from tests.kafkafeatures.ensembles import CLUSTER
 from tests.kafkafeatures.reconcile.accounts import (
     CONSENT,
     CONSENTS,
@@ -25,6 +39,7 @@ from tests.kafkafeatures.reconcile.accounts import (
 )
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.reconcile.test_ages import Clocks
+from tests.kafkafeatures.worlds import NOW
 
 
 def restored(cluster: Cluster, store: Store, *, offset: int = 10_000, epoch: int = 0) -> None:
@@ -162,3 +177,34 @@ def test_what_accepted_one_log_accepts_no_other_of_the_same_epoch_until_it_was_t
     assert not store.status["spentConsents"]
     accept(store, acceptance(cluster))
     assert isinstance(run(cluster, store).decision, Done)
+
+
+async def test_after_a_way_back_to_zookeeper_the_log_of_the_next_attempt_is_not_taken_for_a_restored_one() -> None:
+    """The way back ends with wiped disks: the log of a second attempt begins anew, as a person was asked for."""
+    position, ages = LogPosition(offset=500, epoch=3), Ages(lambda: 0.0)
+    ages.read_until[CLUSTER] = position
+    status = replace(EMPTY, cluster_id=CLUSTER, log_position=position)
+    before = Resource("name", 1, wanting(Desired.ROLLED_BACK), status)
+
+    after, why, _ = await against(ages, before, migrations.cluster(Position.ZOOKEEPER))
+    assert why is None
+    assert after.status.log_position is None
+
+    _, why, _ = await against(ages, after, migrations.cluster(Position.PRE_MIGRATION))
+    assert why is None
+
+
+async def test_a_quorum_that_does_not_answer_is_not_taken_for_one_that_is_gone() -> None:
+    position, ages = LogPosition(offset=500, epoch=3), Ages(lambda: 0.0)
+    status = replace(EMPTY, cluster_id=CLUSTER, log_position=position)
+    before = Resource("name", 1, wanting(Desired.DUAL_WRITE), status)
+
+    for there in (Position.COPIED, Position.DUAL_WRITE):
+        silent = migrations.without_quorum(migrations.cluster(there))
+        after, _, _ = await against(ages, before, silent)
+        assert after.status.log_position == position
+
+
+async def against(ages: Ages, resource: Resource, seen: Observation) -> tuple[Resource, object, object]:
+    kafka: Any = SimpleNamespace()  # nothing of an older part of the log is asked for here
+    return await held_against_the_log(kafka, ages, resource, seen, at=stamp(NOW), age_of=lambda _: timedelta(0))

@@ -8,7 +8,9 @@ wait, the time of the world is moved on instead; all other requests that are und
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, cast
 
 from msgspec import Struct
@@ -81,7 +83,7 @@ class TypedConnection:
         self.address, self.closed = address, False
         self._network, self._node, self._life, self._timeout = network, node, node.incarnation, timeout
         self._clock = _Passing(network.world)
-        self._answers = NodeAnswers(network.world, node, self._clock, follows=network.access.cluster_action)
+        self._answers = NodeAnswers(network.world_of(node), node, self._clock, follows=network.access.cluster_action)
         self.peer = network.world.ips.get((node.role, node.id), node.host)
         self.api_versions = self._answers.said(self._version(ApiVersionsRequest()))
 
@@ -138,16 +140,28 @@ class Network:
 
     def __init__(self, world: World, access: Access) -> None:
         self.world, self.access = world, access
-        self._nodes = {Address(node.host, node.port): node for node in world.nodes.values()}
         given = {Role.BROKER: access.brokers, Role.CONTROLLER: access.controllers}
-        brokers, controllers = (
-            tuple(Address(one.host, one.port) for one in world.of_role(role) if one.running and given[role])
-            for role in (Role.BROKER, Role.CONTROLLER)
-        )
+        brokers, controllers = (self.addresses(role) if given[role] else () for role in (Role.BROKER, Role.CONTROLLER))
         self.settings = ClusterSettings(brokers, controllers, request_timeout=access.request_timeout_ms / 1000)
         self.environment = Environment(
             clock=self.now, monotonic=lambda: world.now_ms / 1000, random=lambda: 0.5, sleep=self._sleep
         )
+
+    def addresses(self, role: Role) -> tuple[Address, ...]:
+        """At which the client looks for nodes of a role."""
+        return tuple(Address(one.host, one.port) for one in self.world.of_role(role) if one.running)
+
+    @cached_property
+    def _nodes(self) -> Mapping[Address, Node]:
+        return {Address(node.host, node.port): node for node in self.world.nodes.values()}
+
+    def node_at(self, address: Address) -> Node | None:
+        """The node that has this address; None for none."""
+        return self._nodes.get(address)
+
+    def world_of(self, node: Node) -> World:
+        """The world whose facts a node answers with."""
+        return self.world
 
     def now(self) -> datetime:
         """The time of the world."""
@@ -170,7 +184,7 @@ class Network:
         environment: Environment | None = None,
     ) -> Connection:
         """Stands for `kafka.wire.connection.connect`; only `address` and `timeout` matter."""
-        node = self._nodes.get(address)
+        node = self.node_at(address)
         if node is None or not self.reaches(node):
             raise Unreachable("connection refused", remedy="check host, port and that the node runs")
         return cast("Connection", TypedConnection(self, address, node, timeout))

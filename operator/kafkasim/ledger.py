@@ -68,6 +68,10 @@ class Ledger:
         idle = self._last_append + self.timing.idle
         return idle if due is None else min(due, idle)
 
+    def next_event(self) -> int | None:
+        """When something other than a NoOp happens by itself next, in ms; None if never."""
+        return self._due[0][0] if self._due else None
+
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:
         """Let happen what is due until then. `sparse`: of NoOps that are not read in between, the last one will do."""
         while (due := self.next_due()) is not None and due <= now_ms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,7 +18,9 @@ class Node:
 
     `stopping`: a broker in controlled shutdown, which answers still. `unclean`: its logs must be recovered first.
     `caught_up_ms`: since when a controller has all of the metadata log; before that it follows. `started_ms`: its
-    process; `snapshot_ms`: up to when its newest snapshot went, when it started. `migrating`: as its plan says.
+    process; `snapshot_ms`: up to when its newest snapshot went, when it started. `migrating`: it has the flag of a
+    migration from ZooKeeper. `in_zookeeper_mode`: a broker that keeps its metadata there. `file`: the settings that its
+    process was started with; None where nothing but what is in the world is known of them.
     """
 
     role: Role
@@ -36,6 +39,8 @@ class Node:
     started_ms: int = 0
     snapshot_ms: int = 0
     migrating: bool = False
+    in_zookeeper_mode: bool = False
+    file: Mapping[str, str] | None = None
 
     @property
     def listening(self) -> bool:

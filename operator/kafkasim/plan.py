@@ -20,7 +20,8 @@ NOOP_MS = 500  # metadata.max.idle.interval.ms
 
 class NodePlan(Struct, frozen=True):
     """One node. `ghost`: it registered once, is fenced if a broker, and no process of it runs any more. `migrating`: a
-    broker in ZooKeeper mode, or a controller that is ready to migrate from there.
+    broker in ZooKeeper mode, or a controller that is ready to migrate from there. `later`: no process of it has run
+    yet, and it is not registered.
     """
 
     role: Role
@@ -28,6 +29,7 @@ class NodePlan(Struct, frozen=True):
     release: Release
     ghost: bool = False
     migrating: bool = False
+    later: bool = False
 
 
 class TopicPlan(Struct, frozen=True):

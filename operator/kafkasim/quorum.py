@@ -60,8 +60,8 @@ class Quorum(Ledger):
         host, port = plan.addresses.get((node.role, node.id), alone)
         ids, now = (self._uuid(), self._uuid()), self.now_ms
         return Node(
-            node.role, node.id, node.release, host, port, *ids, running=not node.ghost, started_ms=now, snapshot_ms=now,
-            migrating=node.migrating,
+            node.role, node.id, node.release, host, port, *ids, running=not (node.ghost or node.later), started_ms=now,
+            snapshot_ms=now, migrating=node.migrating,
         )  # fmt: skip
 
     def _uuid(self) -> UUID:

@@ -1,15 +1,38 @@
-"""Settings of simulated nodes: `min.insync.replicas`, and how often a node writes a snapshot of the metadata.
+"""Settings of simulated nodes: `min.insync.replicas`, how often a node writes a snapshot of the metadata, and of a node
+that was started with a file (`Node.file`) what stands in it.
 
 Called by `answers.topics`, for DescribeConfigs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL, Setting, SettingSource
 from kafkasim.node import Node
 from kafkasim.world import World
 
 NAMES = (MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL)
+DEFAULTS: Mapping[str, str | None] = {
+    "alter.config.policy.class.name": None, "authorizer.class.name": "", "auto.leader.rebalance.enable": "true",
+    "broker.id": "-1", "broker.id.generation.enable": "true", "control.plane.listener.name": None,
+    "controller.listener.names": None, "controller.quorum.bootstrap.servers": "", "controller.quorum.voters": "",
+    "create.topic.policy.class.name": None, "default.replication.factor": "1", "delete.topic.enable": "true",
+    "inter.broker.listener.name": None, "inter.broker.protocol.version": "3.9-IV0",
+    "leader.imbalance.check.interval.seconds": "300",
+    "listener.security.protocol.map": "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+    "log.dirs": None, "node.id": "-1", "num.partitions": "1", "process.roles": "", "reserved.broker.max.id": "1000",
+    "security.inter.broker.protocol": "PLAINTEXT", "unclean.leader.election.enable": "false",
+    "zookeeper.connect": None, "zookeeper.metadata.migration.enable": "false", "zookeeper.set.acl": "false",
+    "zookeeper.ssl.client.enable": "false",
+}  # fmt: skip
+"""What a node of Kafka 3.9 gives where its file says nothing."""
+SECRETS = ("delegation.token.master.key", "delegation.token.secret.key", "password.encoder.secret")
+
+
+def names_of(node: Node) -> Iterable[str]:
+    """The settings that a node knows."""
+    return NAMES if node.file is None else (*NAMES, *DEFAULTS, *SECRETS)
 
 
 def setting_of(world: World, node: Node, name: str) -> Setting | None:
@@ -18,10 +41,18 @@ def setting_of(world: World, node: Node, name: str) -> Setting | None:
         text = str(world.timing.snapshot)
         return Setting(SettingSource.FILE, text, is_read_only=True, layers={SettingSource.FILE: text})
     if name != MIN_INSYNC_REPLICAS:
-        return None
+        return None if node.file is None else _in_file(node.file, name)
     layers = minimum_layers(world, node.id)
     source = next(iter(layers))
     return Setting(source, layers[source], layers=layers)
+
+
+def _in_file(file: Mapping[str, str], name: str) -> Setting | None:
+    if name in file:
+        return Setting(SettingSource.FILE, file[name], is_read_only=True, layers={SettingSource.FILE: file[name]})
+    if name in SECRETS:
+        return Setting(SettingSource.DEFAULT, is_secret=True, is_read_only=True)
+    return Setting(SettingSource.DEFAULT, DEFAULTS[name], is_read_only=True) if name in DEFAULTS else None
 
 
 def minimum_of(world: World, broker_id: int) -> int:

@@ -192,6 +192,12 @@ class World(Quorum):
         elif not node.stopping:
             self._brokers.stop(node)
 
+    def vanish(self, broker_id: int) -> None:
+        """End a process that hands nothing over, as it counts elsewhere; its session is over at once."""
+        node = self.nodes[Role.BROKER, broker_id]
+        node.running = node.stopping = False
+        self._brokers.fence(node, node.incarnation)
+
     def start(self, role: Role, node_id: int, release: Release | None = None) -> None:
         """Begin a process of this node, maybe with other binaries. KeyError for a node there is not.
 
@@ -247,6 +253,10 @@ class World(Quorum):
         node = self.nodes[Role.BROKER, broker_id]
         self.after(for_ms, lambda: self._brokers.catch_up(node))
 
+    def catch_up(self, broker_id: int) -> None:
+        """Let the replicas of a broker that are out of sync fetch what they lack."""
+        self._brokers.catch_up(self.nodes[Role.BROKER, broker_id])
+
     def reassign(self, topic: str, number: int, target: Sequence[int]) -> None:
         """Move a partition: who is new fetches everything first."""
         (found,) = (one for one in self.partitions() if (one.topic, one.number) == (topic, number))
@@ -298,6 +308,7 @@ class World(Quorum):
 
     def _begin(self, plan: Plan) -> None:
         """The life of the cluster so far: first leader, bootstrap records, registrations. All of it is committed."""
+        later = {(one.role, one.id) for one in plan.nodes if one.later}
         self.active, self.epoch = plan.leader or self.voters[0], 1
         first = [registrations.leader_change(self.active, self.voting(), self.voting(), dynamic=plan.is_dynamic)]
         if plan.is_dynamic:
@@ -313,9 +324,11 @@ class World(Quorum):
         self.append(writes, commit=True)
         if levels[METADATA_VERSION] >= CONTROLLER_REGISTRATION:
             for node in self.of_role(Role.CONTROLLER):
-                self.append([registrations.controller(node)], commit=True)
+                if (node.role, node.id) not in later:
+                    self.append([registrations.controller(node)], commit=True)
         for node in self.of_role(Role.BROKER):
-            self._brokers.register(node, commit=True)
+            if (node.role, node.id) not in later:
+                self._brokers.register(node, commit=True)
         for topic in plan.topics:
             self.create_topic(topic, commit=True)
         for node in self.of_role(Role.BROKER):

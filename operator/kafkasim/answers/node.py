@@ -68,9 +68,13 @@ class NodeAnswers:
         release = self.node.release
         if self.node.role is Role.CONTROLLER:
             return release.controller_apis
-        if self.world.elected is None:
+        if not self._in_zookeeper_mode:
             return release.broker_apis
         return {key: versions for key, versions in release.broker_apis.items() if key not in NOT_IN_ZOOKEEPER_MODE}
+
+    @property
+    def _in_zookeeper_mode(self) -> bool:
+        return self.node.in_zookeeper_mode or self.world.elected is not None
 
     async def answer(self, request: m.Request[R], version: int) -> R | None:
         """The answer to a request in an offered version; None for an API that is offered but not simulated."""
@@ -84,9 +88,11 @@ class NodeAnswers:
         return self.said(version)
 
     def said(self, version: int) -> m.ApiVersionsResponse:
-        """Ranges with minimum 0 are left out below v4 (KAFKA-17492). No migration is simulated here."""
+        """Ranges with minimum 0 are left out below v4 (KAFKA-17492). A broker in ZooKeeper mode names no feature."""
         levels, epoch = self.world.finalized(self.node)
         features = self.node.release.features
+        if self.node.in_zookeeper_mode:
+            levels, epoch, features = {}, 0, {}
         return m.ApiVersionsResponse(
             error_code=NONE,
             api_keys=self.apis,
@@ -96,6 +102,7 @@ class NodeAnswers:
             finalized_features_epoch=epoch,
             finalized_features={name: levels[name] for name in java_hash_order(levels)},
             version=version,
+            zk_migration_ready=self.node.migrating and self.node.file is not None,
         )
 
     # --- who is there ---

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
-from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
+from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting
 from kafkafeatures.kafka.wire.topic_messages import (
     BROKER_RESOURCE,
     SET_ON_TOPIC,
@@ -32,7 +32,7 @@ from kafkafeatures.kafka.wire.topic_messages import (
 )
 from kafkasim.node import Node
 from kafkasim.replicas import NO_LEADER, Found, found_in
-from kafkasim.settings import NAMES, minimum_layers, setting_of
+from kafkasim.settings import minimum_layers, names_of, setting_of
 from kafkasim.world import World
 
 NONE = 0
@@ -130,10 +130,8 @@ def _of_topic(world: World, node: Node, name: str) -> ConfigAnswer:
 def _of_node(world: World, node: Node, name: str) -> ConfigAnswer:
     if name != str(node.id):
         return _other(world, node, name)
-    settings = {key: one for key in NAMES if (one := setting_of(world, node, key)) is not None}
-    return ConfigAnswer(
-        NONE, None, {key: _entry(one.layers, read_only=one.is_read_only) for key, one in settings.items()}
-    )
+    settings = {key: one for key in names_of(node) if (one := setting_of(world, node, key)) is not None}
+    return ConfigAnswer(NONE, None, {key: _of_setting(one) for key, one in settings.items()})
 
 
 def _other(world: World, node: Node, name: str) -> ConfigAnswer:
@@ -141,6 +139,12 @@ def _other(world: World, node: Node, name: str) -> ConfigAnswer:
 
 
 _OF = {TOPIC_RESOURCE: _of_topic, BROKER_RESOURCE: _of_node}
+
+
+def _of_setting(one: Setting) -> ConfigEntry:
+    if one.layers:
+        return _entry(one.layers, read_only=one.is_read_only)
+    return ConfigEntry(one.value, int(one.source), {}, is_sensitive=one.is_secret, is_read_only=one.is_read_only)
 
 
 def _entry(layers: Mapping[Any, str], *, read_only: bool = False) -> ConfigEntry:

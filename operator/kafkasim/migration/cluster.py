@@ -1,0 +1,315 @@
+"""A simulated cluster that can go from ZooKeeper to KRaft and back: processes, two controllers, one ensemble.
+
+Two worlds share one time. In the one the broker that ZooKeeper elected decides about partitions, in the other a quorum
+does; a process of a broker is in the first, in both, or in the second, as the file says that it was started with. Which
+world counts changes with the copy, and with the transaction that leads back. Called by tests, which
+start and stop processes and change files as people do, and by `ports`. It judges nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import Role, majority_of
+from kafkasim.migration.driver import Driver
+from kafkasim.migration.elections import ELECTED, Elections
+from kafkasim.migration.files import Form, file_of, has_flag, is_in_zookeeper_mode
+from kafkasim.migration.tree import Operation
+from kafkasim.node import Key, Node
+from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
+from kafkasim.releases import release_named
+from kafkasim.world import World
+
+NEVER_MS = 10**15
+BOOT_MS = 4_000
+FIRST_PORT = 20_000
+RELEASE = release_named("3.9")
+
+
+class Faults(Struct, frozen=True):
+    """What goes wrong by itself. `lost_writes`: chance that a change of a topic is not written to ZooKeeper. `epoch`:
+    of the quorum when it is formed: elections have raised it.
+    """
+
+    lost_writes: float = 0.0
+    epoch: int = 1
+
+
+class MigratingCluster(Elections):
+    """`files`: what the file of each node says, from its next start on."""
+
+    def __init__(
+        self,
+        *,
+        now_ms: int,
+        random: Random,
+        brokers: Sequence[int] = (1, 2, 3),
+        controllers: Sequence[int] = (3001, 3002, 3003),
+        topics: Sequence[TopicPlan] = (),
+        timing: Timing | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        self.faults = faults or Faults()
+        self.controller_ids = tuple(controllers)
+        self.ips: Mapping[Key, str] = {}
+        self.files: dict[Key, Mapping[str, str]] = {
+            **{(Role.BROKER, one): file_of(Form.PLAIN_BROKER, one) for one in brokers},
+            **{(Role.CONTROLLER, one): file_of(Form.MIGRATING_CONTROLLER, one) for one in controllers},
+        }
+        self._addresses = {key: ("127.0.0.1", FIRST_PORT + key[1]) for key in self.files}
+        self._timing = timing or Timing()
+        nodes = [NodePlan(Role.CONTROLLER, ELECTED, RELEASE), *(NodePlan(Role.BROKER, one, RELEASE) for one in brokers)]
+        plan = Plan(
+            tuple(nodes), {METADATA_VERSION: RELEASE.bootstrap_level}, addresses=self._addresses, topics=tuple(topics),
+            timing=replace(self._timing, idle=NEVER_MS),
+        )  # fmt: skip
+        super().__init__(World(plan, now_ms=now_ms, random=random, partitions=True))
+        self.cluster_id = self.zookeeper.cluster_id
+        self.quorum: World | None = None
+        self.driver: Driver | None = None
+        self._formatted: dict[int, Mapping[str, str]] = {}  # controllers that run before there is a quorum
+        self._stopping: dict[int, bool] = {}  # brokers that are to end, and whether they were killed
+        self.on_finalized: Callable[[], None] = lambda: None
+        self.on_copied: Callable[[], None] = lambda: None
+        for one in self.broker_ids:
+            self.zookeeper.nodes[Role.BROKER, one].file = self.files[Role.BROKER, one]
+
+    # --- time ---
+
+    def next_due(self) -> int | None:
+        """When something happens by itself next."""
+        return self._first([world.next_due() for world in self._worlds()])
+
+    def advance(self, now_ms: int, *, sparse: bool = False) -> None:
+        """Let happen what is due until then, in both worlds. `sparse` is as of a world."""
+        while (due := self._next_event(sparse=sparse)) is not None and due <= now_ms:
+            self._reach(max(due, self.now_ms), sparse=sparse)
+        self._reach(max(now_ms, self.now_ms), sparse=sparse)
+
+    def _next_event(self, *, sparse: bool) -> int | None:
+        if not sparse:
+            return self.next_due()
+        return self._first([world.next_event() for world in self._worlds()])
+
+    def _first(self, known: Sequence[int | None]) -> int | None:
+        """The earliest of these moments of the worlds, and of what is due here."""
+        own = self._due[0][0] if self._due else None
+        driven = self.driver.due_ms() if self.driver is not None else None
+        return min((one for one in (*known, own, driven) if one is not None), default=None)
+
+    def _reach(self, at_ms: int, *, sparse: bool) -> None:
+        self.now_ms = at_ms
+        while self._due and self._due[0][0] <= at_ms:
+            heapq.heappop(self._due)[2]()
+        for world in self._worlds():
+            world.advance(at_ms, sparse=sparse)
+        self._follow()
+
+    def _worlds(self) -> tuple[World, ...]:
+        return (self.zookeeper,) if self.quorum is None else (self.zookeeper, self.quorum)
+
+    # --- what people do ---
+
+    def change(self, role: Role, node_id: int, form: Form) -> None:
+        """Change its file in Git; what runs is not touched."""
+        self.files[role, node_id] = file_of(form, node_id)
+
+    def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
+        """End a process."""
+        if role is Role.CONTROLLER:
+            self._formatted.pop(node_id, None)
+            if self.quorum is not None:
+                self.quorum.stop(role, node_id, kill=kill)
+        else:
+            self._stopping[node_id] = kill
+            deciding, _ = self._places(node_id)
+            deciding.stop(role, node_id, kill=kill)
+        self._follow()
+
+    def start(self, role: Role, node_id: int) -> None:
+        """Begin one, with the file as it is when it begins."""
+        self.after(BOOT_MS, lambda: self._boot(role, node_id))
+
+    def restart(self, role: Role, node_id: int) -> None:
+        """Stop it, and start it once it has ended."""
+        self.stop(role, node_id)
+
+        def again() -> None:
+            if self.runs(role, node_id):
+                self.after(500, again)
+            else:
+                self.start(role, node_id)
+
+        self.after(500, again)
+
+    def runs(self, role: Role, node_id: int) -> bool:
+        """Whether a process of it is there, however far it is."""
+        if role is Role.CONTROLLER:
+            formed = self.quorum is not None and self.quorum.nodes[role, node_id].running
+            return formed or node_id in self._formatted
+        return any(world.nodes[role, node_id].running for world in self._worlds())
+
+    def wipe(self) -> None:
+        """Wipe the disks of the controllers, none of which runs, and format them."""
+        if any(self.runs(Role.CONTROLLER, one) for one in self.controller_ids):
+            raise ValueError("a controller runs")
+        self.quorum = self.driver = None
+
+    def create_topic(self, topic: TopicPlan) -> bool:
+        """At whatever is controller now; False where nothing is."""
+        world = self.deciding
+        if world is None or world.active is None:
+            return False
+        world.create_topic(topic)
+        return True
+
+    def transact(self, *operations: Operation) -> None:
+        """A transaction of a client, as `Tree.transact` does it: brokers hear of it."""
+        self.tree.transact(operations)
+        self._follow()
+
+    # --- who decides, and which node answers ---
+
+    def address(self, key: Key) -> tuple[str, int]:
+        """Host and port of a node."""
+        return self._addresses[key]
+
+    @property
+    def deciding(self) -> World | None:
+        """The world whose partitions count."""
+        return self.quorum if self.is_led_by_quorum else self.zookeeper
+
+    def answering(self, role: Role, node_id: int) -> tuple[World, Node] | None:
+        """The node that answers at the address of this one, and by which facts; None where nothing listens."""
+        if role is Role.CONTROLLER:
+            node = self.quorum.nodes[role, node_id] if self.quorum is not None else None
+            return (self.quorum, node) if self.quorum is not None and node is not None and node.listening else None
+        world, node = self._places(node_id)
+        if node.in_zookeeper_mode and not self.zookeeper.nodes[role, node_id].listening:
+            return None
+        return (world, node) if node.listening else None
+
+    def _places(self, broker_id: int) -> tuple[World, Node]:
+        """Where a process of a broker counts: with the quorum while that decides, or where it is in no other."""
+        key = (Role.BROKER, broker_id)
+        there = self.zookeeper.nodes[key]
+        if self.quorum is not None and (self.is_led_by_quorum or not there.running):
+            node = self.quorum.nodes[key]
+            if node.running:
+                return self.quorum, node
+        return self.zookeeper, there
+
+    # --- processes ---
+
+    def _boot(self, role: Role, node_id: int) -> None:
+        if self.runs(role, node_id):
+            return
+        file = self.files[role, node_id]
+        if role is Role.CONTROLLER:
+            self._boot_controller(node_id, file)
+        elif is_in_zookeeper_mode(file):
+            node = self.zookeeper.nodes[role, node_id]
+            node.file, node.migrating, node.in_zookeeper_mode = file, has_flag(file), True
+            self.zookeeper.start(role, node_id)
+        elif self.quorum is not None:
+            self._join(node_id, file)
+
+    def _boot_controller(self, node_id: int, file: Mapping[str, str]) -> None:
+        if self.quorum is None:
+            self._formatted[node_id] = file
+            if len(self._formatted) >= majority_of(len(self.controller_ids)):
+                self.after(1_000, self._form)
+            return
+        node = self.quorum.nodes[Role.CONTROLLER, node_id]
+        node.file, node.migrating = file, has_flag(file)
+        self.quorum.start(Role.CONTROLLER, node_id)
+
+    def _form(self) -> None:
+        """A majority of new controllers elects its first leader, which writes the state of the migration."""
+        if self.quorum is not None or len(self._formatted) < majority_of(len(self.controller_ids)):
+            return
+        leader = self.random.choice(sorted(self._formatted))
+        nodes = [
+            NodePlan(Role.CONTROLLER, one, RELEASE, migrating=has_flag(self._formatted.get(one, {})),
+                     later=one not in self._formatted)
+            for one in self.controller_ids
+        ]  # fmt: skip
+        nodes += [NodePlan(Role.BROKER, one, RELEASE, later=True) for one in self.broker_ids]
+        plan = Plan(
+            tuple(nodes), {METADATA_VERSION: RELEASE.bootstrap_level}, leader=leader, cluster_id=self.cluster_id,
+            addresses=self._addresses, timing=self._timing,
+            zk_migration_state=2 if has_flag(self._formatted[leader]) else 0,
+        )  # fmt: skip
+        self.quorum = World(plan, now_ms=self.now_ms, random=self.random, partitions=True)
+        self.quorum.epoch = max(self.quorum.epoch, self.faults.epoch)
+        for one in self.controller_ids:
+            self.quorum.nodes[Role.CONTROLLER, one].file = self._formatted.get(one, self.files[Role.CONTROLLER, one])
+        self._formatted = {}
+        self.driver = Driver(self, self.quorum)
+
+    def _join(self, broker_id: int, file: Mapping[str, str]) -> None:
+        """A process of a broker registers with the quorum."""
+        if self.quorum is None:
+            return
+        node = self.quorum.nodes[Role.BROKER, broker_id]
+        node.file, node.migrating = file, has_flag(file)
+        node.in_zookeeper_mode = is_in_zookeeper_mode(file)
+        self.quorum.start(Role.BROKER, broker_id)
+
+    # --- what follows from what has happened ---
+
+    def _follow(self) -> None:
+        for one in self.broker_ids:
+            self._follow_process(one)
+        self._follow_claim()
+        if self.driver is not None:
+            self.driver.step()
+        if not self.is_led_by_quorum and self.zookeeper.leader_image.partitioned is not self._written:
+            self._save()
+
+    def _follow_process(self, broker_id: int) -> None:
+        """One process is in both worlds, or in none; its session in ZooKeeper ends with it."""
+        key = (Role.BROKER, broker_id)
+        node = self.zookeeper.nodes[key]
+        other = self.quorum.nodes[key] if self.quorum is not None else None
+        if broker_id in self._stopping:
+            ended = not node.running or (other is not None and other.file is node.file and not other.running)
+            if ended or not any(world.nodes[key].running for world in self._worlds()):
+                killed = self._stopping.pop(broker_id)
+                for world in self._worlds():
+                    self._end(world, world.nodes[key], killed=killed)
+        elif node.running and node.migrating and other is not None and not other.running and node.file is not None:
+            self._join(broker_id, node.file)
+        self._follow_session(node)
+
+    def _end(self, world: World, node: Node, *, killed: bool) -> None:
+        if not node.running:
+            return
+        if killed:
+            world.stop(node.role, node.id, kill=True)
+        elif world is self.deciding or not node.in_zookeeper_mode:
+            world.stop(node.role, node.id)
+        else:  # what it hosts is none of this controller's business
+            world.vanish(node.id)
+
+    # --- what the driver does here ---
+
+    def led_by_quorum(self) -> None:
+        """From now on the quorum decides about partitions."""
+        self.is_led_by_quorum = True
+        self._fetch(self.quorum)
+        self.on_copied()
+
+    def finalized(self) -> None:
+        """The migration is over."""
+        self.on_finalized()
+
+    def loses_a_write(self) -> bool:
+        """Whether what is written to ZooKeeper now does not arrive."""
+        return bool(self.faults.lost_writes) and self.random.random() < self.faults.lost_writes

@@ -1,0 +1,205 @@
+"""What the active controller of a quorum does about ZooKeeper: it takes over, copies, writes to both sides, and ends.
+
+Called by `cluster` after whatever happened. It decides by three things, each alone, as Kafka does, and each of them may
+lie: the state in the metadata log, what stands in `/migration`, and the flag of the process. So it can be led to skip
+the copy, to wait for ever, or to end the migration while brokers are in ZooKeeper mode.
+
+Source: `KRaftMigrationDriver`, `ActivationRecordsGenerator` and `KafkaZkClient` of Kafka 3.9, and what was seen on real
+nodes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from enum import Enum, auto
+from typing import Protocol
+
+from kafkafeatures.core.facts import znodes
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.znodes import Znode
+from kafkasim import registrations
+from kafkasim.log import Write
+from kafkasim.migration import topics
+from kafkasim.migration.tree import Tree
+from kafkasim.node import Node
+from kafkasim.world import World
+from kraftlog.image import ZkMigrationState
+from kraftlog.schema import table
+
+CONTROLLER, EPOCH, PROGRESS = "/controller", "/controller_epoch", "/migration"
+BROKERS = "/brokers/ids"
+READY_MS, CLAIM_MS, COPY_MS, REWRITE_MS = 400, 200, 200, 150
+
+
+class Driving(Enum):
+    """Where the driver of the active controller is."""
+
+    WAITING = auto()  # for the quorum, and for brokers
+    CLAIMED = auto()  # `/controller` is its own; the copy, or the rewrite, is next
+    WRITING = auto()  # to both sides
+    INACTIVE = auto()  # for as long as this controller leads
+
+
+class Cluster(Protocol):
+    """What it needs of the cluster around it."""
+
+    now_ms: int
+    tree: Tree
+
+    def raise_epoch(self) -> None: ...
+
+    def deposed(self) -> None: ...
+
+    def led_by_quorum(self) -> None: ...
+
+    def finalized(self) -> None: ...
+
+    def loses_a_write(self) -> bool: ...
+
+
+class Driver:
+    """The driver of one quorum. `lost`: topics of which ZooKeeper has not heard, until all of it is written again."""
+
+    def __init__(self, cluster: Cluster, quorum: World) -> None:
+        self._cluster, self._quorum = cluster, quorum
+        self.driving = Driving.WAITING
+        self.lost: set[str] = set()
+        self._epoch = -1
+        self._since_ms = 0
+        self._mirrored: object = None
+
+    @property
+    def _tree(self) -> Tree:
+        return self._cluster.tree
+
+    @property
+    def state(self) -> ZkMigrationState | None:
+        """The state of the migration in the metadata log."""
+        return ZkMigrationState.of(self._quorum.leader_image.zk_migration_state or 0)
+
+    def step(self) -> None:
+        """What is due now."""
+        quorum, now = self._quorum, self._cluster.now_ms
+        flagged = any(one.running and one.migrating for one in quorum.of_role(Role.CONTROLLER))
+        if flagged and self._tree.get(PROGRESS) is None:  # by the first of them that starts
+            self._progress(-1, -1, -1)
+        leader = quorum.active_node
+        if leader is None:
+            return
+        if quorum.epoch != self._epoch:
+            self._epoch, self._since_ms, self.driving = quorum.epoch, now, Driving.WAITING
+            if not leader.migrating and self.state is ZkMigrationState.MIGRATION:
+                quorum.append([registrations.migration(ZkMigrationState.POST_MIGRATION)])
+                self._cluster.finalized()
+        if not leader.migrating or self.driving is Driving.INACTIVE:
+            return
+        waited = now - self._since_ms
+        if self.driving is Driving.WAITING and waited >= READY_MS:
+            self._take_over(leader)
+        elif self.driving is Driving.CLAIMED and waited >= COPY_MS:
+            self._begin_to_write()
+        elif self.driving is Driving.WRITING:
+            self._mirror()
+
+    def due_ms(self) -> int | None:
+        """When something is due next; None while nothing is."""
+        if self._quorum.active is None or self.driving in (Driving.WRITING, Driving.INACTIVE):
+            return None
+        wait = READY_MS if self.driving is Driving.WAITING else COPY_MS
+        due = self._since_ms + wait
+        return due if due > self._cluster.now_ms else None
+
+    # --- to take over ---
+
+    def _take_over(self, leader: Node) -> None:
+        state, copied = self.state, self._offset() > 0
+        if state is ZkMigrationState.POST_MIGRATION or state is ZkMigrationState.NONE:
+            self.driving = Driving.INACTIVE
+        elif state is ZkMigrationState.MIGRATION and not copied:
+            self.driving = (
+                Driving.INACTIVE
+            )  # "KRaft controller indicates an active migration, but the ZK state does not"
+        elif state is ZkMigrationState.MIGRATION or self._all_are_there():
+            self._claim(leader)
+
+    def _all_are_there(self) -> bool:
+        """Every voter with the flag; every broker of ZooKeeper, and of an assignment, registered with the quorum."""
+        image = self._quorum.image
+        voters = [image.controllers.get(one) for one in self._quorum.voters]
+        if any(one is None or not one.zk_migration_ready for one in voters):
+            return False
+        wanted = {int(one) for one in self._tree.below(BROKERS)}
+        for topic in topics.topics(self._tree):
+            wanted |= {each for one in topic.partitions.values() for each in (*one.replicas, *one.adding)}
+        there = {one.id for one in image.brokers.values() if one.is_migrating_zk_broker and not one.fenced}
+        return bool(wanted) and wanted <= there
+
+    def _claim(self, leader: Node) -> None:
+        claim = self._tree.get(CONTROLLER)
+        if claim is not None and znodes.controller(claim).kraft_epoch >= self._epoch:
+            return
+        self._tree.delete(CONTROLLER)
+        document = {"version": 2, "brokerid": leader.id, "timestamp": "0", "kraftControllerEpoch": self._epoch}
+        self._tree.create(CONTROLLER, json.dumps(document).encode())
+        self._cluster.raise_epoch()
+        self._progress(self._offset(), leader.id, self._epoch)
+        self._cluster.deposed()
+        self.driving, self._since_ms = Driving.CLAIMED, self._cluster.now_ms
+
+    # --- the copy, and what is written to ZooKeeper ---
+
+    def _begin_to_write(self) -> None:
+        quorum = self._quorum
+        if self.state is ZkMigrationState.PRE_MIGRATION and self._offset() <= 0:
+            image = quorum.leader_image
+            directories = {one.id: one.directory for one in quorum.of_role(Role.BROKER)}
+            copied = topics.records(self._tree, image, directories, quorum.metadata_version)
+            begin = Write(table.BEGIN_TRANSACTION, {"name": "ZK Migration"})
+            state = registrations.migration(ZkMigrationState.MIGRATION)
+            quorum.append([begin, *copied, state, Write(table.END_TRANSACTION, {})], commit=True)
+        # With a stale /migration nothing is copied: what the log does not have is deleted, which is everything.
+        self._cluster.led_by_quorum()
+        self.lost.clear()
+        self._write(all_of_it=True)
+        self.driving = Driving.WRITING
+
+    def _mirror(self) -> None:
+        image = self._quorum.image
+        if image.partitioned is not self._mirrored:
+            self._write(all_of_it=False)
+        if self._offset() != image.offset - 1 and self._quorum.active is not None:
+            self._progress(image.offset - 1, self._quorum.active, self._epoch)
+
+    def _write(self, *, all_of_it: bool) -> None:
+        image = self._quorum.image
+        self._mirrored = image.partitioned
+        found = topics.written(image, self._epoch, topics.states(self._tree))
+        for topic, one in found.items():
+            changed = any(there is None or there.data != data for there, data in self._beside(one))
+            if changed and not all_of_it and self._cluster.loses_a_write():
+                self.lost.add(topic)
+            if all_of_it or topic not in self.lost:
+                for path, data in one.items():
+                    self._tree.write(path, data)
+        for topic in list(self._tree.below(topics.TOPICS)):
+            if topic not in found:
+                self._tree.delete(f"{topics.TOPICS}/{topic}")
+                self._tree.delete(f"{topics.CONFIGS}/{topic}")
+        if self._quorum.active is not None:
+            self._progress(image.offset - 1, self._quorum.active, self._epoch)
+
+    def _beside(self, wanted: Mapping[str, bytes]) -> Iterator[tuple[Znode | None, bytes]]:
+        """What stands there, and what is to stand there."""
+        return ((self._tree.get(path), data) for path, data in wanted.items())
+
+    def _offset(self) -> int:
+        there = self._tree.get(PROGRESS)
+        return -1 if there is None else znodes.migration(there).offset
+
+    def _progress(self, offset: int, controller: int, epoch: int) -> None:
+        document = {
+            "version": 0, "kraft_metadata_offset": offset, "kraft_controller_id": controller,
+            "kraft_metadata_epoch": epoch, "kraft_controller_epoch": epoch,
+        }  # fmt: skip
+        self._tree.write(PROGRESS, json.dumps(document, separators=(",", ":")).encode())

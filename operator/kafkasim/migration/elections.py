@@ -1,0 +1,164 @@
+"""ZooKeeper mode of a simulated cluster: sessions of brokers, the election of their controller, and what that writes.
+
+The base of `cluster`, which adds a quorum. The broker that is controller decides about partitions in a world of its
+own, in which node `ELECTED` stands for it; each change is written to the znodes, and what stands there counts again
+once a quorum has given `/controller` up.
+
+Source: `KafkaController.scala`, `KafkaZkClient.scala`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Callable
+from itertools import count
+from uuid import UUID
+
+from kafkafeatures.core.facts import znodes
+from kafkafeatures.core.facts.readings import Role
+from kafkasim.log import Write
+from kafkasim.migration import topics
+from kafkasim.migration.driver import BROKERS, CONTROLLER, EPOCH
+from kafkasim.migration.tree import Tree
+from kafkasim.node import Node
+from kafkasim.world import World
+from kraftlog.schema import table
+
+ELECTED = 0
+"""The node that stands for the broker that is controller, in the world of ZooKeeper."""
+ELECTION_MS, TOLD_MS, SESSION_MS = 200, 300, 18_000
+
+
+class Elections:
+    """`zookeeper`: the world in which a broker is controller. `is_led_by_quorum`: another one decides by now."""
+
+    def __init__(self, zookeeper: World) -> None:
+        self.now_ms, self.random = zookeeper.now_ms, zookeeper.random
+        self.zookeeper, self.tree = zookeeper, Tree(lambda: self.now_ms)
+        self.broker_ids = tuple(node.id for node in zookeeper.of_role(Role.BROKER))
+        self.is_led_by_quorum = False
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = count()
+        self._electing = False
+        self._sessions: dict[int, tuple[int, UUID]] = {}
+        self._written: object = None
+        self.tree.create("/cluster/id", json.dumps({"version": "1", "id": zookeeper.cluster_id}).encode())
+        self.tree.create(EPOCH, b"1")
+        self.tree.create("/feature", b'{"features":{},"version":2,"status":1}')
+        for one in self.broker_ids:
+            node = zookeeper.nodes[Role.BROKER, one]
+            node.in_zookeeper_mode = True
+            self._session_of(node)
+        self._claim(self.random.choice(self.broker_ids))
+        self._told()
+        self._save()
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Let it happen then."""
+        heapq.heappush(self._due, (self.now_ms + delay_ms, next(self._order), action))
+
+    # --- sessions ---
+
+    def _follow_session(self, node: Node) -> None:
+        path = f"{BROKERS}/{node.id}"
+        there = self.tree.get(path)
+        life = (node.id, node.incarnation)
+        if node.running and there is None:
+            self._session_of(node)
+        elif there is not None and not (node.running and self._sessions.get(node.id) == life):
+            owner = self._sessions.get(node.id)
+            if node.unclean:
+                self.after(SESSION_MS, lambda: self._session_ends(owner))
+            else:
+                self._session_ends(owner)
+
+    def _session_of(self, node: Node) -> None:
+        document = {
+            "features": {}, "endpoints": [f"PLAINTEXT://{node.host}:{node.port}"], "jmx_port": -1, "version": 5,
+            "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"}, "host": node.host, "port": node.port,
+            "timestamp": "0",
+        }  # fmt: skip
+        life = (node.id, node.incarnation)
+        self._sessions[node.id] = life
+        self.tree.create(f"{BROKERS}/{node.id}", json.dumps(document).encode(), owner=life)
+
+    def _session_ends(self, owner: object) -> None:
+        self.tree.end(owner)
+
+    # --- the controller in ZooKeeper ---
+
+    def _follow_claim(self) -> None:
+        there = self.tree.get(CONTROLLER)
+        if there is None:
+            if self.is_led_by_quorum:
+                self._released()
+            self.zookeeper.elected = self.zookeeper.active = None
+            if not self._electing:
+                self._electing = True
+                self.after(ELECTION_MS, self._elect)
+
+    def _elect(self) -> None:
+        self._electing = False
+        if self.tree.get(CONTROLLER) is not None:
+            return
+        there = [int(one) for one in self.tree.below(BROKERS)]
+        alive = [one for one in there if self.zookeeper.nodes[Role.BROKER, one].running]
+        if alive:
+            self._claim(self.random.choice(alive))
+            self.after(TOLD_MS, self._told)
+
+    def _claim(self, broker_id: int) -> None:
+        document = {"version": 2, "brokerid": broker_id, "timestamp": "0", "kraftControllerEpoch": -1}
+        owner = self._sessions[broker_id]
+        self.tree.create(CONTROLLER, json.dumps(document).encode(), owner=owner)
+        self.raise_epoch()
+
+    def _told(self) -> None:
+        """The brokers hear who is controller."""
+        there = self.tree.get(CONTROLLER)
+        claim = None if there is None else znodes.controller(there)
+        if claim is not None and not claim.is_kraft:
+            world = self.zookeeper
+            world.elected, world.active = claim.node_id, ELECTED
+            world.append([Write(table.NO_OP, {})], commit=True)
+
+    def _released(self) -> None:
+        """What stands in ZooKeeper is what counts again."""
+        self.is_led_by_quorum = False
+        world = self.zookeeper
+        world.active = ELECTED
+        directories = {one.id: one.directory for one in world.of_role(Role.BROKER)}
+        restored = topics.records(self.tree, world.leader_image, directories, world.metadata_version)
+        if restored:
+            world.append(restored, commit=True)
+        self._fetch(world)
+        self._written = world.leader_image.partitioned
+
+    def _save(self) -> None:
+        """The controller writes what it decided to ZooKeeper."""
+        image = self.zookeeper.leader_image
+        self._written = image.partitioned
+        there = self.tree.get(EPOCH)
+        epoch = znodes.controller_epoch(there).value if there is not None else 0
+        for znodes_of in topics.written(image, epoch, topics.states(self.tree)).values():
+            for path, data in znodes_of.items():
+                self.tree.write(path, data)
+
+    # --- what a quorum does here ---
+
+    def raise_epoch(self) -> None:
+        """Each claim of `/controller` raises the epoch."""
+        there = self.tree.get(EPOCH)
+        value = znodes.controller_epoch(there).value if there is not None else 0
+        self.tree.write(EPOCH, str(value + 1).encode())
+
+    def deposed(self) -> None:
+        """No broker is controller any more. Processes still come and go, as they do in ZooKeeper."""
+        self.zookeeper.elected = None
+
+    def _fetch(self, world: World | None) -> None:
+        """Replicas continue to fetch, whatever is controller."""
+        for one in self.broker_ids if world is not None else ():
+            if world is not None and world.nodes[Role.BROKER, one].running:
+                world.catch_up(one)

@@ -1,0 +1,63 @@
+"""What stands in the file of a node, for each thing that it can be on the way from ZooKeeper to KRaft.
+
+Called by tests that change settings in a simulated cluster. `cluster` runs what such a file
+says. The words of each kind are those of Kafka's documentation; nothing is taken from the operator's own table.
+
+Source: "ZooKeeper to KRaft Migration" of Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+FLAG = "zookeeper.metadata.migration.enable"
+CONNECT = "zookeeper.connect"
+ROLES = "process.roles"
+ENSEMBLE = "zk1:2181,zk2:2181,zk3:2181/kafka"
+PROTOCOL = "3.9"
+
+
+class Form(StrEnum):
+    """What a node can be."""
+
+    PLAIN_BROKER = "a broker in ZooKeeper mode"
+    FLAGGED_BROKER = "a broker in ZooKeeper mode that migrates"
+    KRAFT_BROKER = "a broker in KRaft mode"
+    MIGRATING_CONTROLLER = "a controller that migrates"
+    CONTROLLER = "a controller without ZooKeeper"
+
+
+_QUORUM = {
+    "controller.quorum.voters": "3001@controllers:9093,3002@controllers:9093,3003@controllers:9093",
+    "controller.listener.names": "CONTROLLER",
+}
+_OF_ALL = {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+}
+_ZOOKEEPER = {CONNECT: ENSEMBLE}
+_OF: Mapping[Form, Mapping[str, str]] = {
+    Form.PLAIN_BROKER: {**_ZOOKEEPER, "broker.id": "{id}", "inter.broker.protocol.version": PROTOCOL},
+    Form.FLAGGED_BROKER: {
+        **_ZOOKEEPER, **_QUORUM, "broker.id": "{id}", "inter.broker.protocol.version": PROTOCOL, FLAG: "true",
+    },
+    Form.KRAFT_BROKER: {**_QUORUM, ROLES: "broker", "node.id": "{id}"},
+    Form.MIGRATING_CONTROLLER: {**_ZOOKEEPER, **_QUORUM, ROLES: "controller", "node.id": "{id}", FLAG: "true"},
+    Form.CONTROLLER: {**_QUORUM, ROLES: "controller", "node.id": "{id}"},
+}  # fmt: skip
+
+
+def file_of(form: Form, node_id: int) -> Mapping[str, str]:
+    """The file of one node."""
+    return {name: value.format(id=node_id) for name, value in {**_OF_ALL, **_OF[form]}.items()}
+
+
+def is_in_zookeeper_mode(file: Mapping[str, str]) -> bool:
+    """Whether a broker with this file keeps its metadata in ZooKeeper."""
+    return ROLES not in file
+
+
+def has_flag(file: Mapping[str, str]) -> bool:
+    """Whether the process migrates."""
+    return file.get(FLAG) == "true"

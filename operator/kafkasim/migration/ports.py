@@ -1,0 +1,190 @@
+"""The ports of a cluster on its way from ZooKeeper: production's own adapter above it, and its ensemble.
+
+Kafka is read through `kafkafeatures.kafka.cluster.Cluster`, over connections without bytes. Of ZooKeeper the bytes of
+each znode are read, by production's parsers; a server may be behind in all that is not read with `sync`. A comparison
+is production's own comparison of the znodes with the image.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import TypeVar, cast
+
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, Rejected
+from kafkafeatures.core.facts import znodes
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.znodes import Compared, Read, RegisteredBroker, Znode, ZooKeeperReading, parsed
+from kafkafeatures.core.migration.copied.comparison import Comparison
+from kafkafeatures.core.migration.copied.expected import Expected
+from kafkafeatures.core.migration.copied.places import read_entries
+from kafkafeatures.core.migration.copied.survey import Sink, Survey, Surveyor
+from kafkafeatures.core.migration.copied.topics import Topic, read_state, read_topic, state_path
+from kafkafeatures.core.migration.delete_znodes import EPOCH as EPOCH_PATH
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.migration.equality import Differs
+from kafkafeatures.core.ports import PreparedDeletion, Withheld
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.cluster import Cluster
+from kafkasim.connection import Access, Network
+from kafkasim.migration import topics
+from kafkasim.migration.cluster import MigratingCluster
+from kafkasim.migration.driver import BROKERS, CONTROLLER, EPOCH, PROGRESS
+from kafkasim.migration.files import ENSEMBLE
+from kafkasim.migration.tree import Operation, Refused
+from kafkasim.node import Node
+from kafkasim.world import World
+from kraftlog.image import ZkMigrationState
+
+T = TypeVar("T")
+CALL_MS = 10
+SYNCED = (CONTROLLER, EPOCH, PROGRESS)
+"""Never read from a server that is behind."""
+
+
+class MigrationNetwork(Network):
+    """What a client reaches: whichever process listens at an address now, in whichever mode."""
+
+    def __init__(self, cluster: MigratingCluster, access: Access | None = None) -> None:
+        self._cluster = cluster
+        self._keys = {Address(*cluster.address(key)): key for key in cluster.files}
+        super().__init__(cast("World", cluster), access or Access())  # of which it is asked for no node
+
+    def addresses(self, role: Role) -> tuple[Address, ...]:
+        return tuple(at for at, key in self._keys.items() if key[0] is role)
+
+    def node_at(self, address: Address) -> Node | None:
+        key = self._keys.get(address)
+        found = None if key is None else self._cluster.answering(*key)
+        return None if found is None else found[1]
+
+    def world_of(self, node: Node) -> World:
+        found = self._cluster.answering(node.role, node.id)
+        if found is None or found[1] is not node:
+            return self._cluster.zookeeper
+        return found[0]
+
+    def reaches(self, node: Node) -> bool:
+        found = self._cluster.answering(node.role, node.id)
+        return found is not None and found[1] is node and super().reaches(node)
+
+
+def kafka_of(cluster: MigratingCluster, access: Access | None = None) -> tuple[Cluster, MigrationNetwork]:
+    """Production's adapter, which knows nothing yet, and what it reaches."""
+    network = MigrationNetwork(cluster, access)
+    return Cluster(network.settings, environment=network.environment, connect=network.connect), network
+
+
+class SimulatedEnsemble:
+    """`ZooKeeperPort`. `behind_ms`: how far the server that is asked is behind, drawn for each reading."""
+
+    def __init__(self, cluster: MigratingCluster, behind_ms: Callable[[], int] = lambda: 0) -> None:
+        self._cluster, self._behind_ms = cluster, behind_ms
+
+    async def read(self) -> ZooKeeperReading | Failure:
+        """What a migration depends on."""
+        await self._pass_time()
+        old = self._cluster.tree.before(self._behind_ms())
+
+        def get(path: str, shape: Callable[[Znode], T]) -> Read[T]:
+            return parsed(self._cluster.tree.get(path) if path in SYNCED else old.get(path), shape)
+
+        brokers: dict[int, RegisteredBroker | Failure] = {}
+        for path in old:
+            if path.startswith(f"{BROKERS}/"):
+                id_ = int(path.removeprefix(f"{BROKERS}/"))
+                found = get(path, partial(znodes.broker, id_))
+                if found is not None:
+                    brokers[id_] = found
+        reassigning = get("/admin/reassign_partitions", znodes.reassigns)
+        return ZooKeeperReading(
+            self._now(), ENSEMBLE, get("/cluster/id", znodes.cluster_id), get(CONTROLLER, znodes.controller),
+            get(EPOCH, znodes.controller_epoch), get(PROGRESS, znodes.migration), get("/feature", znodes.feature),
+            brokers, tuple(self._cluster.tree.below("/admin/delete_topics")), reassigning or False,
+        )  # fmt: skip
+
+    async def controller(self) -> Read[ControllerClaim]:
+        """`/controller` alone."""
+        await self._pass_time()
+        return parsed(self._cluster.tree.get(CONTROLLER), znodes.controller)
+
+    async def compare(self, cluster_id: str) -> Compared | Failure:
+        """All topics in ZooKeeper with the metadata log, once ZooKeeper has had time to follow."""
+        await self._pass_time(700)
+        quorum = self._cluster.quorum
+        if quorum is None or quorum.active is None:
+            return Failure(FailureKind.NO_LEADER, "metadata log", "no controller is active")
+        if quorum.image.zk_migration_state != ZkMigrationState.MIGRATION:
+            return Failure(FailureKind.UNSUPPORTED, "metadata log", "nothing was copied yet, or all is over")
+        image = quorum.image
+        comparison = Comparison(Expected(image))
+        self._feed(comparison)
+        comparison.finish()
+        found = comparison.differences()
+        if not found:
+            return Compared(self._now(), image.offset)
+        differs = Differs(image.offset, found, comparison.more)
+        return Compared(self._now(), image.offset, differs.total, str(differs), tuple(map(str, differs.named)))
+
+    async def survey(self, within: float) -> Survey | Failure:
+        """All znodes that Kafka copies, always read anew."""
+        await self._pass_time()
+        surveyor = Surveyor()
+        self._feed(surveyor)
+        return surveyor.survey
+
+    @asynccontextmanager
+    async def prepared(self, step: DeleteZnodes) -> AsyncIterator[PreparedDeletion | NotSent]:
+        """A session, and nothing sent in it."""
+        await self._pass_time()
+        yield Transaction(self._cluster, step)
+
+    def _feed(self, sink: Sink) -> None:
+        tree = self._cluster.tree
+        for name in tree.below(topics.TOPICS):
+            znode = tree.get(f"{topics.TOPICS}/{name}")
+            found = None if znode is None else read_topic(name, znode.data)
+            sink.topic(name, found)
+            for number in found.partitions if isinstance(found, Topic) else ():
+                state = tree.get(state_path(name, number))
+                if isinstance(found, Topic):
+                    sink.partition(found, number, read_state(name, number, None if state is None else state.data))
+        for name in tree.below(topics.CONFIGS):
+            path = f"{topics.CONFIGS}/{name}"
+            there = tree.get(path)
+            sink.entries(path, read_entries(path, None if there is None else there.data))
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._cluster.now_ms / 1000, UTC)
+
+    async def _pass_time(self, ms: int = CALL_MS) -> None:
+        await asyncio.sleep(0)
+        self._cluster.advance(self._cluster.now_ms + ms)
+
+
+class Transaction:
+    """`PreparedDeletion`. What ZooKeeper does with it is `Tree.transact`."""
+
+    def __init__(self, cluster: MigratingCluster, step: DeleteZnodes) -> None:
+        self._cluster, self._step = cluster, step
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        """Sends it."""
+        if why := withheld():
+            return NotSent(why)
+        step = self._step
+        raised = None if step.raise_to is None else str(step.raise_to).encode()
+        first = Operation(EPOCH_PATH, step.epoch.version, raised)
+        rest = (Operation(path, life.version, deletes=True) for path, life in step.deletes.items())
+        try:
+            self._cluster.transact(first, *rest)
+        except Refused as refused:
+            return Rejected(refused.code, f"znode {refused.path}: it was written or deleted meanwhile")
+        return Applied()
+
+
+__all__ = ["MigrationNetwork", "SimulatedEnsemble", "Transaction", "kafka_of"]

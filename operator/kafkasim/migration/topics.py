@@ -1,0 +1,139 @@
+"""Topics between the metadata log and ZooKeeper: what Kafka writes of them there, and what it reads again.
+
+Called by `driver`, which copies and writes, and by `cluster` for the broker that is controller in ZooKeeper. Only
+`min.insync.replicas` of configs, as in the whole simulator.
+
+Source: `ZkTopicMigrationClient.scala`, `TopicZNode` and `TopicPartitionStateZNode` of `ZkData.scala`.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode
+from collections.abc import Collection, Iterator, Mapping
+from uuid import UUID
+
+from kafkafeatures.core.migration.copied.topics import Assignment, State, Topic, read_state, read_topic, shown_id
+from kafkasim import replicas
+from kafkasim.log import Write
+from kafkasim.migration.tree import Tree
+from kafkasim.replicas import Found
+from kraftlog import Image
+from kraftlog.partitions import Partition
+from kraftlog.schema import table
+
+TOPICS, CONFIGS = "/brokers/topics", "/config/topics"
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def written(image: Image, controller_epoch: int, was: Mapping[str, State]) -> dict[str, dict[str, bytes]]:
+    """By topic: each znode of it. `was`: states by path as they stand there: only what changes gets the epoch."""
+    found: dict[str, dict[str, bytes]] = {}
+    by_topic: dict[str, list[Found]] = {}
+    for one in replicas.found_in(image):
+        by_topic.setdefault(one.topic, []).append(one)
+    minimum = image.partitions.min_insync_replicas.topics
+    for topic, several in by_topic.items():
+        path = f"{TOPICS}/{topic}"
+        znodes = found[topic] = {path: _json(_assignment(several))}
+        for one in several:
+            at = f"{path}/partitions/{one.number}/state"
+            znodes[at] = _state(one.state, controller_epoch, was.get(at))
+        config = {"min.insync.replicas": str(minimum[topic])} if topic in minimum else {}
+        znodes[f"{CONFIGS}/{topic}"] = _json({"version": 1, "config": config})
+    return found
+
+
+def _assignment(several: Collection[Found]) -> dict[str, object]:
+    first = next(iter(several))
+    return {
+        "removing_replicas": {str(one.number): sorted(one.state.removing) for one in several if one.state.removing},
+        "partitions": {str(one.number): one.state.replicas for one in several},
+        "topic_id": shown_id(first.topic_id.bytes),
+        "adding_replicas": {str(one.number): sorted(one.state.adding) for one in several if one.state.adding},
+        "version": 3,
+    }
+
+
+def _state(state: Partition, controller_epoch: int, was: State | None) -> bytes:
+    in_sync = [each for each in state.replicas if each in state.in_sync]
+    same = was is not None and (was.leader, was.leader_epoch, list(was.isr)) == (
+        state.leader, state.leader_epoch, in_sync,
+    )  # fmt: skip
+    epoch = was.controller_epoch if was is not None and same else controller_epoch
+    return _json(
+        {
+            "controller_epoch": epoch,
+            "leader": state.leader,
+            "version": 1,
+            "leader_epoch": state.leader_epoch,
+            "isr": in_sync,
+        }
+    )
+
+
+def states(tree: Tree) -> dict[str, State]:
+    """Every state that can be read, by path."""
+    found = {}
+    for topic in topics(tree):
+        for number in topic.partitions:
+            path = f"{TOPICS}/{topic.name}/partitions/{number}/state"
+            znode = tree.get(path)
+            state = read_state(topic.name, number, None if znode is None else znode.data)
+            if isinstance(state, State):
+                found[path] = state
+    return found
+
+
+def topics(tree: Tree) -> Iterator[Topic]:
+    """Every topic that can be read."""
+    for name in tree.below(TOPICS):
+        znode = tree.get(f"{TOPICS}/{name}")
+        topic = read_topic(name, znode.data) if znode is not None else None
+        if isinstance(topic, Topic):
+            yield topic
+
+
+def records(tree: Tree, image: Image, directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
+    """What makes a log whose image is `image` say what stands in ZooKeeper."""
+    there = {topic.name: topic.id for topic in image.partitions.topics.values()}
+    writes: list[Write] = []
+    at = states(tree)
+    found = list(topics(tree))
+    for topic in found:
+        topic_id = there.get(topic.name)
+        if topic_id is None:
+            topic_id = _uuid(topic.id)
+            writes.append(Write(table.TOPIC, {"name": topic.name, "topicId": topic_id}))
+        for number, assignment in topic.partitions.items():
+            state = at.get(f"{TOPICS}/{topic.name}/partitions/{number}/state")
+            if state is not None:
+                whole = Found(topic_id, topic.name, number, _partition(assignment, state))
+                writes.append(replicas.whole(whole, directories, metadata_version))
+        config = tree.get(f"{CONFIGS}/{topic.name}")
+        value = json.loads(config.data)["config"].get("min.insync.replicas") if config is not None else None
+        if value is not None:
+            writes.append(replicas.topic_config(topic.name, int(value)))
+    left = {topic.name for topic in found}
+    writes += [Write(table.REMOVE_TOPIC, {"topicId": id_}) for name, id_ in there.items() if name not in left]
+    return writes
+
+
+def _partition(assignment: Assignment, state: State) -> Partition:
+    return Partition(
+        replicas=assignment.replicas,
+        in_sync=frozenset(state.isr),
+        eligible=frozenset(),
+        adding=frozenset(assignment.adding),
+        removing=frozenset(assignment.removing),
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=0,
+    )
+
+
+def _uuid(text: str) -> UUID:
+    return UUID(bytes=urlsafe_b64decode(f"{text}=="))

@@ -1,0 +1,157 @@
+"""A person, and Git, beside a simulated migration: they do what the status asks for, and nothing else.
+
+The operator is production's own reconciliation with its file store; Kafka and ZooKeeper are simulated. For tests of the
+simulator, and of a whole way on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kafkafeatures.api.document import read_document
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.reconcile.act import reconcile
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore
+from kafkasim.migration.cluster import Faults, MigratingCluster
+from kafkasim.migration.files import Form
+from kafkasim.migration.ports import SimulatedEnsemble, kafka_of
+from kafkasim.plan import TopicPlan
+
+START_MS = 1_800_000_000_000
+ORDERS = TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), 2)
+LONGEST_S = 3_600
+ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:]+):")
+
+
+def migrating(seed: int = 1, faults: Faults | None = None) -> MigratingCluster:
+    """Three brokers in ZooKeeper mode, with a topic."""
+    return MigratingCluster(now_ms=START_MS, random=Random(seed), topics=(ORDERS,), faults=faults)
+
+
+def document(**migration: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "kafkafeatures.dev/v1alpha1",
+        "kind": "KafkaFeatures",
+        "metadata": {"name": "orders", "namespace": "kafka"},
+        "spec": {
+            "cluster": {
+                "bootstrapServers": "brokers:9092",
+                "bootstrapControllers": "controllers:9093",
+                "zookeeper": {"connect": "zk1:2181/kafka"},
+            },
+            "workload": {"driver": "Manual"},
+            "rollout": {"stableFor": "1s"},
+            "migration": {"holdDualWriteFor": "1m", **migration},
+        },
+    }
+
+
+class Migration:
+    """One document, its status in a file, and the cluster that it is about. `wipes`: disks are wiped when asked."""
+
+    def __init__(self, state: Path, cluster: MigratingCluster | None = None) -> None:
+        self.cluster = cluster or migrating()
+        self._kafka, self._network = kafka_of(self.cluster)
+        self._zookeeper = SimulatedEnsemble(self.cluster)
+        self._ages = Ages(self._monotonic)
+        self._state = state
+        self._document = document(desired="DualWrite")
+        self._asked = ""
+        self.status: Status = EMPTY
+        self.effects: list[EffectRecord] = []
+        self.said: list[str] = []
+        """Messages of Ready, each once in a row."""
+
+    # --- what is seen of it ---
+
+    @property
+    def reason(self) -> str:
+        return str(self.status.reason(Condition.READY))
+
+    @property
+    def message(self) -> str:
+        return self.said[-1]
+
+    @property
+    def phases(self) -> list[str]:
+        """The phase in the status."""
+        return [] if self.status.migration is None else [str(self.status.migration.phase)]
+
+    # --- what happens ---
+
+    async def to(self, desired: str, *consents: str) -> None:
+        """Ask for this phase, and do what is asked until it is reached."""
+        self._document["spec"]["migration"]["desired"] = desired
+        self._document["spec"]["consents"] = list(consents)
+        await self.until(lambda: self.reason == Reason.IN_SYNC)
+
+    async def until(self, reached: Callable[[], bool], *, helps: bool = True) -> None:
+        """Reconcile until then. `helps`: the person does what is asked; AssertionError where that takes too long."""
+        until = self.cluster.now_ms + LONGEST_S * 1000
+        while self.cluster.now_ms < until:
+            wait = await self.look()
+            if reached():
+                return
+            if helps:
+                self._help()
+            self.passes(30.0 if wait is None else max(wait, 0.02))
+        raise AssertionError(f"it stays at: {self.message}")
+
+    async def look(self) -> float | None:
+        """One reconciliation."""
+        with FileStore(read_document(self._document), self._state) as store:
+            context = ReconcileContext(
+                store, self._kafka, self._network.now, self._sleep, self._monotonic, self._ages,
+                effects=self.effects.append, zookeeper=self._zookeeper,
+            )  # fmt: skip
+            done = await reconcile(context, await store.read())
+        self.status = done.status
+        ready = done.status.condition(Condition.READY)
+        assert ready is not None
+        if not self.said or self.said[-1] != ready.message:
+            self.said.append(ready.message)
+        return done.requeue_after
+
+    def passes(self, seconds: float) -> None:
+        """Lets time pass."""
+        self.cluster.advance(self.cluster.now_ms + int(seconds * 1000), sparse=True)
+
+    # --- what a person does ---
+
+    def _help(self) -> None:
+        cluster, message = self.cluster, self.message
+        asked = ASKED.search(message)
+        if self.reason == Reason.APPROVAL_REQUIRED and self.status.plan is not None:
+            self._document["spec"]["approval"] = {"planHash": self.status.plan.hash}
+        elif asked is not None and message != self._asked:
+            role = Role.BROKER if asked[1] == "broker" else Role.CONTROLLER
+            cluster.change(role, int(asked[2]), Form(asked[3]))
+            cluster.restart(role, int(asked[2]))
+        elif message.startswith("start the controllers") and message != self._asked:
+            self.start_controllers()
+        elif "0 replicas of the controllers" in message:
+            self.stop_controllers()
+        self._asked = message
+
+    def start_controllers(self, form: Form = Form.MIGRATING_CONTROLLER) -> None:
+        for one in self.cluster.controller_ids:
+            self.cluster.change(Role.CONTROLLER, one, form)
+            self.cluster.start(Role.CONTROLLER, one)
+
+    def stop_controllers(self) -> None:
+        for one in self.cluster.controller_ids:
+            self.cluster.stop(Role.CONTROLLER, one)
+
+    def _monotonic(self) -> float:
+        return self.cluster.now_ms / 1000
+
+    async def _sleep(self, seconds: float) -> None:
+        self.passes(max(seconds, 0.001))

@@ -1,0 +1,168 @@
+"""A whole migration on the simulator, driven by production's reconciliation, and what Kafka does when it goes wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.facts import znodes
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkasim.migration.cluster import Faults, MigratingCluster
+from kafkasim.migration.driver import CONTROLLER, EPOCH, PROGRESS, Driving
+from kafkasim.migration.files import Form
+from kafkasim.migration.topics import states
+from kafkasim.plan import TopicPlan
+from kraftlog.image import ZkMigrationState
+from tests.kafkasim.migrating import ORDERS, Migration, migrating
+
+
+@pytest.fixture
+def migration(tmp_path: Path) -> Migration:
+    return Migration(tmp_path / "status.yaml")
+
+
+def state_of(cluster: MigratingCluster) -> ZkMigrationState | None:
+    assert cluster.quorum is not None
+    return ZkMigrationState.of(cluster.quorum.image.zk_migration_state or 0)
+
+
+def epoch_of(cluster: MigratingCluster) -> int:
+    found = cluster.tree.get(EPOCH)
+    assert found is not None
+    return znodes.controller_epoch(found).value
+
+
+async def test_a_cluster_goes_to_the_end_and_its_topics_are_those_of_before(migration: Migration) -> None:
+    await migration.to("DualWrite")
+    await migration.to("Finalized", "zk-finalize")
+
+    cluster = migration.cluster
+    assert state_of(cluster) is ZkMigrationState.POST_MIGRATION
+    assert {one.topic for one in cluster.quorum.partitions()} == {"orders"}  # type: ignore[union-attr]
+    assert all(len(one.state.in_sync) == 3 for one in cluster.quorum.partitions())  # type: ignore[union-attr]
+    asked = [effect.step.target for effect in migration.effects]
+    assert sorted(asked) == sorted(
+        [f"broker {one}" for one in (1, 2, 3)] * 2 + [f"controller {n}" for n in (3001, 3002, 3003)]
+    )
+
+
+async def test_a_cluster_goes_back_from_dual_write_with_a_topic_that_was_made_there(migration: Migration) -> None:
+    await migration.to("DualWrite")
+    cluster = migration.cluster
+    assert cluster.create_topic(TopicPlan("new", ((1, 2, 3),)))
+    migration.passes(2.0)
+
+    await migration.to("RolledBack")
+
+    assert cluster.tree.get(PROGRESS) is None
+    claim = cluster.tree.get(CONTROLLER)
+    assert claim is not None
+    assert not znodes.controller(claim).is_kraft
+    assert {one.topic for one in cluster.zookeeper.partitions()} == {"new", "orders"}
+    assert [effect.step for effect in migration.effects if isinstance(effect.step, DeleteZnodes)]
+
+
+async def test_a_second_attempt_copies_everything_once_the_disks_were_wiped(migration: Migration) -> None:
+    await migration.to("DualWrite")
+    await migration.to("RolledBack")
+    migration.cluster.wipe()
+
+    await migration.to("DualWrite")
+
+    assert state_of(migration.cluster) is ZkMigrationState.MIGRATION
+    assert {one.topic for one in migration.cluster.quorum.partitions()} == {"orders"}  # type: ignore[union-attr]
+
+
+async def test_the_epoch_is_raised_where_the_quorum_was_elected_often(tmp_path: Path) -> None:
+    """KAFKA-20488: partitions of a higher epoch would stay offline."""
+    migration = Migration(tmp_path / "status.yaml", migrating(faults=Faults(epoch=40)))
+    await migration.to("DualWrite")
+    await migration.to("RolledBack")
+
+    assert max(one.controller_epoch for one in states(migration.cluster.tree).values()) <= epoch_of(migration.cluster)
+    assert epoch_of(migration.cluster) > 40
+
+
+# --- what Kafka does when people are wrong ---
+
+
+def _flagged(cluster: MigratingCluster) -> None:
+    for one in cluster.broker_ids:
+        cluster.change(Role.BROKER, one, Form.FLAGGED_BROKER)
+        cluster.restart(Role.BROKER, one)
+
+
+def _started(cluster: MigratingCluster, form: Form = Form.MIGRATING_CONTROLLER) -> None:
+    for one in cluster.controller_ids:
+        cluster.change(Role.CONTROLLER, one, form)
+        cluster.start(Role.CONTROLLER, one)
+
+
+def _passes(cluster: MigratingCluster, seconds: float) -> None:
+    cluster.advance(cluster.now_ms + int(seconds * 1000), sparse=True)
+
+
+def test_with_a_stale_migration_znode_every_topic_is_deleted() -> None:
+    cluster = migrating()
+    cluster.tree.create(PROGRESS, b'{"version":0,"kraft_metadata_offset":409,"kraft_controller_id":3003,'
+                                  b'"kraft_metadata_epoch":3,"kraft_controller_epoch":3}')  # fmt: skip
+    _started(cluster)
+    _passes(cluster, 30)
+    _flagged(cluster)
+    _passes(cluster, 60)
+
+    assert state_of(cluster) is ZkMigrationState.PRE_MIGRATION
+    assert list(cluster.tree.below("/brokers/topics")) == []
+
+
+def test_controllers_that_kept_their_disks_never_take_over() -> None:
+    cluster = migrating()
+    _started(cluster)
+    _passes(cluster, 30)
+    _flagged(cluster)
+    _passes(cluster, 60)
+    for one in cluster.controller_ids:
+        cluster.stop(Role.CONTROLLER, one)
+    cluster.tree.delete(PROGRESS)
+    cluster.tree.delete(CONTROLLER)
+    _passes(cluster, 10)
+
+    _started(cluster)
+    _passes(cluster, 60)
+
+    assert cluster.driver is not None
+    assert cluster.driver.driving is Driving.INACTIVE
+    assert state_of(cluster) is ZkMigrationState.MIGRATION
+
+
+def test_the_first_leader_without_the_flag_ends_the_migration_with_brokers_in_zookeeper_mode() -> None:
+    cluster = migrating()
+    _started(cluster)
+    _passes(cluster, 30)
+    _flagged(cluster)
+    _passes(cluster, 60)
+    for one in cluster.controller_ids:
+        cluster.change(Role.CONTROLLER, one, Form.CONTROLLER)
+        cluster.restart(Role.CONTROLLER, one)
+        _passes(cluster, 30)
+
+    assert state_of(cluster) is ZkMigrationState.POST_MIGRATION
+    assert all(cluster.zookeeper.nodes[Role.BROKER, one].running for one in cluster.broker_ids)
+
+
+async def test_a_write_that_was_lost_is_seen_before_a_door_closes(tmp_path: Path) -> None:
+    migration = Migration(tmp_path / "status.yaml")
+    await migration.to("DualWrite")
+    migration.cluster.faults = Faults(lost_writes=1.0)
+    assert migration.cluster.create_topic(TopicPlan("lost", ((1, 2, 3),)))
+    migration.passes(2.0)
+    migration.cluster.faults = Faults()
+    migration._document["spec"]["migration"]["desired"] = "RolledBack"
+
+    await migration.until(lambda: migration.reason == Reason.METADATA_DIFFERS)
+
+    assert "topic" in migration.message
+    assert ORDERS.name not in migration.cluster.driver.lost  # type: ignore[union-attr]

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Held, Stalled, Wait
+from kafkafeatures.core.engine.settling import Looks, Open
 from kafkafeatures.core.engine.wanted import MaxParallel, Rollout
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
@@ -20,7 +23,7 @@ from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
-from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.fleets import NEW, budget, pod, stateful_set
 from tests.kafkafeatures.core.migrations import (
     BROKERS,
@@ -32,7 +35,7 @@ from tests.kafkafeatures.core.migrations import (
     wanting,
     without_quorum,
 )
-from tests.kafkafeatures.worlds import NOW
+from tests.kafkafeatures.worlds import NOW, SILENT
 
 P, D = Position, Desired
 THROUGH_PODS = Rollout(STATEFUL_SET.name, ("broker",), ("controller",), max_parallel=MaxParallel(2))
@@ -54,7 +57,7 @@ def in_its_pod(one: Node) -> Node:
 
 
 def in_pods(seen: Observation, outdated: Collection[int] = (), pods: Collection[int] | None = None) -> Observation:
-    """Each node in a pod; the templates of those that are outdated were changed. pods: those that are there."""
+    """Each node in a pod; templates of those that are outdated were changed. pods: those that are there."""
     there = [*BROKERS, *CONTROLLERS] if pods is None else pods
     made = {
         id_: pod(
@@ -172,7 +175,66 @@ def test_without_an_approval_nothing_is_asked_of_git() -> None:
     assert isinstance(found, Held)
 
 
+# --- while a pod is away ---
+
+
+def away(seen: Observation, id_: int) -> Observation:
+    """The pod of a node stops, and the node is not listed: ZooKeeper has no registration of a process that ended."""
+    assert isinstance(seen.workloads, Known)
+    reading = seen.workloads.value
+    sets = tuple(
+        replace(owner, pods=tuple(replace(one, terminating=one.name == name_of(id_)) for one in owner.pods))
+        for owner in reading.stateful_sets
+    )
+    return replace(
+        seen,
+        nodes=tuple(one for one in seen.nodes if one.id != id_),
+        workloads=replace(seen.workloads, value=replace(reading, stateful_sets=sets)),
+    )
+
+
+def sent(step: RestartNode) -> RestartInFlight:
+    return RestartInFlight(step, stamp(NOW), Via.API_SERVER)
+
+
+def test_a_broker_in_zookeeper_mode_that_is_away_was_not_unregistered_and_its_restart_is_not_over() -> None:
+    before = in_pods(cluster(P.PRE_MIGRATION), BROKERS)
+    one = sent(restarted(look(D.DUAL_WRITE, before)))
+    seen = away(before, one.step.node_id)
+    assert isinstance(seen.registered_brokers, Known)
+    assert isinstance(one.settle(Looks(before, seen, stamp(NOW), timedelta, timedelta)), Open)
+    found = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), seen, sent=(one,)).decision
+    assert isinstance(found, Wait), found
+    assert name_of(one.step.node_id) in found.message
+
+
+def test_a_pod_that_is_being_restarted_is_not_ahead_whatever_way_comes_next_meanwhile() -> None:
+    """One broker in KRaft mode is on its way back, and of those that answer none is left in KRaft mode."""
+    step = RestartNode(2, "broker 2", name_of(2), "uid-2", after=NEW, broker_epoch=102)
+    seen = away(in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [2]), 2)
+    found = looks(wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), seen, sent=(sent(step),)).decision
+    assert isinstance(found, Wait), found
+    assert found.reason is Reason.ROLLING_NODES
+
+
 # --- the way back ---
+
+
+def test_git_is_asked_to_lead_a_broker_back_whose_template_was_not_changed_yet() -> None:
+    """Broker 2 was the first in KRaft mode, and all others would be the next."""
+    seen = in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [1, 3])
+    found = look(D.ROLLED_BACK, seen).decision
+    assert isinstance(found, Wait), found
+    assert found.reason is Reason.WAITING_FOR_GIT
+    assert f"broker 2 must become {Shape.FLAGGED_BROKER}" in found.message
+
+
+def test_controllers_stay_while_a_broker_does_not_say_in_which_mode_it_is() -> None:
+    """A broker in KRaft mode cannot live without them, and this one may be."""
+    silent = replace(a_node(2, Shape.KRAFT_BROKER), answer=Unknown(SILENT))
+    found = look(D.ROLLED_BACK, in_pods(cluster(P.COPIED, silent))).decision
+    assert isinstance(found, Wait), found
+    assert "broker 2 is not known to run in ZooKeeper mode" in found.message
 
 
 def gone(pods: Collection[int] = BROKERS) -> Observation:

@@ -148,6 +148,17 @@ def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, text, "restart in KRaft mode first", nodes=left)
 
 
+def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
+    """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer may run in
+    it.
+    """
+    for id_, mode in asked.place.facts.brokers.items():
+        if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in asked.flying:
+            nodes = tuple(node for node in asked.place.seen.nodes if node.id == id_)
+            text = f"broker {id_} is not known to run in ZooKeeper mode"
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
+
+
 def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
     """Nothing is under-replicated, and nothing is reassigned."""
     if asked.replication is None:
@@ -301,7 +312,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
         zookeeper_keeps_up, both_hold_the_same, finalizing_is_consented,
     ),
     MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
-    STOP_CONTROLLERS: (both_hold_the_same,),
+    STOP_CONTROLLERS: (every_broker_is_back, both_hold_the_same),
     RELEASE: (no_controller_is_left, nothing_writes_to_zookeeper),
     UNFLAG_BROKERS: (every_broker_was_seen,),
     WITHDRAW_EARLY: (no_controller_is_left, nothing_writes_to_zookeeper),

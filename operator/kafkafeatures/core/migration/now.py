@@ -105,7 +105,8 @@ class MigrationNow(StageNow, frozen=True):
         asked = self._asked(self.place)
         found, flying = checks.blockers(asked), asked.flying
         fleet = self.roll.fleet if self.roll is not None else None
-        ahead = template_ahead(self.place, self.facts.seen, may_begin=self._may_begin(self.place))
+        pods = frozenset(one.step.pod for one in self.roll.in_flight) if self.roll is not None else frozenset()
+        ahead = template_ahead(self.place, self.facts.seen, pods, may_begin=self._may_begin(self.place))
         return (*found, *ahead, *wrongly_restarted(self.place, fleet, flying))
 
     def _may_begin(self, place: Place) -> bool:

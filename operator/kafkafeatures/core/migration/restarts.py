@@ -39,9 +39,10 @@ def permit_for(place: Place | Misplaced | Failure) -> Permit:
     )
 
 
-def template_ahead(place: Place, seen: Observation, *, may_begin: bool) -> Iterator[Blocker]:
+def template_ahead(place: Place, seen: Observation, flying: frozenset[str], *, may_begin: bool) -> Iterator[Blocker]:
     """Under OnDelete any pod that is drained starts with the new template: one that the next position does not ask for
-    would take a later phase, or end the migration. may_begin: nothing else has to come before the way that comes next.
+    would take a later phase, or end the migration. flying: pods that are being restarted, as it was asked for.
+    may_begin: nothing else has to come before the way that comes next.
     """
     if not isinstance(seen.workloads, Known) or place.position in (Position.ZOOKEEPER, Position.FINALIZED):
         return  # before and after it, a template is none of a migration's
@@ -49,7 +50,7 @@ def template_ahead(place: Place, seen: Observation, *, may_begin: bool) -> Itera
     for owner in seen.workloads.value.stateful_sets:
         if role is not None and owner.role == f"{role.value.lower()}s":
             continue
-        ahead = [pod.name for pod in owner.pods if is_outdated(pod, owner)]
+        ahead = [pod.name for pod in owner.pods if is_outdated(pod, owner) and pod.name not in flying]
         if ahead:
             yield Blocker(
                 BlockerKind.WORKLOAD,
@@ -61,8 +62,10 @@ def template_ahead(place: Place, seen: Observation, *, may_begin: bool) -> Itera
 
 
 def wrongly_restarted(place: Place, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Nodes of the new template that still lack a setting: no second node is restarted with it."""
-    if fleet is None or place.way is None or place.way.restarts is None:
+    """Nodes of the new template that still lack a setting: no second node is restarted with it. Where none is to be,
+    such as on the way back before Git has changed anything, nothing is wrong yet.
+    """
+    if fleet is None or not fleet.needing or place.way is None or place.way.restarts is None:
         return
     outdated = {fleet.sets[id_].name for id_, pod in fleet.pods.items() if is_outdated(pod, fleet.sets[id_])}
     for id_, one in place.differing.items():

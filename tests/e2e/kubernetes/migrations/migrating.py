@@ -5,11 +5,12 @@ Kafka's own client.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.api.names import ACCEPT_RESTORED_LOG, API_VERSION, KIND
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kubernetes.resources import RIGHTS_TO_ROLL, Resources
 from tests.e2e.kubernetes.rolls.rolling import BOTH, STATEFUL_SETS
@@ -24,17 +25,27 @@ TOPIC, NAME = "orders", "orders"
 PATIENCE = 300.0
 """Seconds for a phase; no promise, a machine may be busy with other things."""
 CONFIGS, TOPICS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.TopicCommand"
-ACLS = "kafka.admin.AclCommand"
+ACLS, TOKENS = "kafka.admin.AclCommand", "org.apache.kafka.tools.DelegationTokenCommand"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+LOGIN = f"""security.protocol=SASL_PLAINTEXT
+sasl.mechanism=SCRAM-SHA-256
+sasl.jaas.config={SCRAM} required username="{USER}" password="{PASSWORD}";
+"""
 RBAC = "rbac.authorization.k8s.io"
 
 
 class MigratingResource(Resources):
-    """See the prologue."""
+    """See the prologue. `kills`: the operator, by SIGKILL, as soon as it has evicted a pod; `killed`: at how
+    many evictions.
+    """
 
     def __init__(self, kafka: MigratingPods, observer: Observer, operator: Operator) -> None:
         super().__init__(kafka.plane, namespace=kafka.namespace)
         self.pods, self.observer, self.operator = kafka, observer, operator
         self._audit, self._seen = kafka.plane.audit.mark(), observer.mark()
+        self.kills = False
+        self.killed = 0
 
     def wants(self, desired: str, *consents: str, **spec: Any) -> None:
         """Git says where to go."""
@@ -56,6 +67,35 @@ class MigratingResource(Resources):
         metadata = {"name": NAME, "namespace": self.namespace}
         self.plane.apply({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": body | spec})
 
+    def accepts_log(self) -> None:
+        """A person sets the annotation that the message names."""
+        self.until_said(ACCEPT_RESTORED_LOG)
+        (accepted,) = re.findall(rf'{re.escape(ACCEPT_RESTORED_LOG)}: "([^"]+)"', self.ready()[1])
+        self.annotate(NAME, f"{ACCEPT_RESTORED_LOG}={accepted}")
+
+    def restarts_operator(self) -> None:
+        """The operator is killed, and started again."""
+        self.operator.kill()
+        self.operator.start()
+
+    def topic(self, made: str, deleted: str = "") -> None:
+        """A topic is made in this phase, and that of the one before is deleted."""
+        where = self.pods.servers_of_tools
+        many = ("--partitions", "2", "--replication-factor", "3")
+        self.pods.tool(TOPICS, *where, "--create", "--topic", made, *many)
+        if deleted:
+            self.pods.tool(TOPICS, *where, "--delete", "--topic", deleted)
+
+    def topics(self) -> set[str]:
+        """All that Kafka lists, but for its own."""
+        listed = self.pods.tool(TOPICS, *self.pods.servers_of_tools, "--list", "--exclude-internal")
+        return set(listed.split())
+
+    def approve(self, desired: str, *consents: str) -> None:
+        """Git approves the plan that is shown, by its hash."""
+        self.until(NAME, "ApprovalRequired", "MigrationFinalize")
+        self.wants(desired, *consents, approval={"planHash": self.status(NAME)["plan"]["hash"]})
+
     # --- what the status says ---
 
     @property
@@ -72,6 +112,14 @@ class MigratingResource(Resources):
         """Wait until Git is asked for this."""
         return self._until(lambda: True, "WaitingForGit", *words)
 
+    def until_said(self, word: str) -> None:
+        """Wait until the message of Ready has this in it."""
+        wait_until(f"{word} is said", lambda: word in self.ready()[1], PATIENCE, step=0.3)
+
+    def until_evicted(self, many: int) -> None:
+        """Wait until so many pods were evicted."""
+        wait_until(f"{many} pods are evicted", lambda: len(self.evicted) >= many, PATIENCE, step=0.1)
+
     def until_in_sync(self, phase: str) -> None:
         """Wait until the migration is at the phase that is wanted."""
         self._until(lambda: self.phase == phase, "InSync")
@@ -80,6 +128,9 @@ class MigratingResource(Resources):
         found = [""]
 
         def there() -> bool:
+            if self.kills and len(self.evicted) > self.killed:
+                self.killed = len(self.evicted)
+                self.restarts_operator()
             said, found[0] = self.ready()
             return said == reason and all(word in found[0] for word in words) and holds()
 
@@ -151,6 +202,10 @@ def held(kafka: MigratingPods) -> None:
         (("users", "--entity-name", "alice"), "producer_byte_rate=1048576"),
         (("clients", "--entity-default"), "request_percentage=150"),
         (("brokers", "--entity-default"), "log.retention.ms=7200000"),
+        (
+            ("brokers", "--entity-name", str(kafka.id_of("brokers-0"))),
+            f'listener.name.users.plain.sasl.jaas.config=[{PLAIN} required username="a" password="secret-8f23";]',
+        ),
     ):
         kafka.tool(CONFIGS, *where, "--alter", "--entity-type", *entity, "--add-config", config)
     for who, operations, resource in (
@@ -160,13 +215,21 @@ def held(kafka: MigratingPods) -> None:
     ):
         words = [word for one in operations for word in ("--operation", one)]
         kafka.tool(ACLS, *where, "--add", who, *words, resource)
+    kafka.tool(TOKENS, *_logged_in(kafka), "--create", "--max-life-time-period", "-1")
+
+
+def _logged_in(kafka: MigratingPods) -> tuple[str, ...]:
+    """A token is made and listed by the user that it is of."""
+    login = kafka.node.folder / "login.properties"
+    login.write_text(LOGIN)
+    return ("--bootstrap-server", kafka.addresses("brokers", USER_PORT), "--command-config", str(login))
 
 
 def told(kafka: MigratingPods) -> dict[str, str]:
     """What Kafka copies, as its own tools print it. Leaders and in-sync replicas of topics change with each restart."""
     where = kafka.servers_of_tools
     found = {
-        "acls": "\n".join(sorted(kafka.tool(ACLS, *where, "--list").splitlines())),
+        "acls": "\n".join(sorted(map(str.strip, kafka.tool(ACLS, *where, "--list").splitlines()))),
         "topics": "\n".join(
             line.split("\tLeader:")[0] + line.partition("\tReplicas:")[2].partition("\tIsr:")[0]
             for line in kafka.tool(TOPICS, *where, "--describe", "--topic", TOPIC).splitlines()
@@ -175,6 +238,9 @@ def told(kafka: MigratingPods) -> dict[str, str]:
     for kind in ("users", "clients"):
         found[kind] = "\n".join(sorted(kafka.tool(CONFIGS, *where, "--describe", "--entity-type", kind).splitlines()))
     found["brokers"] = kafka.tool(CONFIGS, *where, "--describe", "--entity-type", "brokers", "--entity-default")
+    one = ("--entity-type", "brokers", "--entity-name", str(kafka.id_of("brokers-0")))
+    found["a broker"] = kafka.tool(CONFIGS, *where, "--describe", *one)
+    found["tokens"] = kafka.tool(TOKENS, *_logged_in(kafka), "--describe")
     return found
 
 

@@ -5,34 +5,42 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkafeatures.core.migration.settings import Shape
-from tests.e2e.kubernetes.migrations.migrating import NAME, MigratingResource, of, told
+from tests.e2e.kubernetes.migrations.migrating import NAME, TOPIC, MigratingResource, of, told
 
 
-def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_in_each_roll(migrating: MigratingResource) -> None:
+def test_a_cluster_goes_all_the_way_while_the_operator_is_killed_after_each_eviction(
+    migrating: MigratingResource,
+) -> None:
+    """Each node is restarted once in each roll. In every phase a topic is made, and that of the phase before deleted;
+    all else that Kafka copies is the same in the end, and so are all records.
+    """
     kafka = migrating.pods
     before = told(kafka)
     brokers, controllers = kafka.pods_of("brokers"), kafka.pods_of("controllers")
+    migrating.topic("in-zookeeper")
+    migrating.kills = True
 
     migrating.wants("PreMigration")
     migrating.until_asked("start the controllers of the quorum")
     kafka.scales(3)
     migrating.until_in_sync("PreMigration")
     assert migrating.evicted == []
+    migrating.topic("before-the-copy", "in-zookeeper")
 
     migrating.wants("DualWrite")
     migrating.until_asked(of(Shape.FLAGGED_BROKER))
     kafka.changes("brokers", Shape.FLAGGED_BROKER)
     migrating.until_asked(of(Shape.KRAFT_BROKER))
     assert Counter(migrating.evicted) == Counter(brokers)
+    migrating.topic("copied", "before-the-copy")
     kafka.changes("brokers", Shape.KRAFT_BROKER)
     migrating.until_in_sync("DualWrite")
     assert Counter(migrating.evicted) == Counter([*brokers, *brokers])
+    migrating.topic("in-dual-write", "copied")
     assert told(kafka) == before
 
     migrating.wants("Finalized", "zk-finalize")
-    migrating.until(NAME, "ApprovalRequired", "MigrationFinalize")
-    plan = migrating.status(NAME)["plan"]["hash"]
-    migrating.wants("Finalized", "zk-finalize", approval={"planHash": plan})
+    migrating.approve("Finalized", "zk-finalize")
     migrating.until_asked(of(Shape.CONTROLLER))
     leader = kafka.node_ids[kafka.leader()]
     kafka.changes("controllers", Shape.CONTROLLER)
@@ -40,5 +48,8 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_in_each_roll
     assert Counter(migrating.evicted[6:]) == Counter(controllers)
     assert migrating.evicted[-1] == leader
     assert migrating.created == Counter([*brokers, *brokers, *controllers, *controllers])  # started, and restarted
+    assert migrating.killed == len(migrating.evicted)
+    assert migrating.status(NAME)["spentConsents"] == ["zk-finalize"]
     migrating.no_client_was_harmed()
     assert told(kafka) == before
+    assert migrating.topics() == {TOPIC, "in-dual-write"}

@@ -1,0 +1,111 @@
+"""A Kafka on Kubernetes goes back to ZooKeeper from half way, and then all the way to KRaft."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.migration.edges import Beside
+from kafkafeatures.core.migration.settings import Shape
+from tests.e2e.kubernetes.migrations.migrating import NAME, MigratingResource, of, told
+from tests.e2e.rig.kubernetes.migrating import CHROOT
+from tests.e2e.rig.kubernetes.operator import USER
+from tests.e2e.rig.kubernetes.webhook import webhook
+from tests.e2e.rig.process import wait_until
+
+
+@pytest.fixture
+def zookeeper(migrating: MigratingResource) -> Iterator[KazooClient]:
+    client = KazooClient(migrating.pods.servers)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_a_cluster_goes_back_from_half_way_though_the_operator_is_killed_around_the_transaction_and_forward_again(
+    migrating: MigratingResource, zookeeper: KazooClient
+) -> None:
+    kafka = migrating.pods
+    before = told(kafka)
+    flagged(migrating)
+    kafka.changes("brokers", Shape.KRAFT_BROKER)
+    migrating.until_evicted(4)
+    in_kraft = migrating.evicted[3]
+
+    migrating.wants("RolledBack")
+    migrating.until_said(Shape.FLAGGED_BROKER.value)
+    kafka.changes("brokers", Shape.FLAGGED_BROKER)
+    migrating.until_asked(Beside.NO_CONTROLLERS.value)
+    assert migrating.evicted[4:] == [in_kraft]
+    migrating.topic("on-the-way-back")
+
+    killed_around_the_transaction(migrating, zookeeper)
+    migrating.until_asked(of(Shape.PLAIN_BROKER), Beside.WIPE.value)
+    kafka.format_controllers()
+    kafka.changes("brokers", Shape.PLAIN_BROKER)
+    migrating.until_in_sync("RolledBack")
+    assert sorted(migrating.evicted[5:]) == kafka.pods_of("brokers")
+    migration = migrating.status(NAME)["migration"]
+    assert migration["brokers"] == {"zooKeeper": 3}
+    assert "kraft_metadata_offset" in migration["keptMigrationNode"]
+    ended = [one["result"] for one in migrating.status(NAME)["history"] if one["kind"] == DeleteZnodes.kind]
+    assert ended == ["NotApplied", "Applied"]
+    assert told(kafka) == before
+
+    flagged(migrating, another_log=True)
+    kafka.changes("brokers", Shape.KRAFT_BROKER)
+    migrating.until_in_sync("DualWrite")
+    migrating.wants("Finalized", "zk-finalize")
+    migrating.approve("Finalized", "zk-finalize")
+    migrating.until_asked(of(Shape.CONTROLLER))
+    kafka.changes("controllers", Shape.CONTROLLER)
+    migrating.until_in_sync("Finalized")
+    migrating.no_client_was_harmed()
+    assert told(kafka) == before
+    assert "on-the-way-back" in migrating.topics()
+
+
+def flagged(migrating: MigratingResource, *, another_log: bool = False) -> None:
+    """All brokers have the flag, and all is copied: Git is asked for KRaft mode. another_log: the controllers' disks
+    were wiped since their log was read, which a person has to accept.
+    """
+    migrating.wants("PreMigration")
+    migrating.until_asked("start the controllers of the quorum")
+    migrating.pods.scales(3)
+    if another_log:
+        migrating.accepts_log()
+    migrating.until_in_sync("PreMigration")
+    migrating.wants("DualWrite")
+    migrating.until_asked(of(Shape.FLAGGED_BROKER))
+    migrating.pods.changes("brokers", Shape.FLAGGED_BROKER)
+    migrating.until_asked(of(Shape.KRAFT_BROKER))
+
+
+def killed_around_the_transaction(migrating: MigratingResource, zookeeper: KazooClient) -> None:
+    """Git stops the controllers. The operator is killed before its transaction was sent, but with the intent in the
+    status; and once more as soon as the znodes are gone.
+    """
+    held, migration = Event(), f"{CHROOT}/migration"
+
+    def look(request: dict[str, Any]) -> None:
+        intents = request["object"]["status"].get("intents", ())
+        if not held.is_set() and any(one["kind"] == DeleteZnodes.kind for one in intents):
+            migrating.operator.freeze()
+            held.set()
+
+    with webhook(migrating.plane, look, user=USER, resources=("kafkafeatures/status",)):
+        migrating.pods.scales(0)
+        assert held.wait(120)
+        wait_until("the intent is there", lambda: migrating.status(NAME).get("intents"), step=0.1)
+    assert zookeeper.exists(migration)
+    migrating.restarts_operator()
+    wait_until("the znodes are gone", lambda: not zookeeper.exists(migration), 180, step=0.02)
+    migrating.restarts_operator()

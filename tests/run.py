@@ -62,7 +62,7 @@ MIGRATIONS = [
 ]
 """Tests on real nodes of Kafka 3.9 with a real ZooKeeper."""
 ON_A_NODE = "tests/e2e/kubernetes/migrations"
-"""A migration in pods, which the operator restarts."""
+"""A migration in pods, which the operator restarts: straight through, and in a soak back from half way as well."""
 
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
@@ -89,7 +89,10 @@ SUITES = [
     ),
     Suite(
         "migration",
-        [[*SIDE_BY_SIDE, *MIGRATIONS], [*PYTEST, ON_A_NODE]],
+        [
+            [*SIDE_BY_SIDE, *MIGRATIONS],
+            [*PYTEST, ON_A_NODE if os.environ.get("SOAK") else f"{ON_A_NODE}/test_forward.py"],
+        ],
         10,
         {"javac": "a JDK, 17 or newer", "mvn": "Maven 3.8 or newer", "go": _GO},
     ),

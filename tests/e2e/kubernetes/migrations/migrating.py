@@ -5,12 +5,11 @@ Kafka's own client.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kafkafeatures.api.names import ACCEPT_RESTORED_LOG, API_VERSION, KIND
+from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kubernetes.resources import RIGHTS_TO_ROLL, Resources
 from tests.e2e.kubernetes.rolls.rolling import BOTH, STATEFUL_SETS
@@ -66,12 +65,6 @@ class MigratingResource(Resources):
         }
         metadata = {"name": NAME, "namespace": self.namespace}
         self.plane.apply({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": body | spec})
-
-    def accepts_log(self) -> None:
-        """A person sets the annotation that the message names."""
-        self.until_said(ACCEPT_RESTORED_LOG)
-        (accepted,) = re.findall(rf'{re.escape(ACCEPT_RESTORED_LOG)}: "([^"]+)"', self.ready()[1])
-        self.annotate(NAME, f"{ACCEPT_RESTORED_LOG}={accepted}")
 
     def restarts_operator(self) -> None:
         """The operator is killed, and started again."""

@@ -60,7 +60,7 @@ def test_a_cluster_goes_back_from_half_way_though_the_operator_is_killed_around_
     assert ended == ["NotApplied", "Applied"]
     assert told(kafka) == before
 
-    flagged(migrating, another_log=True)
+    flagged(migrating)
     kafka.changes("brokers", Shape.KRAFT_BROKER)
     migrating.until_in_sync("DualWrite")
     migrating.wants("Finalized", "zk-finalize")
@@ -73,15 +73,11 @@ def test_a_cluster_goes_back_from_half_way_though_the_operator_is_killed_around_
     assert "on-the-way-back" in migrating.topics()
 
 
-def flagged(migrating: MigratingResource, *, another_log: bool = False) -> None:
-    """All brokers have the flag, and all is copied: Git is asked for KRaft mode. another_log: the controllers' disks
-    were wiped since their log was read, which a person has to accept.
-    """
+def flagged(migrating: MigratingResource) -> None:
+    """All brokers have the flag, and all is copied: Git is asked for KRaft mode."""
     migrating.wants("PreMigration")
     migrating.until_asked("start the controllers of the quorum")
     migrating.pods.scales(3)
-    if another_log:
-        migrating.accepts_log()
     migrating.until_in_sync("PreMigration")
     migrating.wants("DualWrite")
     migrating.until_asked(of(Shape.FLAGGED_BROKER))

@@ -202,7 +202,7 @@ def test_a_broker_in_zookeeper_mode_that_is_away_was_not_unregistered_and_its_re
     one = sent(restarted(look(D.DUAL_WRITE, before)))
     seen = away(before, one.step.node_id)
     assert isinstance(seen.registered_brokers, Known)
-    assert isinstance(one.settle(Looks(before, seen, stamp(NOW), timedelta, timedelta)), Open)
+    assert isinstance(one.settle(Looks(before, seen, stamp(NOW), lambda _: timedelta(0), lambda _: timedelta(0))), Open)
     found = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), seen, sent=(one,)).decision
     assert isinstance(found, Wait), found
     assert name_of(one.step.node_id) in found.message

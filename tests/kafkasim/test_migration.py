@@ -105,14 +105,19 @@ def _passes(cluster: MigratingCluster, seconds: float) -> None:
     cluster.advance(cluster.now_ms + int(seconds * 1000), sparse=True)
 
 
-def test_with_a_stale_migration_znode_every_topic_is_deleted() -> None:
-    cluster = migrating()
-    cluster.tree.create(PROGRESS, b'{"version":0,"kraft_metadata_offset":409,"kraft_controller_id":3003,'
-                                  b'"kraft_metadata_epoch":3,"kraft_controller_epoch":3}')  # fmt: skip
+def _started_and_flagged(cluster: MigratingCluster) -> None:
+    """Controllers run, then brokers have the flag, and all that follows from it has happened."""
     _started(cluster)
     _passes(cluster, 30)
     _flagged(cluster)
     _passes(cluster, 60)
+
+
+def test_with_a_stale_migration_znode_every_topic_is_deleted() -> None:
+    cluster = migrating()
+    cluster.tree.create(PROGRESS, b'{"version":0,"kraft_metadata_offset":409,"kraft_controller_id":3003,'
+                                  b'"kraft_metadata_epoch":3,"kraft_controller_epoch":3}')  # fmt: skip
+    _started_and_flagged(cluster)
 
     assert state_of(cluster) is ZkMigrationState.PRE_MIGRATION
     assert list(cluster.tree.below("/brokers/topics")) == []
@@ -120,10 +125,7 @@ def test_with_a_stale_migration_znode_every_topic_is_deleted() -> None:
 
 def test_controllers_that_kept_their_disks_never_take_over() -> None:
     cluster = migrating()
-    _started(cluster)
-    _passes(cluster, 30)
-    _flagged(cluster)
-    _passes(cluster, 60)
+    _started_and_flagged(cluster)
     for one in cluster.controller_ids:
         cluster.stop(Role.CONTROLLER, one)
     cluster.tree.delete(PROGRESS)
@@ -140,10 +142,7 @@ def test_controllers_that_kept_their_disks_never_take_over() -> None:
 
 def test_the_first_leader_without_the_flag_ends_the_migration_with_brokers_in_zookeeper_mode() -> None:
     cluster = migrating()
-    _started(cluster)
-    _passes(cluster, 30)
-    _flagged(cluster)
-    _passes(cluster, 60)
+    _started_and_flagged(cluster)
     for one in cluster.controller_ids:
         cluster.change(Role.CONTROLLER, one, Form.CONTROLLER)
         cluster.restart(Role.CONTROLLER, one)

@@ -30,7 +30,7 @@ from kafkafeatures.core.engine.settling import Looks, Open
 from kafkafeatures.core.engine.stage import StageNow, due_in
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, why_unjudged
 from kafkafeatures.core.engine.wanted import Mode, Wanted
-from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
+from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure
 from kafkafeatures.core.kinds import assess, in_flight, is_changing
@@ -299,8 +299,7 @@ async def _with_verdict(
     nothing at all.
     """
     stage = due_in(stages)
-    in_kraft = isinstance(seen.mode, Known) and seen.mode.value is MetadataMode.KRAFT
-    if not stage.dry_run or not in_kraft or wanted.suspend or wanted.mode is Mode.OBSERVE:
+    if not stage.dry_run or not seen.in_kraft_mode or wanted.suspend or wanted.mode is Mode.OBSERVE:
         return stages, None
     verdict = await kafka.validate(stage.dry_run)
     return tuple(one.with_verdict(verdict) if one is stage else one for one in stages), verdict

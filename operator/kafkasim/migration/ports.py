@@ -185,6 +185,3 @@ class Transaction:
         except Refused as refused:
             return Rejected(refused.code, f"znode {refused.path}: it was written or deleted meanwhile")
         return Applied()
-
-
-__all__ = ["MigrationNetwork", "SimulatedEnsemble", "Transaction", "kafka_of"]

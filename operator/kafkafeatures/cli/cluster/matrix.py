@@ -21,7 +21,6 @@ from kafkafeatures.core.engine.remedies import ghost_remedy
 from kafkafeatures.core.facts.observation import (
     NOT_SUPPORTED,
     Known,
-    MetadataMode,
     Node,
     NodeState,
     Observation,
@@ -89,12 +88,8 @@ def draw(
 
 def _quorum_lost(console: Console, observation: Observation) -> None:
     """The first line of all: without an active controller nothing else on the page can be changed."""
-    active, mode = observation.active_controller, observation.mode
-    if (
-        observation.source.files
-        or isinstance(active, Known)
-        or (isinstance(mode, Known) and mode.value is MetadataMode.ZOOKEEPER)
-    ):
+    active = observation.active_controller
+    if observation.source.files or isinstance(active, Known) or observation.in_zookeeper_mode:
         return
     voters = tuple(node for node in observation.nodes if Role.CONTROLLER in node.roles and node.is_voter)
     silent = tuple(node for node in voters if isinstance(node.answer, Unknown))

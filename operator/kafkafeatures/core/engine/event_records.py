@@ -21,9 +21,8 @@ class EventFacts(StatusRecord, frozen=True, kw_only=True):
 
     kind: of the step that was begun, or has ended. node: as people call it, such as "broker 3". pod: empty where a
     person restarts the node. before, after: levels of `feature`, revisions of the pod, or phases of a
-    migration. begun_at: when the step was
-    begun. in_sync_at: since when the restarted node has been back. plan: its hash. kept: what stood in a znode that is
-    deleted.
+    migration. begun_at: when the step was begun. in_sync_at: since when the restarted node has been back. plan: its
+    hash. kept: what stood in a znode that is deleted.
     """
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"before": "from", "after": "to"}

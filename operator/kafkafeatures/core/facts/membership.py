@@ -42,7 +42,6 @@ from typing import TYPE_CHECKING, TypeVar
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
-    DESCRIBE_QUORUM,
     BrokerList,
     ClusterProbe,
     ControllerList,
@@ -155,7 +154,7 @@ class Membership:
             if node.id is not None
             and node.role is Role.BROKER
             and isinstance(node.answer, NodeAnswer)
-            and DESCRIBE_QUORUM not in node.answer.apis
+            and not node.answer.runs_in_kraft_mode
         }
         return tuple(sorted(registered | answering))
 

@@ -116,6 +116,11 @@ class Node(Struct, frozen=True):
         """How messages name the node: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
         return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"
 
+    @property
+    def runs_in_kraft_mode(self) -> bool | None:
+        """Whether its process does, by what it answers; None where it does not answer."""
+        return self.answer.value.runs_in_kraft_mode if isinstance(self.answer, Known) else None
+
     def range_of(self, feature: str) -> Known[VersionRange] | Unknown:
         """The supported range from the node itself, else from its registration, else Unknown.
 
@@ -249,6 +254,11 @@ class Observation(Struct, frozen=True):
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.ZOOKEEPER
 
     @property
+    def in_kraft_mode(self) -> bool:
+        """Whether the cluster certainly keeps its metadata in KRaft alone: no migration is open."""
+        return isinstance(self.mode, Known) and self.mode.value is MetadataMode.KRAFT
+
+    @property
     def no_quorum(self) -> Failure | None:
         """Why no active controller with a majority is known; None where one is."""
         if isinstance(self.active_controller, Unknown):
@@ -271,7 +281,7 @@ class Observation(Struct, frozen=True):
         partition has a leader then. The state of a combined node does not tell whether it is, where it does not answer.
         While a migration from ZooKeeper is open the log may have no broker, and all of them lead.
         """
-        if not (isinstance(self.mode, Known) and self.mode.value is MetadataMode.KRAFT):
+        if not self.in_kraft_mode:
             return False
         fenced = (NodeState.FENCED, NodeState.GHOST, NodeState.REFUSED)
         from_log = self.source.kind is SourceKind.METADATA_LOG and isinstance(self.finalized, Known)

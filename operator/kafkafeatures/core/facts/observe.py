@@ -28,7 +28,6 @@ from kafkafeatures.core.facts.observation import (
     Unknown,
 )
 from kafkafeatures.core.facts.readings import (
-    DESCRIBE_QUORUM,
     NOT_ASKED,
     BrokerList,
     ClusterProbe,
@@ -183,7 +182,7 @@ def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unk
         return _mode_of_log(members, members.image.is_migrating)
     answers = [(node.role, node.answer) for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
     brokers = [answer for role, answer in answers if role is Role.BROKER]
-    without_quorum = [DESCRIBE_QUORUM not in answer.apis for answer in brokers]
+    without_quorum = [not answer.runs_in_kraft_mode for answer in brokers]
     if any(without_quorum) and any(role is Role.CONTROLLER for role, _ in answers):
         found, where = MetadataMode.MIGRATING, "ApiVersions of brokers"
     elif any(answer.zk_migration_ready for _, answer in answers):

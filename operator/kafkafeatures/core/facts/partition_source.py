@@ -23,7 +23,6 @@ from msgspec import Struct
 
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import (
-    DESCRIBE_QUORUM,
     ClusterProbe,
     Failure,
     FailureKind,
@@ -145,7 +144,7 @@ def _knows_zookeeper(probe: ClusterProbe) -> bool:
 
 def _is_kraft(answer: NodeAnswer | Failure) -> bool | None:
     """Whether a broker that answers so runs in KRaft mode; None where it does not answer."""
-    return DESCRIBE_QUORUM in answer.apis if isinstance(answer, NodeAnswer) else None
+    return answer.runs_in_kraft_mode if isinstance(answer, NodeAnswer) else None
 
 
 def _passing(words: str) -> Failure:

@@ -98,6 +98,11 @@ class NodeAnswer(Struct, frozen=True):
     zk_migration_ready: bool = False
     complete: bool = True  # False: an ApiVersions below v4, features with minimum 0 may be missing
 
+    @property
+    def runs_in_kraft_mode(self) -> bool:
+        """Whether the process does: only such a one answers DescribeQuorum, or forwards it."""
+        return DESCRIBE_QUORUM in self.apis
+
 
 class ProbedNode(Struct, frozen=True):
     """`id` None: a bootstrap address that could not be matched to a node. `role`: of the listener that was asked.
@@ -200,7 +205,7 @@ class ClusterProbe(Struct, frozen=True):
     def may_have_a_log(self) -> bool:
         """Whether a node answers that may lead to the metadata log: not where only brokers in ZooKeeper mode do."""
         answers = [(node.role, node.answer) for node in self.nodes if isinstance(node.answer, NodeAnswer)]
-        return any(role is Role.CONTROLLER or DESCRIBE_QUORUM in one.apis for role, one in answers)
+        return any(role is Role.CONTROLLER or one.runs_in_kraft_mode for role, one in answers)
 
 
 class LogReading(Struct, frozen=True):

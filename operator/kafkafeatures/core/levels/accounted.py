@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from kafkafeatures.api.names import ACCEPT_RESTORED_LOG
 from kafkafeatures.api.status import LogPosition, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
 from kafkafeatures.core.facts.readings import Moves
 from kafkafeatures.core.levels.part import LEVELS
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
@@ -29,7 +29,7 @@ def keeps_no_log(seen: Observation) -> bool:
     """Whether the cluster certainly keeps its metadata in ZooKeeper, and so no log that could have been read is its
     own: no broker that ever follows a quorum looks like that.
     """
-    return position_of(seen) is None and isinstance(seen.mode, Known) and seen.mode.value is MetadataMode.ZOOKEEPER
+    return position_of(seen) is None and seen.in_zookeeper_mode
 
 
 def sent_by(status: Status) -> tuple[ChangeInFlight, ...]:

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind
-from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, Failure, FailureKind, Role
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.words import counted
 from kraftlog.image import ZkMigrationState
@@ -264,7 +264,7 @@ def _claim(claim: ControllerClaim | None, seen: Observation) -> Claim:
 def _mode(node: Node) -> BrokerMode | None:
     if not isinstance(node.answer, Known):
         return None
-    if DESCRIBE_QUORUM in node.answer.value.apis:
+    if node.answer.value.runs_in_kraft_mode:
         return KRAFT
     return FLAGGED if node.answer.value.zk_migration_ready else PLAIN
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, NodeState, Observation, Unknown, plain_host
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.quorum import is_caught_up
-from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, FailureKind, Role
+from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
@@ -133,9 +133,8 @@ class AwayNode(Struct, frozen=True):
         and a quorum hears of a broker once it has the flag.
         """
         if seen.node(self.node_id) is None:
-            if not isinstance(seen.mode, Known) or seen.mode.value is not MetadataMode.KRAFT:
-                return False
-            return isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
+            read = isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
+            return seen.in_kraft_mode and read
         pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:
             return False
@@ -180,7 +179,7 @@ class AwayNode(Struct, frozen=True):
         and of a node that a person restarts, that it supports something else than before. A process does not leave the
         mode in which it runs.
         """
-        in_kraft = runs_in_kraft_mode(node)
+        in_kraft = node.runs_in_kraft_mode
         if self.czxid >= 0 and (in_kraft or node.czxid >= 0):
             return not in_kraft and node.czxid == self.czxid
         if (self.broker_epoch >= 0 or self.incarnation) and self.czxid < 0 <= node.czxid and in_kraft is False:
@@ -227,11 +226,6 @@ class AwayNode(Struct, frozen=True):
 def mark_of(partition: str) -> str:
     """What is remembered of "orders-3": short, as a status has room for 64 restarts."""
     return hashlib.sha256(partition.encode()).hexdigest()[:8]
-
-
-def runs_in_kraft_mode(node: Node) -> bool | None:
-    """Whether its process does, by what it answers; None where it does not answer."""
-    return DESCRIBE_QUORUM in node.answer.value.apis if isinstance(node.answer, Known) else None
 
 
 def supported_now(node: Node) -> str:

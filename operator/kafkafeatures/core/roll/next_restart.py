@@ -22,7 +22,7 @@ from kafkafeatures.core.roll.admission import (
     stuck_may_go,
 )
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_DECIDED, FOR_ONE_MORE, OF_PODS, refusal
-from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, runs_in_kraft_mode, supported_now
+from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported_now
 from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.question import Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
@@ -158,7 +158,7 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
 def _restart(question: RestartQuestion, id_: int) -> RestartNode:
     node, pod, owner = question.node(id_), question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     # Of one that does not run, all partitions are: there it has to come back in sync with every one.
-    in_zookeeper = node is not None and node.czxid >= 0 and not runs_in_kraft_mode(node)
+    in_zookeeper = node is not None and node.czxid >= 0 and not node.runs_in_kraft_mode
     lives = question.replication is not None and node is not None and node.state is NodeState.LIVE
     most = MOST_LAGGING if len(question.in_flight) < FEW else 0
     lagging, names = question.replication.out_of_sync(id_, most) if question.replication and lives else (0, ())

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.wanted import Wanted
-from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, Observation
 
 if TYPE_CHECKING:  # every document asks whether it has one
     from kafkafeatures.core.roll.drivers import Driver
@@ -58,6 +58,6 @@ def is_left_to_migration(wanted: Wanted, seen: Observation) -> bool:
     """
     if wanted.migration is None:
         return False
-    if isinstance(seen.mode, Unknown) or seen.mode.value is not MetadataMode.KRAFT:
+    if not seen.in_kraft_mode:
         return True
     return any(isinstance(node.answer, Known) and node.answer.value.zk_migration_ready for node in seen.nodes)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.kubernetes.migrations.migrating import TOPIC, MigratingResource, held, prepare
+from tests.e2e.kubernetes.migrations.migrating import TOPIC, MigratingResource, held
 from tests.e2e.kubernetes.resources import install
+from tests.e2e.kubernetes.rolls.rolling import allow_rolls
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.groups import outside_of_pods
 from tests.e2e.rig.kubernetes.kind import KIND
@@ -42,7 +43,7 @@ def kafka(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Migr
         running = MigratingPods(node, ensemble.connect)
         running.begin()
         held(running)
-        prepare(running)
+        allow_rolls(running)
         yield running
         running.remove()
 

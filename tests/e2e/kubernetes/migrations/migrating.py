@@ -11,12 +11,12 @@ from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.core.migration.settings import Shape
-from tests.e2e.kubernetes.resources import RIGHTS_TO_ROLL, Resources
+from tests.e2e.kubernetes.resources import Resources
 from tests.e2e.kubernetes.rolls.rolling import BOTH, STATEFUL_SETS
 from tests.e2e.rig.kubernetes.migrating import MigratingPods
 from tests.e2e.rig.kubernetes.observer import Observer
-from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE, Operator
 from tests.e2e.rig.kubernetes.operator import USER as OPERATOR
+from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.kubernetes.racks import PASSWORD, USER, USER_PORT
 from tests.e2e.rig.process import wait_until
 
@@ -31,7 +31,6 @@ LOGIN = f"""security.protocol=SASL_PLAINTEXT
 sasl.mechanism=SCRAM-SHA-256
 sasl.jaas.config={SCRAM} required username="{USER}" password="{PASSWORD}";
 """
-RBAC = "rbac.authorization.k8s.io"
 
 
 class MigratingResource(Resources):
@@ -158,28 +157,9 @@ class MigratingResource(Resources):
     def no_client_was_harmed(self) -> None:
         """No record refused, none lost, and no broker reports too few replicas in sync."""
         assert self.observer.complaints(self._seen) == []
-        told = self.observer.verified()
-        assert (told["lost"], told["unseen"]) == ([], [])
-        assert told["acknowledged"] > 0
-
-
-def prepare(kafka: MigratingPods) -> None:
-    """The operator's rights on Kubernetes, its login, and what that may do to Kafka."""
-    plane = kafka.plane
-    metadata = {"name": "login", "namespace": kafka.namespace, "labels": {"kafkafeatures.dev/credentials": "true"}}
-    data = {"username": USER, "password": PASSWORD}
-    role = {"name": "roll", "namespace": kafka.namespace}
-    plane.apply(
-        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data},
-        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": role, "rules": RIGHTS_TO_ROLL},
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "RoleBinding",
-            "metadata": role,
-            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "roll"},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
-        },
-    )
+        verified = self.observer.verified()
+        assert (verified["lost"], verified["unseen"]) == ([], [])
+        assert verified["acknowledged"] > 0
 
 
 def held(kafka: MigratingPods) -> None:
@@ -218,7 +198,7 @@ def _logged_in(kafka: MigratingPods) -> tuple[str, ...]:
     return ("--bootstrap-server", kafka.addresses("brokers", USER_PORT), "--command-config", str(login))
 
 
-def told(kafka: MigratingPods) -> dict[str, str]:
+def shown_by_tools(kafka: MigratingPods) -> dict[str, str]:
     """What Kafka copies, as its own tools print it. Leaders and in-sync replicas of topics change with each restart."""
     where = kafka.servers_of_tools
     found = {

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.edges import Beside
 from kafkafeatures.core.migration.settings import Shape
-from tests.e2e.kubernetes.migrations.migrating import NAME, MigratingResource, of, told
+from tests.e2e.kubernetes.migrations.migrating import NAME, MigratingResource, of, shown_by_tools
 from tests.e2e.rig.kubernetes.migrating import CHROOT
 from tests.e2e.rig.kubernetes.operator import USER
 from tests.e2e.rig.kubernetes.webhook import webhook
@@ -34,7 +34,7 @@ def test_a_cluster_goes_back_from_half_way_though_the_operator_is_killed_around_
     migrating: MigratingResource, zookeeper: KazooClient
 ) -> None:
     kafka = migrating.pods
-    before = told(kafka)
+    before = shown_by_tools(kafka)
     flagged(migrating)
     kafka.changes("brokers", Shape.KRAFT_BROKER)
     migrating.until_evicted(4)
@@ -58,7 +58,7 @@ def test_a_cluster_goes_back_from_half_way_though_the_operator_is_killed_around_
     assert "kraft_metadata_offset" in migration["keptMigrationNode"]
     ended = [one["result"] for one in migrating.status(NAME)["history"] if one["kind"] == DeleteZnodes.kind]
     assert ended == ["NotApplied", "Applied"]
-    assert told(kafka) == before
+    assert shown_by_tools(kafka) == before
 
     flagged(migrating)
     kafka.changes("brokers", Shape.KRAFT_BROKER)
@@ -69,7 +69,7 @@ def test_a_cluster_goes_back_from_half_way_though_the_operator_is_killed_around_
     kafka.changes("controllers", Shape.CONTROLLER)
     migrating.until_in_sync("Finalized")
     migrating.no_client_was_harmed()
-    assert told(kafka) == before
+    assert shown_by_tools(kafka) == before
     assert "on-the-way-back" in migrating.topics()
 
 

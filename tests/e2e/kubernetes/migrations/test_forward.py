@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkafeatures.core.migration.settings import Shape
-from tests.e2e.kubernetes.migrations.migrating import NAME, TOPIC, MigratingResource, of, told
+from tests.e2e.kubernetes.migrations.migrating import NAME, TOPIC, MigratingResource, of, shown_by_tools
 
 
 def test_a_cluster_goes_all_the_way_while_the_operator_is_killed_after_each_eviction(
@@ -15,7 +15,7 @@ def test_a_cluster_goes_all_the_way_while_the_operator_is_killed_after_each_evic
     all else that Kafka copies is the same in the end, and so are all records.
     """
     kafka = migrating.pods
-    before = told(kafka)
+    before = shown_by_tools(kafka)
     brokers, controllers = kafka.pods_of("brokers"), kafka.pods_of("controllers")
     migrating.topic("in-zookeeper")
     migrating.kills = True
@@ -37,7 +37,7 @@ def test_a_cluster_goes_all_the_way_while_the_operator_is_killed_after_each_evic
     migrating.until_in_sync("DualWrite")
     assert Counter(migrating.evicted) == Counter([*brokers, *brokers])
     migrating.topic("in-dual-write", "copied")
-    assert told(kafka) == before
+    assert shown_by_tools(kafka) == before
 
     migrating.wants("Finalized", "zk-finalize")
     migrating.approve("Finalized", "zk-finalize")
@@ -51,5 +51,5 @@ def test_a_cluster_goes_all_the_way_while_the_operator_is_killed_after_each_evic
     assert migrating.killed == len(migrating.evicted)
     assert migrating.status(NAME)["spentConsents"] == ["zk-finalize"]
     migrating.no_client_was_harmed()
-    assert told(kafka) == before
+    assert shown_by_tools(kafka) == before
     assert migrating.topics() == {TOPIC, "in-dual-write"}

@@ -253,7 +253,14 @@ class Judged:
 
 
 def prepare(racks: Racks) -> None:
-    """The CRD, the operator's account and rights, its login, and what that may do to Kafka."""
+    """What the operator may do on Kubernetes, and to Kafka."""
+    allow_rolls(racks)
+    grant(racks, "--cluster", "Describe", "DescribeConfigs", "ClusterAction", "Alter")
+    grant(racks, "--topic=*", "Describe", "DescribeConfigs")
+
+
+def allow_rolls(racks: Racks) -> None:
+    """The operator's rights on Kubernetes, and its login to Kafka."""
     plane, rbac = racks.plane, "rbac.authorization.k8s.io"
     metadata = {"name": "login", "namespace": racks.namespace, "labels": {"kafkafeatures.dev/credentials": "true"}}
     data = {"username": USER, "password": PASSWORD}
@@ -269,8 +276,6 @@ def prepare(racks: Racks) -> None:
             "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
         },
     )
-    grant(racks, "--cluster", "Describe", "DescribeConfigs", "ClusterAction", "Alter")
-    grant(racks, "--topic=*", "Describe", "DescribeConfigs")
 
 
 def grant(racks: Racks, where: str, *operations: str, verb: str = "--add") -> None:

@@ -22,7 +22,7 @@ from kazoo.client import KazooClient
 from kafkafeatures.core.migration.settings import OF_ZOOKEEPER, STANDARD_AUTHORIZER, Shape
 from tests.e2e.rig.kubernetes.images import kafka_image, kafka_name
 from tests.e2e.rig.kubernetes.node import Node
-from tests.e2e.rig.kubernetes.racks import CLUSTER_ID, PASSWORD, PORT, USER, USER_PORT, Racks, text_of
+from tests.e2e.rig.kubernetes.racks import CLUSTER_ID, PASSWORD, PORT, THREE_COPIES, USER, USER_PORT, Racks, text_of
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import OLD, release
 
@@ -145,13 +145,7 @@ class MigratingPods(Racks):
             "inter.broker.listener.name": "PLAINTEXT",
             "authorizer.class.name": OF_ZOOKEEPER if in_zookeeper else STANDARD_AUTHORIZER,
             "super.users": "User:ANONYMOUS",
-            "default.replication.factor": "3",
-            "min.insync.replicas": "2",
-            "offsets.topic.replication.factor": "3",
-            "offsets.topic.num.partitions": "3",
-            "transaction.state.log.replication.factor": "3",
-            "log.cleaner.dedupe.buffer.size": "2097152",
-            "group.initial.rebalance.delay.ms": "0",
+            **THREE_COPIES,
             "password.encoder.secret": "encodes-for-tests",
             "delegation.token.secret.key": "signs-for-tests",
         }

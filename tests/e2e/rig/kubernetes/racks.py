@@ -44,6 +44,16 @@ _START = """exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.properties
 """
 # Java keeps an address for 30 s, and a pod that comes back has another one.
 _JAVA_OPTIONS = "-Dsun.net.inetaddr.ttl=1 -Dsun.net.inetaddr.negative.ttl=0"
+THREE_COPIES = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""Three copies of every partition, on brokers that are small and soon ready."""
 
 
 @dataclass
@@ -300,15 +310,9 @@ class Racks:
             "controller.quorum.voters": ",".join(voters),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
-            "default.replication.factor": "3",
-            "min.insync.replicas": "2",
-            "offsets.topic.replication.factor": "3",
-            "offsets.topic.num.partitions": "3",
-            "transaction.state.log.replication.factor": "3",
+            **THREE_COPIES,
             "share.coordinator.state.topic.replication.factor": "3",
-            "log.cleaner.dedupe.buffer.size": "2097152",
             "metadata.log.max.snapshot.interval.ms": str(SNAPSHOT_EVERY * 1000),
-            "group.initial.rebalance.delay.ms": "0",
             "initial.broker.registration.timeout.ms": "180000",  # as long as a start is waited for
         }
         if name == "controllers":

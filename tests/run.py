@@ -56,7 +56,7 @@ WHOLE_RUNS = [
 MIGRATIONS = [
     f"tests/e2e/kafka/test_{name}.py"
     for name in (
-        *("comparing", "migration_by_hand", "migration_equality", "migration_preflight"),
+        *("comparing", "ibp_by_hand", "migration_by_hand", "migration_equality", "migration_preflight"),
         *("zookeeper", "zookeeper_partitions"),
     )
 ]

@@ -21,8 +21,15 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
         Safe: Nothing is restarted and nothing is written while the operator waits. It never changes a setting, a
         template or a number of replicas.
         {_PHASE}
-        Fix: Make the change that the message asks for, in Git or wherever your settings are kept. Every line that each
-        node needs is shown by:
+        Without a migration it is about `inter.broker.protocol.version`; which one each broker uses is in the status:
+
+            kubectl get kff NAME -n NS -o jsonpath='{{.status.interBrokerProtocolVersion}}{{"\n"}}'
+
+        Fix: Make the change that the message asks for, in Git or wherever your settings are kept. Where brokers have no
+        `inter.broker.protocol.version`, set the one that they use before anything else: a newer image would raise it by
+        itself, for ever. See [raise the inter.broker.protocol.version](../how-to/raise-the-ibp.md).
+
+        In a migration every line that each node needs is shown by:
 
             kafkafeatures migration settings --to PHASE --bootstrap-server HOST:PORT --zookeeper HOST:PORT/CHROOT
 
@@ -68,14 +75,17 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
     Reason.TEMPLATE_AHEAD: page(
         r"""
         Safe: Nothing is restarted by the operator. But a pod that is drained or deleted by another client starts
-        with the new template, which may take a later phase of the migration, or end it irreversibly.
+        with the new template, which may take a later phase of the migration, or end it irreversibly; or a newer Kafka,
+        which raises an `inter.broker.protocol.version` that is not set.
 
-        Confirm: The message names the StatefulSet and its pods:
+        Confirm: The message names the StatefulSet and its pods, or the broker that uses a version which others do not
+        know:
 
         <message>
 
         Fix: Revert the template of that StatefulSet in Git now. Change it again once the operator asks for it, with the
-        reason [WaitingForGit](WaitingForGit.md).
+        reason [WaitingForGit](WaitingForGit.md). A broker that uses a higher version already gets the one of the others
+        back: set it, and restart that broker, before more brokers are raised.
         """
     ),
     Reason.MIGRATION_FINALIZE: page(

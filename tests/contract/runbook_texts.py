@@ -210,7 +210,8 @@ PAGES: Mapping[Reason, Page] = {
         For the possible downgrades see <go back>.
 
         Fix: Set the level in the document to the finalized level or higher. A consent does not help:
-        metadata would be lost.
+        metadata would be lost. An `inter.broker.protocol.version` is never lowered either: set
+        `spec.interBrokerProtocolVersion` to the one that the message names, or higher.
         """
     ),
     Reason.CONSENT_REQUIRED: page(
@@ -301,7 +302,8 @@ PAGES: Mapping[Reason, Page] = {
             kubectl get kff NAME -n NS -o jsonpath='{.status.metadataMode}'
 
         Fix: Migrate the cluster to KRaft first; before that no client can finalize a feature. Until
-        then set `spec.mode: Observe`.
+        then set `spec.mode: Observe`. Brokers are restarted in ZooKeeper mode only with
+        `spec.interBrokerProtocolVersion`: see [raise the inter.broker.protocol.version](../how-to/raise-the-ibp.md).
         """
     ),
     Reason.DUPLICATE_OWNER: page(

@@ -27,8 +27,9 @@ ROOMS = {
         "api core.words core.facts core.engine core.roll kraftlog.image kraftlog.partitions kraftlog.clients "
         "kraftlog.digests kraftlog.redaction"
     ),
-    "core.kinds": "api core.facts core.engine core.levels core.roll core.migration",
-    "core.resolve": "api core.facts core.engine core.roll.drivers",
+    "core.ibp": "api core.words core.facts core.engine core.roll core.migration",
+    "core.kinds": "api core.facts core.engine core.levels core.roll core.migration core.ibp",
+    "core.resolve": "api core.facts core.engine core.ibp.versions core.roll.drivers",
     "core.ports": "api core.facts core.engine core.levels core.roll core.migration",
     "core.report": "api core.words core.kinds core.facts core.engine core.levels core.migration",
     # Kafka and Kubernetes, behind their ports.

@@ -33,7 +33,10 @@ ARM = """        case UnregisterBroker() as broker:
 REGISTERED = (
     ("import Rolls\n", f"import Rolls\n{STAGE}{STEP}"),
     ("| RestartNode | DeleteZnodes\n", "| RestartNode | DeleteZnodes | UnregisterBroker\n"),
-    ("= (Migrations(), Rolls(), Levels())\n", "= (Unregistrations(), Migrations(), Rolls(), Levels())\n"),
+    (
+        "= (Migrations(), InterBrokerProtocols(), Rolls(), Levels())\n",
+        "= (Unregistrations(), Migrations(), InterBrokerProtocols(), Rolls(), Levels())\n",
+    ),
 )
 SENT = (("        case _ as unheard_of:\n", ARM), ("import RestartNode\n", f"import RestartNode\n{STEP}"))
 NAMED = (

@@ -39,7 +39,10 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
         Condition.RECONCILING,
         outcome=ACTION,
         meanings={
-            Reason.WAITING_FOR_GIT: "the next phase of a migration needs other settings, or replicas, which Git has",
+            Reason.WAITING_FOR_GIT: (
+                "the next phase of a migration, or another inter.broker.protocol.version, needs other settings, "
+                "replicas or images, which Git has"
+            ),
         },
     ),
     **_each(
@@ -68,7 +71,10 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.MIGRATION_FAILED: "metadata log, znodes and nodes contradict each other; the message says how",
             Reason.MIGRATION_BLOCKED: "something must be repaired before the next phase; the blockers name all of it",
             Reason.METADATA_DIFFERS: "ZooKeeper and the metadata log do not hold the same; the blockers say where",
-            Reason.TEMPLATE_AHEAD: "the template of a StatefulSet was changed before the migration asked for it",
+            Reason.TEMPLATE_AHEAD: (
+                "the template of a StatefulSet was changed before the migration asked for it, or a broker uses an "
+                "inter.broker.protocol.version that not all know"
+            ),
         },
     ),
     **_each(
@@ -153,7 +159,10 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             ),
             Reason.NODE_REFUSED: "a broker keeps trying to register, and the active controller rejects it",
             Reason.DEPENDENCY_MISSING: "a feature requires another feature at a higher level",
-            Reason.DOWNGRADE_REFUSED: "Kafka refuses the downgrade, whatever the consents: metadata would be lost",
+            Reason.DOWNGRADE_REFUSED: (
+                "Kafka refuses the downgrade, whatever the consents: metadata would be lost; or the document names a "
+                "lower inter.broker.protocol.version"
+            ),
             Reason.CONSENT_REQUIRED: "a downgrade, the change to a dynamic quorum, or a restart needs a consent",
             Reason.CONSENT_SPENT: "the consent was already used; a consent can be used once",
             Reason.CONFLICT_DETECTED: (

@@ -311,6 +311,7 @@ class Spec(Struct, frozen=True, kw_only=True):
     cluster: ClusterSpec
     workload: WorkloadSpec = WorkloadSpec()
     features: FeaturesSpec = FeaturesSpec()
+    inter_broker_protocol_version: Release | None = None
     migration: MigrationSpec | None = None
     approval: ApprovalSpec = ApprovalSpec()
     rollout: RolloutSpec = RolloutSpec()
@@ -319,12 +320,17 @@ class Spec(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if len(set(self.consents)) < len(self.consents):
             raise ValueError("consents: duplicate consent")
-        if (
-            self.migration is not None
-            and Desired(self.migration.desired) is not Desired.NONE
-            and self.cluster.zookeeper is None
+        for name, is_wanted in (
+            ("migration", self.wants_migration),
+            ("interBrokerProtocolVersion", self.inter_broker_protocol_version is not None),
         ):
-            raise ValueError("migration needs cluster.zookeeper; set its connect as the brokers' zookeeper.connect")
+            if is_wanted and self.cluster.zookeeper is None:
+                raise ValueError(f"{name} needs cluster.zookeeper; set its connect as the brokers' zookeeper.connect")
+        if self.wants_migration and self.inter_broker_protocol_version is not None:
+            raise ValueError(
+                "interBrokerProtocolVersion cannot be set beside a migration, during which it must not change; remove "
+                "one of the two"
+            )
         for one in self.features.levels:
             if one.name == KRAFT_VERSION and one.level != 0 and "dynamic-quorum" not in self.consents:
                 raise ValueError(
@@ -334,8 +340,13 @@ class Spec(Struct, frozen=True, kw_only=True):
 
     @property
     def wants_migration(self) -> bool:
-        """Whether a migration is to go anywhere: only then ZooKeeper is connected to."""
-        return self.migration is not None and self.migration.desired != "None"
+        """Whether a migration is to go anywhere."""
+        return self.migration is not None and Desired(self.migration.desired) is not Desired.NONE
+
+    @property
+    def wants_ensemble(self) -> bool:
+        """Whether ZooKeeper is connected to: only while a migration or an inter.broker.protocol.version is wanted."""
+        return self.wants_migration or self.inter_broker_protocol_version is not None
 
 
 class Metadata(Struct, frozen=True, kw_only=True):

@@ -328,6 +328,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     metadata_mode: str = ""
     metadata_version: str = ""
     target_metadata_version: str = ""
+    inter_broker_protocol_version: str = ""
     features: tuple[FeatureStatus, ...] = ()
     blockers: tuple[BlockerStatus, ...] = ()
     blockers_total: int = 0

@@ -18,6 +18,7 @@ from kafkafeatures.core.engine.plan import Proposal, plan_of
 from kafkafeatures.core.engine.stage import Part, StageNow
 from kafkafeatures.core.engine.steps import InFlight, Step, UnknownStep
 from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.ibp.stage import InterBrokerProtocols
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -31,7 +32,7 @@ KINDS: Mapping[str, type[Step]] = {one.kind: one for one in get_args(KnownStep)}
 """The kinds of steps by the name that an intent gives them."""
 _RECORDED: Mapping[str, type[Step]] = {one.recorded_as: one for one in KINDS.values()}
 
-STAGES: tuple[StageKind, ...] = (Migrations(), Rolls(), Levels())
+STAGES: tuple[StageKind, ...] = (Migrations(), InterBrokerProtocols(), Rolls(), Levels())
 """The kinds of stages in the order in which they are carried out: a migration from ZooKeeper before anything else, and
 nodes are restarted before levels are moved.
 """

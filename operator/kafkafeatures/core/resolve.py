@@ -64,7 +64,21 @@ def wanted_of(
         rollout=_rollout(spec.workload, spec.rollout),
         finalize_after=timedelta(seconds=spec.features.finalize_after_seconds),
         migration=migration_in(spec),
+        ibp=_ibp(spec.inter_broker_protocol_version),
     )
+
+
+def _ibp(text: str | None) -> str:
+    """Which of two is higher has to be known, and Kafka refuses to start with one that there is not."""
+    if text is None:
+        return ""
+    from kafkafeatures.core.ibp.versions import version_of
+
+    found = version_of(text)
+    if found is None or not found.is_known:
+        message = f"unknown inter.broker.protocol.version {text!r}; the last release that has any is Kafka 3.9"
+        raise UnknownRelease((f"spec.interBrokerProtocolVersion: {message}",))
+    return text
 
 
 def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:

@@ -1,4 +1,4 @@
-"""The open cluster of each resource, with its ensemble where a migration is wanted: opened of its spec and its Secrets,
+"""The open cluster of each resource, with its ensemble where that is wanted: opened of its spec and its Secrets,
 and anew once one of them changed.
 
 Called by `reconcile/controller.py`. Secrets are read here and nowhere else in the operator.
@@ -57,11 +57,11 @@ class OpenCluster(KafkaPort, Protocol):
 OpenClusterOf = Callable[[ClusterSettings], OpenCluster]
 
 OpenEnsembleOf = Callable[[Ensemble, OpenCluster], ZooKeeperPort]
-"""The ensemble of an open cluster: called only where a migration is wanted. Nothing is connected to by that."""
+"""The ensemble of an open cluster: called only where something is wanted of it. Nothing is connected to by that."""
 
 
 class Opened(NamedTuple):
-    """`zookeeper` None: no migration is wanted. `is_new`: it was not open before, or was to something else."""
+    """`zookeeper` None: nothing of it is wanted. `is_new`: it was not open before, or was to something else."""
 
     cluster: OpenCluster
     zookeeper: ZooKeeperPort | None
@@ -70,7 +70,7 @@ class Opened(NamedTuple):
 
 class _Open(Struct, frozen=True):
     spec: ClusterSpec
-    migrates: bool
+    in_zookeeper: bool
     material: Material
     cluster: OpenCluster
     zookeeper: ZooKeeperPort | None
@@ -95,14 +95,14 @@ class Connections:
 
     async def opened(self, key: Key, spec: Spec) -> Opened:
         """What is open, unless the document, or a Secret it names, says something else now. Secrets of an ensemble are
-        read only where a migration is wanted.
+        read only where something is wanted of it.
 
         Raises CredentialsInvalid.
         """
-        cluster, migrates = spec.cluster, spec.wants_migration
-        material = {one: await self._material(key.namespace, one) for one in references(cluster, ensemble=migrates)}
+        cluster, in_zookeeper = spec.cluster, spec.wants_ensemble
+        material = {one: await self._material(key.namespace, one) for one in references(cluster, ensemble=in_zookeeper)}
         held = self._open.get(key)
-        if held is not None and (held.spec, held.migrates, held.material) == (cluster, migrates, material):
+        if held is not None and (held.spec, held.in_zookeeper, held.material) == (cluster, in_zookeeper, material):
             return Opened(held.cluster, held.zookeeper, is_new=False)
         settings, ensemble = await aside(partial(self._resolved, spec, material))
         await self.close(key)
@@ -110,14 +110,14 @@ class Connections:
         zookeeper = None
         if ensemble is not None and self._open_ensemble is not None:
             zookeeper = self._open_ensemble(ensemble, made)
-        self._open[key] = _Open(cluster, migrates, material, made, zookeeper)
+        self._open[key] = _Open(cluster, in_zookeeper, material, made, zookeeper)
         return Opened(made, zookeeper, is_new=True)
 
     def _resolved(self, spec: Spec, material: Material) -> tuple[ClusterSettings, Ensemble | None]:
         read = material_of(material)
         settings = settings_of(spec.cluster, read, policy=self._policy)
         settings = replace(settings, request_timeout=min(settings.request_timeout, LONGEST_REQUEST))
-        ensemble = ensemble_of(spec.cluster, read, policy=self._policy) if spec.wants_migration else None
+        ensemble = ensemble_of(spec.cluster, read, policy=self._policy) if spec.wants_ensemble else None
         return settings, ensemble
 
     async def close(self, key: Key) -> None:

@@ -277,7 +277,7 @@ class Controller:
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
         is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
-        if is_over and resource.wanted.migration is None:  # the log alone does not tell what happens in ZooKeeper
+        if is_over and not resource.wanted.rests_on_zookeeper:  # the log alone does not tell what happens in ZooKeeper
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
             known.settled = Settled(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)

@@ -19,11 +19,12 @@ from kazoo.exceptions import NoNodeError
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight import NAMES, findings
 from kafkafeatures.core.migration.preflight_question import Preflight
-from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, IBP, LISTENER, OF_ZOOKEEPER, Shape
+from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, LISTENER, OF_ZOOKEEPER, Shape
 from kafkafeatures.core.migration.settings import STANDARD_AUTHORIZER as STANDARD
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses

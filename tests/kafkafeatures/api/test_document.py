@@ -134,6 +134,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("spec.cluster.zookeeper", None, "spec: migration needs cluster.zookeeper; set its connect as the brokers'"),
     ("spec.cluster.zookeeper.digestSecretRef", {}, "zookeeper.digestSecretRef.name: required field is missing"),
     ("spec.cluster.zookeeper.digest", {}, "unknown field; valid fields: connect, digestSecretRef, tls"),
+    ("spec.interBrokerProtocolVersion", "3.9", "cannot be set beside a migration, during which it must not change"),
+    ("spec.interBrokerProtocolVersion", "3.9.2", "invalid value '3.9.2'; expected a release such as"),
     ("spec.migration", {}, "spec.migration.desired: required field is missing"),
     ("spec.migration.desired", "KRaft", "invalid value 'KRaft'; expected 'None', 'PreMigration', 'DualWrite', "),
     ("spec.migration.holdDualWriteFor", "30s", "invalid value '30s'; expected a duration such as 90m or 4h"),
@@ -210,7 +212,8 @@ def test_what_is_just_allowed_is_read(path: str, value: Any) -> None:
 TOLD = re.compile(
     r".*?: (invalid value.*; expected .|required field is missing$|unknown field; .*valid fields: "
     r"|set bootstrapServers|set metadata.version|[a-zA-Z]+ must be |[a-z]+: duplicate "
-    r"|raising kraft.version|migration needs |[A-Z]+ without TLS|level: invalid value)",
+    r"|raising kraft.version|migration needs |interBrokerProtocolVersion (needs|cannot) |[A-Z]+ without TLS"
+    r"|level: invalid value)",
     re.DOTALL,
 )
 
@@ -254,6 +257,15 @@ def test_an_ensemble_is_needed_only_where_a_migration_is_wanted() -> None:
     read_document(document)
 
 
+def test_an_inter_broker_protocol_version_needs_the_ensemble_and_no_migration_beside_it() -> None:
+    document = changed(("spec", "migration"), {"desired": "None"})
+    document["spec"]["interBrokerProtocolVersion"] = "3.9"
+    assert read_document(document).spec.wants_ensemble
+    del document["spec"]["cluster"]["zookeeper"]
+    (problem,) = problems(document)
+    assert "interBrokerProtocolVersion needs cluster.zookeeper" in problem
+
+
 @pytest.mark.parametrize("value", ["orders\n", "\norders", "orders x", "Orders", "-orders", ""])
 def test_a_pattern_is_of_the_whole_text(value: str) -> None:
     assert problems(changed(("metadata", "name"), value))[0].startswith("metadata.name: invalid value")
@@ -271,7 +283,7 @@ def test_all_problems_are_reported_at_once() -> None:
 def test_what_was_read_is_written_with_all_its_defaults_and_in_its_own_spelling() -> None:
     """State files keep a digest of the first."""
     resource = read_document(FULL)
-    assert as_json(resource.spec) == FULL["spec"]
+    assert as_json(resource.spec) == {**FULL["spec"], "interBrokerProtocolVersion": None}  # not beside a migration
     assert resource.written == FULL["spec"]
     least = read_document({**FULL, "spec": {"cluster": {"bootstrapServers": "a:1"}}})
     assert as_json(least.spec) == {
@@ -290,6 +302,7 @@ def test_what_was_read_is_written_with_all_its_defaults_and_in_its_own_spelling(
         },
         "workload": {"driver": "None", "statefulSet": None},
         "features": {"releaseVersion": None, "finalizeAfter": "0s", "levels": []},
+        "interBrokerProtocolVersion": None,
         "migration": None,
         "approval": {"policy": "IrreversibleOnly", "planHash": None},
         "rollout": {

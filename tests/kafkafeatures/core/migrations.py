@@ -30,7 +30,7 @@ from kafkafeatures.core.migration.demands import known_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape, Wish, required
 from kafkafeatures.core.report.status import status_of
-from kafkafeatures.core.roll.drivers import MANUAL
+from kafkafeatures.core.roll.drivers import MANUAL, driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kraftlog.image import ZkMigrationState
 from tests.kafkafeatures.core import preflights
@@ -160,8 +160,9 @@ class Look:
         replication = Replication(seen.partitions.value) if isinstance(seen.partitions, Known) else None
         kept = {one.kind: one.kept for one in before.stages if one.kept is not None} if before is not None else {}
         self.facts = Facts(
-            wanted, seen, memory, status, sent, seen.at, lambda _: lived, lambda _: lived, restarts=True,
-            replication=replication, monotonic=self.monotonic, kept=kept,
+            wanted, seen, memory, status, sent, seen.at, lambda _: lived, lambda _: lived,
+            restarts=driver_of(wanted.rollout).restarts_nodes, replication=replication, monotonic=self.monotonic,
+            kept=kept,
         )  # fmt: skip
         self.proposal: Proposal
         self.stages: tuple[StageNow, ...]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.core.facts.settings import Setting, SettingSource
+from kafkafeatures.core.facts.settings import IBP, Setting, SettingSource
 from kafkafeatures.core.migration.settings import (
     BOOTSTRAP,
     CONNECT,
     FLAG,
-    IBP,
     VOTERS,
     Known,
     Shape,

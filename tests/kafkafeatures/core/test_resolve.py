@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.api.document import InvalidDocument, read_document
+from kafkafeatures.api.document import InvalidDocument, UnknownRelease, read_document
 from kafkafeatures.api.spec import Availability, Desired
 from kafkafeatures.core.engine.wanted import MaxParallel, Migration, Rollout, Wanted
 from kafkafeatures.core.resolve import wanted_of
@@ -24,6 +24,7 @@ def wanted(**spec: Any) -> Wanted:
     return wanted_of(read_document(body))
 
 
+IN_ZOOKEEPER = {"bootstrapServers": "a:1", "zookeeper": {"connect": "zk:2181/kafka"}}
 SETS = {"brokers": ["orders-a", "orders-b"], "controllers": ["orders-c"]}
 
 
@@ -101,3 +102,14 @@ def test_a_migration_takes_any_driver_that_restarts_nodes(workload: dict[str, An
     found = wanted(cluster=ENSEMBLE, migration={"desired": "DualWrite"}, workload=workload)
     assert found.migration is not None
     assert found.rollout.driver == workload["driver"]
+
+
+@pytest.mark.parametrize("version", ["4.0", "3.9-IV7", "9.9", "0.10"])
+def test_an_inter_broker_protocol_version_that_kafka_never_had_is_refused(version: str) -> None:
+    with pytest.raises(UnknownRelease, match=r"spec\.interBrokerProtocolVersion: unknown"):
+        wanted(interBrokerProtocolVersion=version, cluster=IN_ZOOKEEPER)
+
+
+def test_an_inter_broker_protocol_version_is_kept_as_it_was_written() -> None:
+    found = wanted(interBrokerProtocolVersion="3.9", cluster=IN_ZOOKEEPER)
+    assert (found.ibp, found.rests_on_zookeeper) == ("3.9", True)

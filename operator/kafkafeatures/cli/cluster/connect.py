@@ -120,13 +120,16 @@ def on_loop(work: Coroutine[Any, Any, T]) -> T:
     return found[0]
 
 
-async def look(settings: ClusterSettings) -> Observation:
-    """One look at a cluster, and no more."""
+async def look(settings: ClusterSettings, in_zookeeper_mode: frozenset[str] = frozenset()) -> Observation:
+    """One look at a cluster, and no more; a second one for these settings of brokers in ZooKeeper mode."""
     from kafkafeatures.core.facts.observe import observe
     from kafkafeatures.kafka.cluster import Cluster
 
     async with Cluster(settings, environment=SYSTEM) as cluster:
-        return observe(*await cluster.read())
+        seen = observe(*await cluster.read())
+        if not in_zookeeper_mode or not seen.in_zookeeper_mode:
+            return seen
+        return observe(*await cluster.read(settings=in_zookeeper_mode))
 
 
 def _security(path: Path | None) -> Security:

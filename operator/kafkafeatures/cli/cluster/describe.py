@@ -24,6 +24,7 @@ from kafkafeatures.cli.cluster.connect import (
 )
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag, console, print_document, tell
+from kafkafeatures.core.facts.settings import IBP
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     seen = None if arguments.zookeeper is None else _zookeeper(arguments)
     if seen is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
         return _of_zookeeper(arguments, seen)
-    observation = on_cluster(look(settings_from_flags(arguments)))
+    observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP})))
     api_names = None
     if arguments.apis:
         from kafkafeatures.kafka.base.api_names import API_NAMES

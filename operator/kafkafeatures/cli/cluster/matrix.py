@@ -30,6 +30,7 @@ from kafkafeatures.core.facts.observation import (
 )
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.words import counted
 
 UNKNOWN_CELL, ABSENT_CELL = "?", "-"
@@ -71,6 +72,7 @@ def draw(
         rows = [(name, _finalized(observation, name)) for name in names]
         groups = _grouped(observation, lambda node: tuple(_feature_cell(observation, node, n, best[n]) for n in names))
         _table(console, ("FEATURE", "FINALIZED"), rows, groups)
+        _protocol(console, observation)
         _apart(console, observation, flags)
         if blockers:
             _blockers(console, observation, best)
@@ -118,6 +120,16 @@ def _headline(console: Console, observation: Observation) -> None:
     if isinstance(observation.finalized, Unknown):
         console.print(Text(f"Finalized levels unknown: {observation.finalized.why}", "red"))
     console.print()
+
+
+def _protocol(console: Console, observation: Observation) -> None:
+    """What brokers in ZooKeeper mode have instead of a finalized metadata.version, where they were asked."""
+    if not observation.in_zookeeper_mode:
+        return
+    from kafkafeatures.core.ibp.report import in_use
+
+    if found := in_use(observation):
+        console.print(Text(f"{IBP}: {found}"), overflow="fold")
 
 
 def _counts(observation: Observation) -> str:

@@ -19,7 +19,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.ports import ZooKeeperPort
-from kafkafeatures.core.resolve import driver_in, migration_in
+from kafkafeatures.core.resolve import driver_in
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
@@ -117,13 +117,13 @@ def document_errors(path: Path) -> Iterator[None]:
 
 
 class Reach(NamedTuple):
-    """How to reach a cluster, and its ensemble where a migration is wanted."""
+    """How to reach a cluster, and its ensemble where something is wanted of it."""
 
     settings: ClusterSettings
     ensemble: Ensemble | None
 
     def zookeeper(self, cluster: Cluster) -> ZooKeeperPort | None:
-        """Imported only where a migration is wanted: it brings a client with threads of its own."""
+        """Imported only where something is wanted of it: it brings a client with threads of its own."""
         if self.ensemble is None:
             return None
         from kafkafeatures.zookeeper.client import ZooKeeper
@@ -140,5 +140,5 @@ def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, Reach]:
             f"spec.workload.driver: {driver.name} needs numpy; install it: pip install numpy", Exit.FAILED
         )
     spec, secrets = resource.spec, secrets_in(arguments.secrets_dir)
-    ensemble = ensemble_of(spec.cluster, secrets) if migration_in(spec) is not None else None
+    ensemble = ensemble_of(spec.cluster, secrets) if spec.wants_ensemble else None
     return resource, Reach(settings_of(spec.cluster, secrets), ensemble)

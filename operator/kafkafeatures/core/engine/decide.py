@@ -5,14 +5,16 @@ Pure. Called by `reconcile/evaluate.py`. The order is that of `GATES`, for stage
 
 from __future__ import annotations
 
-from kafkafeatures.core.engine.decisions import Decision
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Decision, Done
 from kafkafeatures.core.engine.gates import GATES, Question
 
 
 def decide(question: Question) -> Decision:
     """The first gate that is closed; the next step of the stage whose turn it is where none is."""
-    for gate in GATES:
-        held = gate(question)
-        if held is not None:
-            return held
-    return question.stage.next
+    held = next((found for gate in GATES if (found := gate(question)) is not None), None)
+    decision = held or question.stage.next
+    notes = [stage.note for stage in question.stages if stage.note and not stage.is_due]
+    if not notes or not isinstance(decision, Done):
+        return decision
+    return replace(decision, message="; ".join((decision.message, *notes)))

@@ -126,6 +126,11 @@ class StageNow(Struct, frozen=True, dict=True):
         raise NotImplementedError
 
     @property
+    def note(self) -> str:
+        """What is said of it where nothing is left to do; empty for nothing."""
+        return ""
+
+    @property
     def approval_reason(self) -> Reason:
         """The reason of the condition ApprovalRequired while its plan waits."""
         return Reason.PLAN_PENDING

@@ -112,6 +112,12 @@ class Wanted(Struct, frozen=True):
     rollout: Rollout = Rollout()
     finalize_after: timedelta = timedelta(0)
     migration: Migration | None = None  # None where none is wanted
+    ibp: str = ""  # the inter.broker.protocol.version of brokers in ZooKeeper mode; empty where none is wanted
+
+    @property
+    def rests_on_zookeeper(self) -> bool:
+        """Whether something is wanted of which ZooKeeper has to be read."""
+        return self.migration is not None or bool(self.ibp)
 
     def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
         """Feature to the level it should have, given what is finalized now."""

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+IBP = "inter.broker.protocol.version"
 
 
 class SettingSource(IntEnum):

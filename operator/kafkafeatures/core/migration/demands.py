@@ -13,13 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.settings import NodeSettings, Setting, SettingSource
+from kafkafeatures.core.facts.settings import IBP, NodeSettings, Setting, SettingSource
 from kafkafeatures.core.migration.edges import Edge
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import (
     AUTHORIZER,
     BOOTSTRAP,
-    IBP,
     LISTENER,
     OF_ZOOKEEPER,
     TABLE,

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration import preflight_controllers as controllers
 from kafkafeatures.core.migration import preflight_nodes as nodes
 from kafkafeatures.core.migration import preflight_znodes as znodes
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight_question import Preflight
-from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, IBP, LISTENER
+from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, LISTENER
 
 NOT_DEFINED = frozenset({controllers.SUPER_USERS})
 """Settings that a node gives only where they are set: Kafka itself does not define them."""

@@ -14,9 +14,9 @@ from kafkafeatures.core.engine.blockers import Blocker, Nodes, these, title_of, 
 from kafkafeatures.core.facts.observation import Node, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, metadata_version_named
+from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight_question import Preflight, is_set, names_in, of_each, own, said
-from kafkafeatures.core.migration.settings import IBP
 
 API_VERSIONS = 18
 SINCE_3_9 = 4

@@ -12,11 +12,10 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from kafkafeatures.core.facts.settings import Setting, SettingSource
+from kafkafeatures.core.facts.settings import IBP, Setting, SettingSource
 
 FLAG = "zookeeper.metadata.migration.enable"
 CONNECT = "zookeeper.connect"
-IBP = "inter.broker.protocol.version"
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 LISTENER = "inter.broker.listener.name"
 AUTHORIZER = "authorizer.class.name"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown, supported_by_all
 from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.facts.settings import IBP
 
 if TYPE_CHECKING:
     from kafkafeatures.api.records import Json
@@ -27,7 +28,7 @@ def cluster_document(observation: Observation, *, api_names: Mapping[int, str] |
         "activeController": or_none(observation.active_controller),
         "source": source_shape(observation),
         "features": [feature_shape(observation, name) for name in observation.feature_names()],
-        "nodes": [node_shape(node, api_names=api_names) for node in observation.nodes],
+        "nodes": node_shapes(observation, api_names=api_names),
         "notRead": not_read(observation),
     }
 
@@ -69,6 +70,16 @@ def with_level_names(feature: Json) -> Json:
         f"{key}Name": level_name(feature["name"], feature[key]) for key in ("finalized", "desired") if key in feature
     }
     return {**feature, **{key: name for key, name in named.items() if name}}
+
+
+def node_shapes(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> list[Json]:
+    """All nodes; brokers in ZooKeeper mode with their inter.broker.protocol.version, where they were asked for it."""
+    shapes = [node_shape(node, api_names=api_names) for node in observation.nodes]
+    for node, shape in zip(observation.nodes, shapes, strict=True):
+        found = node.settings.get(IBP) if observation.in_zookeeper_mode else None
+        if found is not None and found.value:
+            shape["interBrokerProtocolVersion"] = found.value
+    return shapes
 
 
 def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:

@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.kinds import KINDS
 from kafkafeatures.core.levels.report import feature_states
 from kafkafeatures.core.levels.stage import levels_in
-from kafkafeatures.core.report.cluster_document import node_shape, not_read, or_none, source_shape, with_level_names
+from kafkafeatures.core.report.cluster_document import node_shapes, not_read, or_none, source_shape, with_level_names
 from kafkafeatures.core.report.status import blocker_status, steps_of
 
 _GOES_ON = (
@@ -126,7 +126,7 @@ def plan_document(
             with_level_names(one.as_json())
             for one in feature_states(observation, levels_in(proposal), decision.blockers, observation.feature_names())
         ],
-        "nodes": [node_shape(node) for node in observation.nodes],
+        "nodes": node_shapes(observation),
         "steps": [] if proposal.plan.is_over else [one.as_json() for one in steps_of(proposal.plan)],
         "blockers": [blocker_status(blocker).as_json() for blocker in decision.blockers],
         "notRead": not_read(observation),

@@ -36,7 +36,10 @@ def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
     if isinstance(seen.mode, Unknown):
         return _wait(f"the metadata mode is not known: {seen.mode.why}", "make the controllers reachable")
     if seen.mode.value is MetadataMode.ZOOKEEPER:
-        text, remedy = "no node is restarted in ZooKeeper mode", "restart nodes by hand, or migrate to KRaft first"
+        text, remedy = (
+            "no node is restarted in ZooKeeper mode",
+            "restart nodes by hand, set spec.interBrokerProtocolVersion, or migrate to KRaft first",
+        )
         blocker = Blocker(BlockerKind.ZOOKEEPER_MODE, text, remedy)
         return Stalled(Reason.ZOOKEEPER_MODE, str(blocker), (blocker,))
     if seen.mode.value is MetadataMode.MIGRATING:

@@ -1,7 +1,9 @@
-"""What a migration lets be restarted on its way to the next position: nodes of one role, and no others.
+"""What a migration lets be restarted on its way to the next position: nodes of one role, and no others. The same for
+brokers in ZooKeeper mode that need another inter.broker.protocol.version.
 
-Pure. Made by `core/migration/stage.py` in each look; without one, nothing is restarted while a migration is open
-(`core/roll/migrations.py`). It widens nothing but that: every other check of a roll holds as for any restart.
+Pure. Made by `core/migration/now.py` and `core/ibp/now.py` in each look; without one, nothing is restarted while a
+migration is open, or in ZooKeeper mode (`core/roll/migrations.py`). It widens nothing but that: every other check of a
+roll holds as for any restart.
 """
 
 from __future__ import annotations
@@ -50,6 +52,13 @@ class Permit(Struct, frozen=True):
         """The nodes of these whose turn it is: the last one only once no other is left."""
         others = needing - {self.last}
         return others if self.last in needing and others else needing
+
+
+def is_left_to_ibp(wanted: Wanted, seen: Observation) -> bool:
+    """Whether the inter.broker.protocol.version that the document asks for decides on every restart: unless the cluster
+    runs in KRaft mode, which has none.
+    """
+    return bool(wanted.ibp) and not seen.in_kraft_mode
 
 
 def is_left_to_migration(wanted: Wanted, seen: Observation) -> bool:

@@ -31,7 +31,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in
-from kafkafeatures.core.roll.permit import Permit, is_left_to_migration
+from kafkafeatures.core.roll.permit import Permit, is_left_to_ibp, is_left_to_migration
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.words import counted
@@ -161,12 +161,12 @@ class Rolls:
         return RollPart(pods_in(facts.seen), excused, planned)
 
     def judge(self, facts: Facts, proposal: Proposal) -> RollNow | None:
-        """What there is to restart; None where no driver restarts nodes, and none is in flight, or where a migration
-        decides on it.
+        """What there is to restart; None where no driver restarts nodes, and none is in flight, or where a migration,
+        or an inter.broker.protocol.version, decides on it.
         """
-        if is_left_to_migration(facts.wanted, facts.seen):
+        if is_left_to_migration(facts.wanted, facts.seen) or is_left_to_ibp(facts.wanted, facts.seen):
             return None
-        if not facts.ours or not (facts.restarts or any(isinstance(one, RestartInFlight) for one in facts.sent)):
+        if not facts.ours or not (facts.restarts or is_restarting(facts)):
             return None
         from kafkafeatures.core.roll.question import Remembered
         from kafkafeatures.core.roll.roll import roll_of
@@ -178,12 +178,16 @@ class Rolls:
         return RollNow(facts, part, roll)
 
 
+def is_restarting(facts: Facts) -> bool:
+    """Whether a restart was begun whose end was not seen yet."""
+    return any(isinstance(one, RestartInFlight) for one in facts.sent)
+
+
 def permitted_roll(facts: Facts, permit: Permit) -> Roll | None:
     """The restarts of nodes that another stage needs, and those in flight; None where there are none, or no driver
     restarts nodes from here.
     """
-    flying = any(isinstance(one, RestartInFlight) for one in facts.sent)
-    if not flying and not (permit.needing and facts.restarts):
+    if not is_restarting(facts) and not (permit.needing and facts.restarts):
         return None
     from kafkafeatures.core.roll.question import Remembered
     from kafkafeatures.core.roll.roll import roll_of

@@ -1,0 +1,185 @@
+"""What must hold before a broker is restarted on the way to another inter.broker.protocol.version: a chain of checks.
+
+Pure. Asked in each look, so also right before each restart; every blocker at once, and what is not known blocks. What
+holds for any restart, the roll checks itself (`core/roll/checks.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import KAFKA_VERSION
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker, Nodes, title_of, verb
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Unknown
+from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.ibp.place import Place
+from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of
+from kafkafeatures.core.words import printable
+
+
+class Asked(Struct, frozen=True):
+    """May a broker be restarted now? flying: brokers that are being restarted, of which nothing is expected."""
+
+    place: Place
+    flying: frozenset[int] = frozenset()
+
+    @property
+    def znodes(self) -> ZooKeeperReading | Failure:
+        """What was read of ZooKeeper."""
+        found = self.place.seen.zookeeper
+        return found.why if isinstance(found, Unknown) else found.value
+
+
+Check = Callable[[Asked], Iterator[Blocker]]
+
+_MEANWHILE = "no inter.broker.protocol.version is changed, and no broker restarted for it, until it is over"
+
+
+def zookeeper_is_read(asked: Asked) -> Iterator[Blocker]:
+    """The ensemble of this cluster, by its id: it says which broker is controller, and so who has the partitions."""
+    znodes, seen = asked.znodes, asked.place.seen.cluster_id
+    if isinstance(znodes, Failure):
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.remedy)
+        return
+    found = znodes.cluster_id
+    if isinstance(found, Failure):
+        yield Blocker(BlockerKind.NODE_UNKNOWN, str(found), found.remedy)
+    elif isinstance(seen, Known) and found != seen.value:
+        where = printable(znodes.ensemble)
+        of = f"is of cluster {printable(found)}, and the brokers are of {seen.value}" if found else "has no cluster id"
+        yield Blocker(
+            BlockerKind.ZOOKEEPER,
+            f"{where} {of}",
+            "set spec.cluster.zookeeper.connect as the brokers' zookeeper.connect, with its chroot",
+            reason=Reason.CLUSTER_ID_MISMATCH,
+        )
+
+
+def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
+    """Brokers and quorum have to agree on one version from the first controller on (KIP-866)."""
+    znodes, seen = asked.znodes, asked.place.seen
+    if isinstance(znodes, Failure):
+        return
+    if isinstance(seen.mode, Known) and seen.mode.value is MetadataMode.MIGRATING:
+        yield _migrating("brokers or the metadata log say so")
+        return
+    facts = facts_of(seen, znodes)
+    if isinstance(facts, Failure):
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {facts}")
+        return
+    position = position_of(facts)
+    if isinstance(position, Misplaced):
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {position}")
+    elif position is not Position.ZOOKEEPER:
+        yield _migrating(f"the cluster is at {position}")
+    elif znodes.migration is not None:
+        yield _migrating(
+            "there is a znode /migration, and no controller of a quorum is known",
+            "add the controllers to spec.cluster.bootstrapControllers; if there are none, delete /migration with "
+            "zookeeper-shell.sh",
+        )
+
+
+def _migrating(why: str, remedy: str = "finalize the migration, or roll it back") -> Blocker:
+    return Blocker(BlockerKind.MIGRATION, f"a migration from ZooKeeper is open: {why}; {_MEANWHILE}", remedy)
+
+
+def every_broker_was_asked(asked: Asked) -> Iterator[Blocker]:
+    """Each broker that is registered said which version it uses, and which it knows."""
+    place, znodes = asked.place, asked.znodes
+    if not place.brokers:
+        yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
+    for id_, why in place.unknown.items():
+        if id_ not in asked.flying:
+            text = f"the {IBP} of broker {id_} is not known: {why.message}"
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, why.remedy, nodes=_nodes(place, id_))
+    registered = {} if isinstance(znodes, Failure) or isinstance(znodes.brokers, Failure) else znodes.brokers
+    for id_ in sorted(registered.keys() - place.brokers.keys() - asked.flying):
+        text = f"broker {id_} is registered in ZooKeeper, and its address is not known"
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, "add it to spec.cluster.bootstrapServers")
+
+
+def it_is_never_lowered(asked: Asked) -> Iterator[Blocker]:
+    """Once brokers speak a version there is no way back to an older one."""
+    place = asked.place
+    higher = [one for one in place.told.values() if place.target < one.uses]
+    if higher:
+        highest, nodes = max(one.uses for one in higher), tuple(one.node for one in higher)
+        yield Blocker(
+            BlockerKind.DOWNGRADE,
+            f"{title_of(nodes)} {verb(nodes, 'uses', 'use')} {IBP} {highest}, and {place.target} is lower: it is never "
+            "lowered",
+            f"set spec.interBrokerProtocolVersion to {highest} or higher",
+            nodes=nodes,
+            reason=Reason.DOWNGRADE_REFUSED,
+        )
+
+
+def none_is_ahead(asked: Asked) -> Iterator[Blocker]:
+    """A broker that speaks a version which the Kafka of another one does not know was raised too early: by its
+    template, or because it has no version set and got another Kafka.
+    """
+    told = asked.place.told
+    if not told:
+        return
+    least = min(told.values(), key=lambda one: one.knows)
+    for id_, one in told.items():
+        if least.knows < one.uses:
+            by = "" if one.is_set else ", which its Kafka has raised by itself as its file has none"
+            yield Blocker(
+                BlockerKind.WORKLOAD,
+                f"broker {id_} uses {IBP} {one.uses}{by}, and broker {least.node.id} runs a Kafka that knows "
+                f"{least.knows} at most: it was raised before all brokers know it",
+                f"set {IBP}={least.knows} on broker {id_} in Git, and restart it; raise it once all brokers have the "
+                "newer Kafka",
+                nodes=_nodes(asked.place, id_),
+                reason=Reason.TEMPLATE_AHEAD,
+            )
+
+
+def no_image_is_exchanged_early(asked: Asked) -> Iterator[Blocker]:
+    """While a broker has no version set, its next pod must run the Kafka that it runs now."""
+    place, workloads = asked.place, asked.place.seen.workloads
+    unset = [one for one in place.told.values() if not one.is_set]
+    if not unset or not isinstance(workloads, Known):
+        return
+    from kafkafeatures.core.roll.pods import is_outdated
+
+    releases = {one.knows.of_release for one in unset}
+    for owner in workloads.value.stateful_sets:
+        outdated = [pod.name for pod in owner.pods if is_outdated(pod, owner)]
+        if outdated and owner.role == "brokers" and {owner.release} != releases:
+            runs = f"has Kafka {owner.release}" if owner.release else "has a Kafka whose release is not known"
+            nodes = tuple(one.node for one in unset)
+            yield Blocker(
+                BlockerKind.SETTING,
+                f"{title_of(nodes)} {verb(nodes, 'has', 'have')} no {IBP}, and the template of {owner.name} {runs}: no "
+                "pod is restarted with it, as another Kafka would raise it by itself",
+                f"keep the image of Kafka {', '.join(sorted(releases))} in Git, and set "
+                f"{IBP}={min(one.uses for one in unset)} with it; the annotation {KAFKA_VERSION} of the template says "
+                "its release",
+                nodes=nodes,
+                reason=Reason.TEMPLATE_AHEAD,
+            )
+
+
+CHAIN: tuple[Check, ...] = (
+    zookeeper_is_read, no_migration_is_open, every_broker_was_asked, it_is_never_lowered, none_is_ahead,
+    no_image_is_exchanged_early,
+)  # fmt: skip
+"""In the order in which their blockers are listed."""
+
+
+def blockers(asked: Asked) -> tuple[Blocker, ...]:
+    """All that prevents the next restart."""
+    return tuple(chain.from_iterable(check(asked) for check in CHAIN))
+
+
+def _nodes(place: Place, id_: int) -> Nodes:
+    return tuple(node for node in place.seen.nodes if node.id == id_ and Role.BROKER in node.roles)

@@ -1,0 +1,201 @@
+"""The stage that raises the inter.broker.protocol.version: what prevents the next restart, and which one it is.
+
+Pure. What each broker uses, and what its Kafka knows, it says itself in this very look (`core/ibp/place.py`), never a
+status. Brokers are restarted by the machinery of rolls, which gets a permit for exactly those that the next roll needs;
+their settings and images are changed in Git, never from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
+from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
+from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.facts.observation import MetadataMode, Observation, Unknown
+from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.ibp import checks
+from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp.part import IbpPart
+from kafkafeatures.core.ibp.place import Place, place_of
+from kafkafeatures.core.ibp.report import in_use
+from kafkafeatures.core.ibp.requests import asked_of_a_person, asked_of_git
+from kafkafeatures.core.ibp.restarts import permit_for, wrongly_restarted
+from kafkafeatures.core.ibp.versions import Version, version_of
+from kafkafeatures.core.roll.drivers import driver_of
+from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
+from kafkafeatures.core.roll.stage import is_restarting, permitted_roll
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.roll.roll import Roll
+
+NO_MEANING = (
+    f"spec.interBrokerProtocolVersion has no meaning in KRaft mode, where metadata.version takes the place of {IBP}: "
+    "remove it from the document"
+)
+
+
+class IbpNow(StageNow, frozen=True):
+    """Where it stands. `roll`: of the brokers that have to be restarted; None where none are, or no driver restarts
+    nodes from here.
+    """
+
+    kind: ClassVar[str] = INTER_BROKER_PROTOCOL
+
+    facts: Facts
+    place: Place
+    roll: Roll | None = None
+
+    @property
+    def is_in_kraft(self) -> bool:
+        """Whether the cluster certainly has no such setting."""
+        return self.facts.seen.in_kraft_mode
+
+    @property
+    def note(self) -> str:
+        """What every broker uses; or that the field does nothing where it has no meaning."""
+        return NO_MEANING if self.is_in_kraft else f"every broker uses {IBP} {in_use(self.facts.seen)}"
+
+    @property
+    def is_due(self) -> bool:
+        """Whether some broker does not use the target, or may not, or a pod is outdated."""
+        if self.is_in_kraft:
+            return self.is_at_work is not None
+        restarts = self.roll is not None and self.roll.is_active
+        return restarts or not self.place.is_reached or bool(self.blockers)
+
+    @property
+    def is_at_work(self) -> tuple[Reason, str] | None:
+        """Brokers in flight."""
+        if self.roll is None or not self.roll.in_flight:
+            return None
+        return Reason.ROLLING_NODES, self.roll.titles_in_flight
+
+    @property
+    def outlook(self) -> str:
+        """What it would change, and what prevents it."""
+        would = f"would raise {IBP} to {self.place.target}"
+        if self.place.is_reached:
+            would = "would restart outdated pods"
+        found = self.blocked or self.next
+        return would if isinstance(found, Act) else f"{would}; now: {found.message}"
+
+    @cached_property
+    def blockers(self) -> tuple[Blocker, ...]:
+        """All that prevents the next restart."""
+        if self.is_in_kraft:
+            return ()
+        flying = frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
+        fleet = self.roll.fleet if self.roll is not None else None
+        found = checks.blockers(checks.Asked(self.place, flying))
+        return (*found, *wrongly_restarted(self.place, fleet, flying))
+
+    @property
+    def blocked(self) -> Wait | Stalled | None:
+        """What its blockers come to."""
+        if self.is_in_kraft:
+            return None
+        if isinstance(self.facts.seen.mode, Unknown):
+            return Wait(Reason.PREFLIGHT, f"the metadata mode is not known: {self.facts.seen.mode.why}", after=2.0)
+        return blocked(self.blockers) if self.blockers else None
+
+    @property
+    def needs_approval(self) -> bool:
+        """The document names the version exactly, which approves it under any other policy."""
+        return self.facts.wanted.policy is ApprovalPolicy.ALWAYS
+
+    @property
+    def goes_at_any_time(self) -> bool:
+        """Windows are for restarts, and nothing else is done here."""
+        return not isinstance(self.next, Act)
+
+    @cached_property
+    def next(self) -> Next:
+        """The next restart, or what it waits for."""
+        if self.roll is not None and (decision := self.roll.decision) is not None:
+            asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
+            if isinstance(decision, Wait) and asked is not None:
+                return asked_of_a_person(self.place, decision, asked)
+            return decision
+        if self.is_in_kraft or self.place.is_reached:
+            return Done(Reason.IN_SYNC, self.note)
+        return asked_of_git(self.place)
+
+    @property
+    def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
+        """Restarts that a person must not carry out now, or does not have to."""
+        return self.roll.withdrawn if self.roll is not None else ()
+
+    def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
+        """The status with what each broker uses, and how far the restarts are."""
+        if self.is_in_kraft:
+            return status
+        status = replace(status, inter_broker_protocol_version=_said(self.facts.seen, previous))
+        rollout = previous.rollout
+        if self.roll is not None:
+            rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp)
+        elif self.place.is_reached and rollout is not None:
+            rollout = replace(rollout, done=rollout.total, waiting_for="", waiting_since=None, unconfirmed=())
+        return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
+
+    def conditions(self, decision: Decision) -> Conditions:
+        """Whether every broker runs what it should, where a driver restarts nodes."""
+        if self.roll is not None:
+            return {Condition.NODES_ROLLED: nodes_rolled(self.roll, decision)}
+        if self.is_in_kraft or not self.facts.restarts or not self.place.is_reached:
+            return {}
+        text = f"all {len(self.place.brokers)} brokers use {IBP} {in_use(self.facts.seen)}"
+        return {Condition.NODES_ROLLED: ("True", Reason.ALL_CURRENT, text)}
+
+
+def _said(seen: Observation, previous: Status) -> str:
+    """What was read before where it could not be read now, such as while all nodes are asked anew."""
+    return in_use(seen) or previous.inter_broker_protocol_version
+
+
+def target_of(wanted: Wanted) -> Version:
+    """The version that the document names. Raises ValueError where `core/resolve.py` has not made sure of it."""
+    found = version_of(wanted.ibp)
+    if found is None:
+        raise ValueError(f"{wanted.ibp!r} is no {IBP}")
+    return found
+
+
+def proposed(facts: Facts) -> IbpPart:
+    """What there is to do from here."""
+    seen = facts.seen
+    return IbpPart(place_of(seen, target_of(facts.wanted)), seen.in_zookeeper_mode)
+
+
+def ibp_now(facts: Facts) -> IbpNow | None:
+    """Where it stands; None where another cluster answers."""
+    if not facts.ours:
+        return None
+    place, rollout = place_of(facts.seen, target_of(facts.wanted)), facts.remembered.rollout
+    reads_pods = driver_of(facts.wanted.rollout).reads_pods
+    begun = rollout.id if rollout is not None else ""
+    permit = permit_for(place, reads_pods=reads_pods, begun=begun, flies=is_restarting(facts))
+    return IbpNow(facts, place, permitted_roll(facts, permit))
+
+
+def demands_of(asked: Asked) -> Demands:
+    """The znodes, and what each broker says; partitions where brokers are about to be restarted. In KRaft nothing."""
+    seen = asked.seen
+    if seen is None:
+        return Demands() if asked.status.metadata_mode == MetadataMode.KRAFT else _READ
+    if seen.in_kraft_mode:
+        return Demands()
+    place = place_of(seen, target_of(asked.wanted))
+    restarts = place.roll is not None and driver_of(asked.wanted.rollout).asks_people
+    return replace(_READ, partitions=restarts)
+
+
+_READ = Demands(znodes=True, settings=frozenset({IBP}))

@@ -1,0 +1,130 @@
+"""The inter.broker.protocol.version in a plan: from which to which, and what is left of the way.
+
+Pure. One stage, whatever is restarted on the way: a plan that was approved stands while nodes are restarted, and not
+once the document names another version. Made by `core/ibp/stage.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from msgspec import Struct
+
+from kafkafeatures.api.status import Stage, StepState, StepStatus
+from kafkafeatures.core.engine.stage import Part
+from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp.place import Place, Roll
+
+
+class IbpWork(Struct, frozen=True):
+    """One stage. rolls: what is left of the way, in its order; None where that is not known."""
+
+    start: str
+    target: str
+    rolls: tuple[Roll, ...] | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every broker uses the target."""
+        return self.rolls == ()
+
+    @property
+    def counted(self) -> int:
+        """Nothing of it is a change that an approval of another plan could be for: brokers read it from their files."""
+        return 0
+
+    @property
+    def left(self) -> Sequence[str]:
+        """What is left of it, for people."""
+        if self.is_over:
+            return ()
+        if self.start == self.target:
+            return (f"{IBP}: set {self.target} on every broker",)
+        return (f"{IBP} {self.start} -> {self.target}",)
+
+    @property
+    def is_irreversible(self) -> bool:
+        """Once brokers speak the new version Kafka knows no way back to an older one."""
+        return self.rolls is None or Roll.RAISE in self.rolls
+
+    @property
+    def is_safe_to_undo(self) -> bool:
+        """Another Kafka, with the version of before, can be exchanged again."""
+        return not self.is_irreversible
+
+    def steps(self) -> Iterator[StepStatus]:
+        """One for each roll that is left."""
+        for roll in self.rolls or ():
+            last = roll is Roll.RAISE
+            yield StepStatus(
+                id="",
+                action=INTER_BROKER_PROTOCOL,
+                detail=self._detail(roll),
+                reversible=not last,
+                undo=(Undo.IMPOSSIBLE if last else Undo.SAFE).value,
+                state=StepState.PENDING.value,
+            )
+
+    def _detail(self, roll: Roll) -> str:
+        if roll is Roll.KAFKA:
+            return f"restart each broker with a Kafka that knows {self.target}, and {IBP} as it is"
+        if roll is Roll.PIN:
+            return f"restart each broker that has no {IBP} with the one that it uses now"
+        return f"restart each broker with {IBP}={self.target}"
+
+
+class IbpPart(Part, frozen=True):
+    """What there is to do. `is_readable`: the cluster is in ZooKeeper mode, and no migration is open."""
+
+    kind: ClassVar[str] = INTER_BROKER_PROTOCOL
+
+    place: Place
+    is_readable: bool
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """One, unless every broker uses the target, or a higher one."""
+        told = self.place.told.values()
+        if not self.is_known or not self._rolls or not told:
+            return ()
+        lowest = min(one.uses for one in told)
+        return (Stage(kind=self.kind, start={IBP: str(lowest)}, target={IBP: str(self.place.target)}),)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every broker said what it uses."""
+        return self.is_readable and bool(self.place.told) and not self.place.unknown
+
+    @property
+    def goes_first(self) -> bool:
+        """Before any level."""
+        return True
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """No consent is needed."""
+        return ()
+
+    @property
+    def _rolls(self) -> tuple[Roll, ...]:
+        """All that is left: a broker may have to be restarted in each of them."""
+        told, target = self.place.told.values(), self.place.target
+        left = {
+            Roll.PIN: any(not one.is_set for one in told),
+            Roll.KAFKA: any(one.knows < target for one in told),
+            Roll.RAISE: any(one.uses < target for one in told),
+        }
+        return tuple(one for one in Roll if left[one])
+
+    def work_of(self, stages: tuple[Stage, ...]) -> tuple[IbpWork, ...] | None:
+        """What is left; None where the plan leads to another version than the document does now."""
+        own = [stage for stage in stages if stage.kind == self.kind]
+        if not own:
+            return None if self.stages else ()
+        if len(own) > 1 or own[0].target != {IBP: str(self.place.target)} or own[0].unknown:
+            return None
+        start = str(own[0].start.get(IBP, ""))
+        return (IbpWork(start, str(self.place.target), self._rolls if self.is_known else None),)

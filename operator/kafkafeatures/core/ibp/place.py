@@ -1,0 +1,138 @@
+"""What each broker says of its inter.broker.protocol.version, and what comes next: all that is judged.
+
+Pure. Made in each look, of that look alone. A broker gives the value, whether its own file has it, and its default,
+which is the newest version that its Kafka knows: so which Kafka a broker in ZooKeeper mode runs it says itself, where
+ApiVersions names no feature of it.
+
+The order is that of Kafka's documentation (upgrade of 3.9, ZooKeeper): the version of before is set, then the Kafka of
+every broker is exchanged, then the version is raised. Each is a roll of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from functools import cached_property
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.observation import Known, Node, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.settings import IBP, Setting, SettingSource
+from kafkafeatures.core.ibp.versions import Version, version_of
+
+GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
+
+
+class Roll(Enum):
+    """What brokers are restarted for, in this order."""
+
+    PIN = "set the version that is used now"
+    KAFKA = "a newer Kafka"
+    RAISE = "raise the version"
+
+
+class Broker(Struct, frozen=True):
+    """One broker. uses: the version that it speaks. is_set: its file has it; else another Kafka would raise it by
+    itself. knows: the newest that its Kafka has.
+    """
+
+    node: Node
+    uses: Version
+    is_set: bool
+    knows: Version
+
+    def needs(self, target: Version) -> Roll | None:
+        """What it has to be restarted for next; None where it is as it has to be."""
+        if not self.is_set:
+            return Roll.PIN
+        if self.knows < target:
+            return Roll.KAFKA
+        return Roll.RAISE if self.uses < target else None
+
+
+class Place(Struct, frozen=True, dict=True):
+    """Where a cluster is on the way to `target`. brokers: by id, a Failure of one that does not say it."""
+
+    seen: Observation
+    target: Version
+    brokers: Mapping[int, Broker | Failure]
+
+    @cached_property
+    def told(self) -> Mapping[int, Broker]:
+        """Brokers that said it."""
+        return {id_: one for id_, one in self.brokers.items() if isinstance(one, Broker)}
+
+    @cached_property
+    def needs(self) -> Mapping[int, Roll | None]:
+        """What each of them has to be restarted for."""
+        return {id_: one.needs(self.target) for id_, one in self.told.items()}
+
+    @cached_property
+    def roll(self) -> Roll | None:
+        """What comes next: no broker gets another Kafka while another one would raise the version by itself, and none
+        gets a higher version before all know it. None where nothing is left to do, or no broker said anything.
+        """
+        return next((one for one in Roll if one in self.needs.values()), None)
+
+    @property
+    def differing(self) -> Mapping[int, Broker]:
+        """Brokers that are restarted in the next roll."""
+        return {id_: one for id_, one in self.told.items() if self.roll and self.needs[id_] is self.roll}
+
+    @property
+    def unknown(self) -> Mapping[int, Failure]:
+        """Why it is not known of the others."""
+        return {id_: one for id_, one in self.brokers.items() if isinstance(one, Failure)}
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether every broker said that it uses the target."""
+        return bool(self.brokers) and not self.unknown and self.roll is None
+
+    @property
+    def claim(self) -> ControllerClaim | None:
+        """Which broker is controller."""
+        found = self.seen.zookeeper.value.controller if isinstance(self.seen.zookeeper, Known) else None
+        return found if isinstance(found, ControllerClaim) else None
+
+    def lines(self, id_: int) -> str:
+        """What has to be otherwise when this broker is started again, for people."""
+        one, roll = self.told[id_], self.needs[id_]
+        if roll is Roll.KAFKA:
+            last = f" (3.x, at least {self.target.of_release})"
+            return f"Kafka {self.target.of_release}{last}, and still {IBP}={one.uses}; it knows {one.knows} at most"
+        if roll is Roll.PIN:
+            return (
+                f"the same Kafka, and {IBP}={one.uses}; it is not set, so that a newer Kafka would raise it by itself"
+            )
+        return f"the same Kafka, and {IBP}={self.target}; it is {one.uses}"
+
+
+def place_of(seen: Observation, target: Version) -> Place:
+    """What each broker says. Which mode the cluster is in has been made sure of."""
+    return Place(seen, target, {node.id: said_by(node) for node in seen.nodes if Role.BROKER in node.roles})
+
+
+def said_by(node: Node) -> Broker | Failure:
+    """What a broker says of it; of one that did not say who it is, nothing is known."""
+    if not node.proved_at:
+        if isinstance(node.answer, Unknown):
+            return node.answer.why
+        return Failure(FailureKind.AUTHORIZATION, node.title, "its settings could not be read", GRANT)
+    setting = node.settings.get(IBP)
+    uses, knows = _version(setting, None), _version(setting, SettingSource.DEFAULT)
+    if setting is None or uses is None or knows is None:
+        text = f"it does not say which {IBP} it uses, and which it knows"
+        return Failure(FailureKind.UNSUPPORTED, node.title, text, "restart it with a Kafka from 2.x or 3.x")
+    return Broker(node, uses, setting.source is not SettingSource.DEFAULT, knows)
+
+
+def _version(setting: Setting | None, layer: SettingSource | None) -> Version | None:
+    """The version that is in use; with `layer` the one that this source says. A lone default is its own layer."""
+    if setting is None:
+        return None
+    if layer is None or setting.source is layer:
+        return version_of(setting.value or "")
+    return version_of(setting.layers.get(layer, ""))

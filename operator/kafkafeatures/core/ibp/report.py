@@ -1,0 +1,26 @@
+"""What people read of the inter.broker.protocol.version: which one each broker uses. Pure."""
+
+from __future__ import annotations
+
+from kafkafeatures.core.engine.blockers import shortened
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.ibp.place import Broker, said_by
+
+
+def in_use(seen: Observation) -> str:
+    """The version of all brokers, as "3.9"; where they differ of each, as "3.8 (brokers 2, 3), 3.9 (broker 1)". Empty
+    where none said it.
+    """
+    told = [one for node in seen.nodes if Role.BROKER in node.roles and isinstance(one := said_by(node), Broker)]
+    ids: dict[str, list[int]] = {}
+    for one in sorted(told, key=lambda one: (one.uses, not one.is_set, one.node.id)):
+        text = str(one.uses) if one.is_set else f"{one.uses} by default"
+        ids.setdefault(text, []).append(one.node.id)
+    if len(ids) <= 1:
+        return next(iter(ids), "")
+    return ", ".join(f"{text} ({_brokers(found)})" for text, found in ids.items())
+
+
+def _brokers(ids: list[int]) -> str:
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {shortened(ids)}"

@@ -1,0 +1,39 @@
+"""What Git, or a person, is asked for before the next restart: words. Pure; the operator changes no setting."""
+
+from __future__ import annotations
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import title_of, verb
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.ibp.place import Place, Roll
+
+LOOK_AGAIN = 5.0
+
+
+def asked_of_git(place: Place) -> Wait:
+    """What is waited for, where no broker can be restarted as it is."""
+    nodes = tuple(one.node for one in place.differing.values())
+    if not nodes:
+        return Wait(Reason.WAITING_FOR_GIT, f"no broker says which {IBP} it uses", after=LOOK_AGAIN)
+    title = title_of(nodes)
+    if place.roll is Roll.PIN:
+        used = ", ".join(sorted({str(one.uses) for one in place.differing.values()}))
+        text = (
+            f"{title} {verb(nodes, 'has', 'have')} no {IBP}, and a newer Kafka would raise it by itself: no image is "
+        )
+        text += f"rolled; set {IBP}={used} in Git, with the image as it is"
+    elif place.roll is Roll.KAFKA:
+        text = f"{title} {verb(nodes, 'runs', 'run')} a Kafka that does not know {IBP} {place.target}: set an image of "
+        text += f"Kafka {place.target.of_release} in Git, with {IBP} as it is"
+    else:
+        text = f"set {IBP}={place.target} in Git, for {title}; the image stays as it is"
+    return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN)
+
+
+def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
+    """What is waited for while a person is to restart this broker, with what has to be changed before."""
+    if id_ not in place.differing:
+        return waits
+    return replace(waits, message=f"restart {place.told[id_].node.title} with {place.lines(id_)}")

@@ -1,0 +1,87 @@
+"""Which brokers are restarted next, and what is wrong where a restart did not help.
+
+Pure. The machinery of rolls decides when each of them goes (`core/roll/`); here stands only which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.ibp.place import Place, Roll
+from kafkafeatures.core.roll.part import roll_id
+from kafkafeatures.core.roll.permit import Permit
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.roll.pods import Fleet
+
+OUTDATED = "its pod is not of the update revision"
+
+
+def permit_for(place: Place, *, reads_pods: bool, begun: str = "", flies: bool = False) -> Permit:
+    """Brokers that the next roll needs restarted. Where pods are read all of them: a pod goes only if it is outdated,
+    as where an image is exchanged whose Kafka is as new as the one before.
+
+    While a broker is restarted, or does not say which roll it needs, only the one that has `begun`, by its id, has
+    others restarted. The next one begins once all have said that this one is over.
+    """
+    needing, way = {id_: place.lines(id_) for id_ in place.differing}, _way(place, place.roll)
+    if reads_pods and _some_outdated(place):
+        needing = {id_: needing.get(id_, OUTDATED) for id_ in place.told}
+    waits = frozenset(place.unknown)
+    if waits or flies:
+        going = next((one for one in _ways(place) if roll_id(place.seen, (), one) == begun), "")
+        if going != way:
+            needing, way, waits = {}, going or way, waits | place.differing.keys()
+    claim = place.claim
+    return Permit(
+        way=way,
+        needing=needing,
+        last=claim.node_id if claim is not None and not claim.is_kraft else None,
+        unknown=waits,
+        is_first=len(place.differing) == len(place.told),
+        has_quorum=False,
+    )
+
+
+def _ways(place: Place) -> tuple[str, ...]:
+    return tuple(_way(place, one) for one in (*Roll, None))
+
+
+def _way(place: Place, roll: Roll | None) -> str:
+    return f"{IBP} {place.target}: {roll.name if roll is not None else 'pods'}"
+
+
+def _some_outdated(place: Place) -> bool:
+    from kafkafeatures.core.roll.pods import is_outdated
+
+    found = place.seen.workloads
+    return isinstance(found, Known) and any(
+        is_outdated(pod, owner) for owner in found.value.stateful_sets for pod in owner.pods
+    )
+
+
+def wrongly_restarted(place: Place, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
+    """Brokers of a new template that some of their StatefulSet have not got yet, which are as they were: no second one
+    is restarted with it.
+    """
+    if fleet is None:
+        return
+    from kafkafeatures.core.roll.pods import is_outdated
+
+    outdated = {fleet.sets[id_].name for id_, pod in fleet.pods.items() if is_outdated(pod, fleet.sets[id_])}
+    for id_, one in place.differing.items():
+        pod, owner = fleet.pods.get(id_), fleet.sets.get(id_)
+        if pod is None or owner is None or id_ in flying or owner.name not in outdated or is_outdated(pod, owner):
+            continue
+        yield Blocker(
+            BlockerKind.WORKLOAD,
+            f"{one.node.title} was restarted with the template of {owner.name}, and needs {place.lines(id_)}",
+            f"correct the template of {owner.name} in Git",
+            nodes=(one.node,),
+            reason=Reason.ROLLOUT_HALTED,
+        )

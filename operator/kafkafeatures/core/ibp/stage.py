@@ -1,0 +1,40 @@
+"""The kind of stage that raises the inter.broker.protocol.version of a cluster in ZooKeeper mode.
+
+Pure. It is light: nearly every document wants none, and nothing of what judges it is imported for those
+(`core/ibp/now.py`).
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.core.engine.plan import Proposal
+from kafkafeatures.core.engine.stage import Part, StageNow
+from kafkafeatures.core.ibp.none_wanted import NoIbp
+
+
+class InterBrokerProtocols:
+    """The kind of stage that raises the inter.broker.protocol.version."""
+
+    def demands(self, asked: Asked) -> Demands:
+        """The znodes, what each broker says of it, and partitions, as far as the next roll needs them."""
+        if not asked.wanted.ibp:
+            return Demands()
+        from kafkafeatures.core.ibp.now import demands_of
+
+        return demands_of(asked)
+
+    def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
+        """The way from what brokers use to what the document names."""
+        if not facts.wanted.ibp:
+            return NoIbp()
+        from kafkafeatures.core.ibp.now import proposed
+
+        return NoIbp() if facts.seen.in_kraft_mode else proposed(facts)
+
+    def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
+        """Where it stands; None where none is wanted."""
+        if not facts.wanted.ibp:
+            return None
+        from kafkafeatures.core.ibp.now import ibp_now
+
+        return ibp_now(facts)

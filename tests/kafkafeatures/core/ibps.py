@@ -1,0 +1,65 @@
+"""Three brokers in ZooKeeper mode with their inter.broker.protocol.version, as they are read, tersely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.wanted import Rollout, Wanted
+from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind
+from kafkafeatures.core.facts.settings import IBP, Setting, SettingSource
+from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from tests.kafkafeatures.core.migrations import BROKERS, BY_HAND, a_node, cluster
+from tests.kafkafeatures.worlds import NOW, known
+
+DEFAULT, FILE = SettingSource.DEFAULT, SettingSource.FILE
+IN_PODS = Rollout("StatefulSet", brokers=("broker",))
+
+
+def setting(uses: str | None, knows: str) -> Setting:
+    """What a broker says: `uses` None where its file says nothing."""
+    if uses is None:
+        return Setting(DEFAULT, knows, is_read_only=True, layers={DEFAULT: knows})
+    return Setting(FILE, uses, is_read_only=True, layers={FILE: uses, DEFAULT: knows})
+
+
+def broker(id_: int, uses: str | None = "3.8", knows: str = "3.9-IV0", **fields: Any) -> Node:
+    """One that uses this version, of a Kafka that knows that one."""
+    made = a_node(id_, Shape.PLAIN_BROKER)
+    return replace(made, settings={IBP: setting(uses, knows)}, **fields)
+
+
+def brokers(*nodes: Node, uses: str | None = "3.8", knows: str = "3.9-IV0", **parts: Any) -> Observation:
+    """Three that are alike, but for `nodes`; broker 1 is controller."""
+    others = {one.id for one in nodes}
+    alike = [broker(id_, uses, knows) for id_ in BROKERS if id_ not in others]
+    return cluster(Position.ZOOKEEPER, *alike, *nodes, **parts)
+
+
+def wanting(ibp: str = "3.9", *, rollout: Rollout = BY_HAND, **fields: Any) -> Wanted:
+    return Wanted({}, ibp=ibp, rollout=rollout, **fields)
+
+
+def pods(*outdated: int, release: str = "3.9") -> Known[WorkloadsReading]:
+    """The pods of the three brokers; those of `outdated` are not of the update revision."""
+    made = tuple(
+        Pod(
+            f"broker-{id_}", f"uid-{id_}", "broker", "old" if id_ in outdated else "new",
+            host_names=(f"10.0.0.{id_}",), ips=(f"10.0.0.{id_}",),
+            ready=True, phase="Running",
+        )
+        for id_ in BROKERS
+    )  # fmt: skip
+    owner = StatefulSet("broker", "uid", "brokers", 3, "new", "OnDelete", image="kafka", release=release, pods=made)
+    return known(WorkloadsReading(NOW, (owner,)), SourceKind.KUBERNETES)
+
+
+def in_pods(seen: Observation, *outdated: int, release: str = "3.9") -> Observation:
+    """These brokers in pods."""
+    nodes = tuple(
+        replace(one, proved_at=f"10.0.0.{one.id}", host=f"10.0.0.{one.id}") if one.proved_at else one
+        for one in seen.nodes
+    )
+    return replace(seen, nodes=nodes, workloads=pods(*outdated, release=release))

@@ -1,0 +1,360 @@
+"""What is done next on the way to another inter.broker.protocol.version, and what prevents it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, RolloutStatus, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Done, Held
+from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.kinds import demands_of
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from tests.kafkafeatures.core.ibps import IN_PODS, broker, brokers, in_pods, wanting
+from tests.kafkafeatures.core.migrations import Look, a_node, cluster
+from tests.kafkafeatures.ensembles import claimed, progress
+from tests.kafkafeatures.worlds import NOW, SILENT, known
+
+P = Position
+
+
+def restarted(look: Look) -> int:
+    """The broker that is restarted next."""
+    assert isinstance(look.decision, Act), look.decision
+    step = look.decision.step
+    assert isinstance(step, RestartNode)
+    return step.node_id
+
+
+def refused(look: Look, reason: Reason) -> str:
+    """Everything that it says; nothing is sent."""
+    assert not isinstance(look.decision, Act), look.decision
+    assert look.decision.reason is reason, look.decision
+    return "\n".join([look.decision.message, *map(str, look.decision.blockers)])
+
+
+def asked(id_: int) -> RestartInFlight:
+    """A person was asked to restart it, and has not done so: its znode is the one that `broker` gives it."""
+    step = RestartNode(id_, f"broker {id_}", before="", czxid=100 + id_)
+    return RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+
+
+def with_znodes(seen: Observation, **parts: Any) -> Observation:
+    assert isinstance(seen.zookeeper, Known)
+    return replace(seen, zookeeper=replace(seen.zookeeper, value=replace(seen.zookeeper.value, **parts)))
+
+
+# --- the order: the version of before is set, the Kafka of all is exchanged, the version is raised ---
+
+
+def test_where_every_broker_uses_it_nothing_is_done() -> None:
+    found = Look(wanting(), brokers(uses="3.9-IV0")).decision
+    assert isinstance(found, Done)
+    assert f"every broker uses {IBP} 3.9-IV0" in found.message
+
+
+def test_the_broker_that_is_controller_is_restarted_last() -> None:
+    assert restarted(Look(wanting(), brokers())) == 2
+    assert restarted(Look(wanting(), brokers(broker(2, "3.9")))) == 3
+    assert restarted(Look(wanting(), brokers(broker(2, "3.9"), broker(3, "3.9")))) == 1
+
+
+def test_a_person_is_asked_for_the_line_that_the_broker_needs() -> None:
+    says = refused(Look(wanting(), brokers(), sent=(asked(2),)), Reason.ROLLING_NODES)
+    assert says == f"restart broker 2 with the same Kafka, and {IBP}=3.9; it is 3.8"
+
+
+def test_without_a_driver_git_is_asked_for_it() -> None:
+    says = refused(Look(wanting(rollout=Rollout()), brokers()), Reason.WAITING_FOR_GIT)
+    assert f"set {IBP}=3.9 in Git, for 3 brokers (1-3)" in says
+
+
+def test_the_restart_that_a_person_is_asked_for_is_seen_by_the_brokers_znode() -> None:
+    """A broker in ZooKeeper mode has no epoch: a new process of it has a new znode, and nothing else shows it."""
+    found = Look(wanting(), brokers()).decision
+    assert isinstance(found, Act)
+    assert isinstance(found.step, RestartNode)
+    sent = RestartInFlight(found.step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    again = Look(wanting(), brokers(), sent=(sent,))
+    assert refused(again, Reason.ROLLING_NODES).startswith("restart broker 2 with the same Kafka")
+    came_back = brokers(broker(2, "3.9", czxid=900))
+    assert "broker 2 is in sync" in refused(Look(wanting(), came_back, sent=(sent,)), Reason.ROLLING_NODES)
+
+
+@pytest.mark.parametrize("target", ["3.8", "3.9"])
+def test_where_it_is_not_set_it_is_set_to_what_is_used_first_and_no_image_is_rolled(target: str) -> None:
+    seen = brokers(uses=None, knows="3.8-IV0")
+    says = refused(Look(wanting(target, rollout=Rollout()), seen), Reason.WAITING_FOR_GIT)
+    assert "no image is rolled" in says
+    assert f"set {IBP}=3.8-IV0 in Git" in says
+    by_hand = refused(Look(wanting(target), seen, sent=(asked(2),)), Reason.ROLLING_NODES)
+    assert f"restart broker 2 with the same Kafka, and {IBP}=3.8-IV0" in by_hand
+
+
+def test_one_broker_that_has_it_not_set_comes_before_every_newer_kafka() -> None:
+    seen = brokers(broker(3, None, "3.8-IV0"), uses="3.8", knows="3.8-IV0")
+    assert restarted(Look(wanting(), seen)) == 3
+
+
+def test_brokers_that_do_not_know_it_get_a_newer_kafka_first_and_keep_the_version() -> None:
+    seen = brokers(broker(1, "3.8", "3.9-IV0"), uses="3.8", knows="3.8-IV0")
+    assert restarted(Look(wanting(), seen)) == 2
+    says = refused(Look(wanting(), seen, sent=(asked(2),)), Reason.ROLLING_NODES)
+    assert "restart broker 2 with Kafka 3.9" in says
+    assert f"still {IBP}=3.8" in says
+    assert "image of Kafka 3.9" in refused(Look(wanting(rollout=Rollout()), seen), Reason.WAITING_FOR_GIT)
+
+
+def test_it_is_raised_only_once_all_brokers_know_it() -> None:
+    seen = brokers(broker(2, "3.8", "3.8-IV0"))
+    assert restarted(Look(wanting(), seen)) == 2
+    assert "3.9" not in [one.split("=")[-1] for one in Look(wanting(), seen).proposal.plan.work[0].left]
+
+
+def test_the_next_roll_waits_for_the_last_broker_of_this_one() -> None:
+    """While a broker is away it is not known whether its Kafka knows the version."""
+    away = replace(broker(2, "3.8", "3.8-IV0"), answer=Unknown(SILENT), proved_at="", settings={})
+    step = RestartNode(2, "broker 2", before="", broker_epoch=90)
+    flying = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    look = Look(wanting(), brokers(away), sent=(flying,))
+    assert not isinstance(look.decision, Act)
+
+
+def test_the_roll_stays_the_same_until_its_last_broker_is_back() -> None:
+    first = Look(wanting(), brokers())
+    begun = report(first).rollout
+    assert begun is not None
+    step = RestartNode(1, "broker 1", before="", broker_epoch=90)
+    flying = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    last = Look(wanting(), brokers(uses="3.9"), sent=(flying,), status=Status(rollout=begun))
+    after = report(last, Status(rollout=begun)).rollout
+    assert after is not None
+    assert (after.id, after.started_at) == (begun.id, begun.started_at)
+
+
+def report(look: Look, previous: Status = EMPTY) -> Status:
+    """The status with what the stages say."""
+    status = EMPTY
+    for stage in look.stages:
+        status = stage.reported(look.decision, status, previous)
+    return status
+
+
+# --- what prevents it ---
+
+
+@pytest.mark.parametrize("uses", ["3.9", "3.8-IV0"])
+def test_it_is_never_lowered(uses: str) -> None:
+    says = refused(Look(wanting("3.7"), brokers(broker(2, uses), uses="3.7")), Reason.DOWNGRADE_REFUSED)
+    assert f"broker 2 uses {IBP} {uses}, and 3.7 is lower" in says
+    assert f"set spec.interBrokerProtocolVersion to {uses} or higher" in says
+
+
+@pytest.mark.parametrize(("raised", "by"), [("3.9", ""), (None, "has raised by itself")])
+def test_a_broker_that_was_raised_before_all_know_it_stops_everything(raised: str | None, by: str) -> None:
+    """By a template that had both at once, or because its new Kafka has raised it."""
+    seen = brokers(broker(2, raised, "3.9-IV0"), uses="3.8", knows="3.8-IV0")
+    says = refused(Look(wanting(), seen), Reason.TEMPLATE_AHEAD)
+    assert "broker 2 uses" in says
+    assert by in says
+    assert f"set {IBP}=3.8-IV0 on broker 2 in Git, and restart it" in says
+
+
+def test_a_broker_that_does_not_say_it_is_waited_for() -> None:
+    silent = replace(broker(3), proved_at="", settings={})
+    says = refused(Look(wanting(), brokers(silent)), Reason.WAITING_FOR_NODES)
+    assert f"the {IBP} of broker 3 is not known" in says
+    assert "DESCRIBE_CONFIGS" in says
+
+
+def test_a_broker_that_gives_no_version_is_waited_for() -> None:
+    for uses in ("later", None):
+        odd = broker(3, uses, "whatever")
+        assert "does not say which" in refused(Look(wanting(), brokers(odd)), Reason.WAITING_FOR_NODES)
+
+
+def test_a_broker_that_only_zookeeper_knows_is_waited_for() -> None:
+    seen = brokers()
+    seen = replace(seen, nodes=tuple(one for one in seen.nodes if one.id != 3))
+    says = refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
+    assert "broker 3 is registered in ZooKeeper, and its address is not known" in says
+
+
+def test_an_ensemble_that_cannot_be_read_is_waited_for() -> None:
+    seen = replace(brokers(), zookeeper=Unknown(Failure(FailureKind.UNREACHABLE, "zk:2181", "connection refused")))
+    says = refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
+    assert "ZooKeeper could not be read: connection refused" in says
+
+
+@pytest.mark.parametrize("found", ["another", None])
+def test_the_ensemble_of_another_cluster_is_refused(found: str | None) -> None:
+    says = refused(Look(wanting(), with_znodes(brokers(), cluster_id=found)), Reason.CLUSTER_ID_MISMATCH)
+    assert "spec.cluster.zookeeper.connect" in says
+
+
+@pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE])
+def test_it_does_not_move_while_a_migration_is_open(position: Position) -> None:
+    says = refused(Look(wanting(), cluster(position)), Reason.MIGRATING)
+    assert "a migration from ZooKeeper is open" in says
+
+
+def test_a_broker_with_the_flag_shows_a_migration() -> None:
+    seen = brokers(replace(a_node(2, Shape.FLAGGED_BROKER), settings=broker(2).settings))
+    assert "a migration from ZooKeeper is open" in refused(Look(wanting(), seen), Reason.MIGRATING)
+
+
+def test_a_znode_of_a_migration_whose_controllers_are_not_known_prevents_it() -> None:
+    says = refused(Look(wanting(), with_znodes(brokers(), migration=progress(-1))), Reason.MIGRATING)
+    assert "spec.cluster.bootstrapControllers" in says
+
+
+def test_a_controller_of_a_quorum_without_its_log_leaves_it_open_whether_a_migration_is() -> None:
+    seen = with_znodes(brokers(), controller=claimed())
+    refused(Look(wanting(), seen), Reason.MIGRATING)
+    seen = with_znodes(brokers(), controller=None)
+    assert "it is not known whether a migration is open" in refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
+
+
+def test_a_mode_that_is_not_known_is_waited_for() -> None:
+    seen = replace(brokers(), mode=Unknown(SILENT))
+    assert "the metadata mode is not known" in refused(Look(wanting(), seen), Reason.PREFLIGHT)
+
+
+def test_in_kraft_mode_it_has_no_meaning_which_is_said_and_refuses_nothing() -> None:
+    seen = cluster(P.FINALIZED)
+    assert seen.mode == known(MetadataMode.KRAFT)
+    look = Look(wanting("3.8"), replace(seen, zookeeper=Unknown(NOT_ASKED)))
+    assert isinstance(look.decision, Done)
+    assert "has no meaning in KRaft mode" in look.decision.message
+    assert look.proposal.plan.is_over
+    assert report(look).inter_broker_protocol_version == ""
+
+
+# --- pods ---
+
+
+def test_a_pod_is_restarted_once_its_template_was_changed() -> None:
+    wanted = wanting(rollout=IN_PODS)
+    assert "set inter.broker.protocol.version=3.9 in Git" in refused(
+        Look(wanted, in_pods(brokers())), Reason.WAITING_FOR_GIT
+    )
+    assert restarted(Look(wanted, in_pods(brokers(), 1, 2, 3))) == 2
+
+
+def test_a_template_that_did_not_help_the_first_broker_gets_no_second_one() -> None:
+    seen = in_pods(brokers(), 1, 3)
+    says = refused(Look(wanting(rollout=IN_PODS), seen), Reason.ROLLOUT_HALTED)
+    assert f"broker 2 was restarted with the template of broker, and needs the same Kafka, and {IBP}=3.9" in says
+
+
+@pytest.mark.parametrize("release", ["3.9", ""])
+def test_no_image_is_rolled_while_it_is_not_set(release: str) -> None:
+    seen = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release=release)
+    says = refused(Look(wanting(rollout=IN_PODS), seen), Reason.TEMPLATE_AHEAD)
+    assert "keep the image of Kafka 3.8 in Git" in says
+
+
+def test_the_setting_alone_is_rolled_while_it_is_not_set() -> None:
+    seen = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release="3.8")
+    assert restarted(Look(wanting("3.8", rollout=IN_PODS), seen)) == 2
+
+
+def test_an_image_is_rolled_where_every_broker_uses_what_is_wanted() -> None:
+    """From 3.9.1 to 3.9.2: the version is set, so the new Kafka does not raise it."""
+    seen = in_pods(brokers(uses="3.8"), 1, 2, 3)
+    assert restarted(Look(wanting("3.8", rollout=IN_PODS), seen)) == 2
+
+
+# --- plan, approval and status ---
+
+
+def test_the_plan_names_each_roll_and_only_the_last_one_is_irreversible() -> None:
+    look = Look(wanting(), brokers(uses=None, knows="3.8-IV0"))
+    (work,) = look.proposal.plan.work
+    steps = list(work.steps())
+    assert [one.reversible for one in steps] == [True, True, False]
+    assert [IBP in one.detail for one in steps] == [True, True, True]
+    assert look.proposal.plan.irreversible
+    assert str(look.proposal.plan) == f"{IBP} 3.8-IV0 -> 3.9"
+
+
+def test_a_plan_stands_while_brokers_are_restarted_and_not_for_another_version() -> None:
+    first, then = Look(wanting(), brokers()), Look(wanting(), brokers(broker(2, "3.9")))
+    standing = first.proposal.plan.stages
+    (part,) = [one for one in then.proposal.parts if one.kind == "InterBrokerProtocol"]
+    assert part.work_of(standing) is not None
+    other = Look(wanting("3.8"), brokers(uses="3.7"))
+    (part,) = [one for one in other.proposal.parts if one.kind == "InterBrokerProtocol"]
+    assert part.work_of(standing) is None
+    (none,) = [one for one in Look(wanting(""), brokers()).proposal.parts if one.kind == "InterBrokerProtocol"]
+    assert none.work_of(standing) is None
+
+
+def test_every_plan_waits_for_an_approval_where_the_policy_says_so() -> None:
+    look = Look(wanting(policy=ApprovalPolicy.ALWAYS), brokers())
+    assert isinstance(look.decision, Held)
+    assert look.decision.reason is Reason.APPROVAL_REQUIRED
+
+
+def test_where_it_only_observes_it_says_what_would_be_done() -> None:
+    found = Look(wanting(mode=Mode.OBSERVE), brokers()).decision
+    assert isinstance(found, Done)
+    assert found.message == f"would raise {IBP} to 3.9"
+
+
+def test_the_status_says_what_each_broker_uses() -> None:
+    assert report(Look(wanting(), brokers())).inter_broker_protocol_version == "3.8"
+    mixed = brokers(broker(2, "3.9"), broker(3, None, "3.9-IV0"))
+    found = report(Look(wanting(), mixed)).inter_broker_protocol_version
+    assert found == "3.8 (broker 1), 3.9 (broker 2), 3.9-IV0 by default (broker 3)"
+
+
+def test_the_status_keeps_what_was_read_before() -> None:
+    silent = [replace(broker(id_), proved_at="", settings={}) for id_ in (1, 2, 3)]
+    before = Status(inter_broker_protocol_version="3.8")
+    assert report(Look(wanting(), brokers(*silent)), before).inter_broker_protocol_version == "3.8"
+
+
+def test_the_roll_is_over_once_every_broker_uses_it() -> None:
+    before = Status(rollout=RolloutStatus(id="one", total=3, done=2, waiting_for="broker 3"))
+    look = Look(wanting(), brokers(uses="3.9"))
+    found = report(look, before).rollout
+    assert found is not None
+    assert not found.is_in_progress
+    said = [stage.conditions(look.decision).get(Condition.NODES_ROLLED) for stage in look.stages]
+    assert ("True", Reason.ALL_CURRENT, f"all 3 brokers use {IBP} 3.9") in said
+
+
+# --- what has to be read ---
+
+
+def test_znodes_and_settings_are_read_and_partitions_before_a_restart() -> None:
+    first = Asked(wanting(), EMPTY, NOT_ASKED, NOW)
+    assert demands_of(first).znodes
+    assert IBP in demands_of(first).settings
+    assert not demands_of(first).partitions
+    assert demands_of(replace(first, seen=brokers())).partitions
+    assert not demands_of(replace(first, seen=brokers(uses="3.9"))).partitions
+
+
+def test_in_kraft_mode_nothing_is_read_for_it() -> None:
+    later = Asked(wanting(), Status(metadata_mode="KRaft"), NOT_ASKED, NOW)
+    assert not demands_of(later).znodes
+    assert not demands_of(replace(later, seen=cluster(P.FINALIZED))).znodes
+
+
+def test_a_blocker_of_one_broker_names_it() -> None:
+    look = Look(wanting("3.7"), brokers(broker(2, "3.9"), uses="3.7"))
+    (blocker,) = look.decision.blockers
+    assert blocker.kind is BlockerKind.DOWNGRADE
+    assert [node.id for node in blocker.nodes] == [2]

@@ -95,6 +95,7 @@ def propose(facts: Facts) -> Proposal:
     for kind in reversed(STAGES):
         parts = (kind.propose(facts, parts), *parts)
     wanted, seen, memory = facts.wanted, facts.seen, facts.memory
+    is_kept = memory.plan is not None and not seen.shows_levels  # the plan of the status stays as it was shown
     plan = plan_of(
         parts,
         uid=wanted.uid,
@@ -102,7 +103,7 @@ def propose(facts: Facts) -> Proposal:
         change_count=memory.change_count,
         standing=memory.plan if seen.shows_levels else None,
         approvals=wanted.approvals,
-        may_be_unseen=wanted.may_approve_unseen,
+        may_be_unseen=wanted.may_approve_unseen or is_kept,
     )
     return Proposal(plan, parts)
 

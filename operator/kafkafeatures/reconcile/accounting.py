@@ -27,6 +27,7 @@ from kafkafeatures.core.levels.accounted import (
     void_after,
     void_all,
     why_restored,
+    without_withdrawn_plan,
 )
 from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.core.report.history import with_result
@@ -94,6 +95,8 @@ def accounted(resource: Resource, settled: Status, seen: Observation, earlier: M
     moved = moved_unremembered(before, settled, seen, earlier)
     if moved:
         settled = void_after(before, settled, consents, moved)
+    if not seen.shows_levels:
+        settled = without_withdrawn_plan(settled, resource.wanted)
     if seen.past_levels is None and len(sent_by(settled)) < len(sent_by(before)):
         settled = replace(settled, log_position=None)  # a log that is read again later would show it as another's
     known = before.unverified_consents if before.cluster_id else tuple(filter(is_downgrade, consents))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -15,6 +16,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held
 from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Readings, Role
 from kafkafeatures.reconcile.act import Reconciliation
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
 from tests.kafkafeatures.reconcile.simulated import Cluster, Crash, Store, once, run
@@ -96,6 +98,54 @@ def test_what_was_approved_exchanged_for_something_else_and_asked_for_again_wait
         ask(store, levels)
         assert held(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.sent == []
+
+
+def loses_its_quorum(cluster: Cluster) -> None:
+    """Brokers answer, and show what they know of before."""
+    silent = Failure(FailureKind.TIMED_OUT, "controllers", "no controller is active")
+
+    def of_brokers(readings: Readings) -> Readings:
+        brokers = tuple(one for one in readings.probe.nodes if one.role is Role.BROKER)
+        return Readings(replace(readings.probe, nodes=brokers, quorum=silent, controllers=silent), silent)
+
+    cluster.shows = of_brokers
+
+
+def goes_away(cluster: Cluster) -> None:
+    cluster.away = True
+
+
+def comes_back(cluster: Cluster) -> None:
+    cluster.away, cluster.shows = False, lambda readings: readings
+
+
+@pytest.mark.parametrize("meanwhile", [loses_its_quorum, goes_away])
+@pytest.mark.parametrize("levels", [{}, {"metadata.version": 22}, {"group.version": 0}])
+def test_what_is_withdrawn_while_the_levels_cannot_be_read_waits_again(
+    meanwhile: Callable[[Cluster], None], levels: dict[str, int]
+) -> None:
+    cluster, store = waiting(GROUP)
+    approve(store)
+    meanwhile(cluster)
+    ask(store, levels)
+    once(cluster, store)
+    comes_back(cluster)
+    ask(store, GROUP)
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert cluster.sent == []
+
+
+@pytest.mark.parametrize("meanwhile", [loses_its_quorum, goes_away])
+def test_what_stays_asked_for_meanwhile_stays_approved(meanwhile: Callable[[Cluster], None]) -> None:
+    cluster, store = waiting(GROUP)
+    approve(store)
+    meanwhile(cluster)
+    for asked in ({**GROUP, "share.version": 0}, GROUP):
+        ask(store, asked)
+        once(cluster, store)
+    comes_back(cluster)
+    assert isinstance(run(cluster, store).decision, Done)
+    assert cluster.levels["group.version"] == 1
 
 
 def test_an_approval_that_was_taken_back_is_not_good_a_second_time() -> None:
@@ -246,6 +296,7 @@ _DOINGS = st.lists(
         st.tuples(st.just("take the approval back")),
         st.tuples(st.just("die"), st.integers(0, 6)),
         st.tuples(st.just("outcome unknown")),
+        st.tuples(st.just("reach"), st.sampled_from([loses_its_quorum, goes_away, comes_back])),
     ),
     max_size=14,
 )
@@ -293,6 +344,8 @@ def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[
                 ask(store, dict(store.wanted.levels), approvals=frozenset())
             case "die":
                 cluster.crash_in = int(how[0])
+            case "reach":
+                how[0](cluster)  # type: ignore[operator]
             case "outcome unknown":
                 cluster.outcomes = [OutcomeUnknown("EOF")]
             case _:

@@ -95,7 +95,7 @@ class Metrics:
         )
         self._phase = Gauge(
             "kafkafeatures_migration_phase",
-            "1 for the phase of a migration from ZooKeeper, 0 for the others; no series where none is wanted.",
+            "1 for the phase of a migration from ZooKeeper, 0 for the others; no series where none is wanted or open.",
             (*_OF_RESOURCE, "phase"),
             registry=self.registry,
         )

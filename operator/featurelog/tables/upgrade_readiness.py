@@ -43,7 +43,7 @@ from kafkafeatures.core.levels.readiness import (
     unregistered_voters,
 )
 from kraftlog.ghosts import FENCED_FOR_MS
-from kraftlog.image import is_under_way
+from kraftlog.image import BrokerRegistration, is_under_way
 
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
 VALID_FOR_MS = 24 * 60 * 60 * 1000
@@ -93,7 +93,12 @@ TABLE = Table(
         Column(
             "downgrade_losses", pa.list_(_LOSS), "what a downgrade may lose (`Lossy`), or is refused for (`Impossible`)"
         ),
-        Column("other_blockers", pa.list_(_WHY), "a migration that is under way, a level that needs another one"),
+        Column(
+            "other_blockers",
+            pa.list_(_WHY),
+            "a migration that is under way, or was finalized while brokers were in ZooKeeper mode; a level that needs "
+            "another one",
+        ),
         Column("unknown_because", pa.list_(_WHY), "what is not known, and would have to be for `ready`"),
         Column(
             "known_from_offset",
@@ -252,6 +257,25 @@ class _Judge:
                 found.others.append(("Migration", "a migration from ZooKeeper is in progress"))
             else:
                 found.unknown.append(("not_committed", "the end of the migration from ZooKeeper may not be committed"))
+        self._in_zookeeper_mode(found)
+
+    def _in_zookeeper_mode(self, found: _Findings) -> None:
+        """A log whose migration is over may have registrations of brokers that are in ZooKeeper mode for ever."""
+        code = next((one.value.code for one in self._history.migration.versions if one.end is None), None)
+        if is_under_way(code) is not False:
+            return
+        left: dict[bool, set[int]] = {True: set(), False: set()}
+        for one in self._nodes:
+            registration = one.value.registration
+            if isinstance(registration, BrokerRegistration) and registration.is_migrating_zk_broker:
+                left[one.end is None].add(one.key[1])
+        if left[True]:
+            ids = ", ".join(map(str, sorted(left[True])))
+            text = f"the migration was finalized while brokers were in ZooKeeper mode: {ids}"
+            found.others.append(("Migration", text))
+        for id_ in sorted(left[False] - left[True]):
+            text = f"that broker {id_} is no longer in ZooKeeper mode may not be committed"
+            found.unknown.append(("not_committed", text))
 
     def _losses(self, feature: str, level: int, found: _Findings) -> None:
         before = self._levels.get(feature, 0)

@@ -30,7 +30,7 @@ from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.readings import majority_of
 from kraftlog.arrow import DECODED
 from kraftlog.errors import ContradictionError
-from kraftlog.image import MIGRATION_UNDER_WAY, SMALL, BrokerRegistration, ControllerRegistration
+from kraftlog.image import SMALL, BrokerRegistration, ControllerRegistration, ZkMigrationState
 from kraftlog.rules import CONTROL_RULES, METADATA_RULES
 from kraftlog.schema import table
 from kraftlog.state import State
@@ -273,7 +273,7 @@ class _Walk:
         if code is None:
             return
         zk_brokers: tuple[int, ...] = ()
-        if code in MIGRATION_UNDER_WAY:
+        if code != ZkMigrationState.NONE:  # also at the end: it may have been finalized without some of them
             brokers = self.state.brokers.view().items()
             zk_brokers = tuple(sorted(id_ for id_, one in brokers if one.is_migrating_zk_broker))
         value = Migration(code, zk_brokers, self.state.features.get(METADATA_VERSION))

@@ -284,7 +284,7 @@ def _restarts_nodes(context: ReconcileContext, wanted: Wanted) -> bool:
 
 
 async def _asked(context: ReconcileContext, resource: Resource) -> Asked:
-    return Asked(resource.wanted, resource.status, await pods(context.ports), context.now())
+    return Asked(resource.wanted, resource.status, await pods(context.ports), context.now(), kept=context.ages.kept)
 
 
 async def _look(context: ReconcileContext, resource: Resource, asked: Asked) -> Observation:

@@ -67,8 +67,10 @@ def test_a_roll_and_its_plan_are_kept_as_they_were_written(ask: Ask) -> None:
     assert (reply.status, reply.body["status"]) == (200, status)
 
 
-def create_and_keep(ask: Ask) -> dict[str, Any]:
-    document = document_with("metadata.namespace", NAMESPACE)
+def create_and_keep(ask: Ask, phase: str = "PreMigration") -> dict[str, Any]:
+    """phase: of the migration that it asks for; it may begin with any."""
+    document = document_with("spec.migration.desired", phase)
+    document["metadata"]["namespace"] = NAMESPACE
     reply = ask(Request("POST", ALL, {}, document))
     assert reply.status == 201, reply.body
     made: dict[str, Any] = reply.body
@@ -85,20 +87,36 @@ NEXT = {
 """Phase of a migration to those that a document may ask for next."""
 
 
-def test_a_migration_is_asked_for_one_phase_at_a_time(ask: Ask) -> None:
-    made = create_and_keep(ask)
+REMOVABLE = {"None", "Finalized", "RolledBack"}
+"""Phases with which a migration may be taken out of a document: with the others it may be half done."""
+
+
+def _document(ask: Ask, made: dict[str, Any], desired: str | None) -> dict[str, Any]:
+    metadata = ask(Request("GET", f"{ALL}/orders", {})).body["metadata"]
     without = {name: value for name, value in made["spec"].items() if name != "migration"}
+    migration = {} if desired is None else {"migration": {"desired": desired}}
+    return {**made, "metadata": metadata, "spec": {**without, **migration}}
 
-    def put(desired: str | None) -> Reply:
-        metadata = ask(Request("GET", f"{ALL}/orders", {})).body["metadata"]
-        migration = {} if desired is None else {"migration": {"desired": desired}}
-        document = {**made, "metadata": metadata, "spec": {**without, **migration}}
-        return ask(Request("PUT", f"{ALL}/orders", {}, document))
 
-    for phase, allowed in NEXT.items():
-        for other in NEXT:
-            assert put(None).status == 200
-            assert put(phase).status == 200  # where there was no migration, a document may begin with any phase
-            reply = put(other)
-            assert reply.status == (200 if other in allowed | {phase} else 422), (phase, other)
-            assert reply.status == 200 or "one phase at a time" in reply.body["message"]
+def with_migration(ask: Ask, made: dict[str, Any], desired: str | None) -> Reply:
+    """Put the document with this phase, or with no migration."""
+    return ask(Request("PUT", f"{ALL}/orders", {}, _document(ask, made, desired)))
+
+
+@pytest.mark.parametrize("phase", NEXT)
+def test_a_migration_is_asked_for_one_phase_at_a_time(ask: Ask, phase: str) -> None:
+    made = create_and_keep(ask, phase)
+    for other in NEXT.keys() - NEXT[phase] - {phase}:
+        reply = with_migration(ask, made, other)
+        assert (reply.status, "one phase at a time" in reply.body["message"]) == (422, True), (phase, other)
+    for other in NEXT[phase]:
+        changed = ask(Request("PUT", f"{ALL}/orders", {"dryRun": "All"}, _document(ask, made, other)))
+        assert changed.status == 200, (phase, other)
+
+
+@pytest.mark.parametrize("phase", NEXT)
+def test_a_migration_that_was_begun_stays_in_the_document(ask: Ask, phase: str) -> None:
+    made = create_and_keep(ask, phase)
+    reply = with_migration(ask, made, None)
+    assert reply.status == (200 if phase in REMOVABLE else 422)
+    assert reply.status == 200 or "cannot be removed from the document" in reply.body["message"]

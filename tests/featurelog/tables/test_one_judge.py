@@ -190,8 +190,12 @@ def test_a_combined_node_is_as_old_as_the_older_of_its_two_registrations() -> No
         ),
         ((migration(1),), "blocked", BlockerKind.MIGRATION),
         ((migration(4),), "unknown", BlockerKind.MIGRATION),
+        ((registered_broker(9, 200, isMigratingZkBroker=True), migration(3)), "blocked", BlockerKind.MIGRATION),
     ],
-    ids=["all is well", "a ghost", "an old broker", "a migration", "a state of a migration that no release knows"],
+    ids=[
+        *("all is well", "a ghost", "an old broker", "a migration", "a state of a migration that no release knows"),
+        "a migration that was finalized without a broker",
+    ],
 )
 def test_both_judge_one_cluster(more: tuple[Item, ...], verdict: str, kind: BlockerKind | None) -> None:
     items = (*healthy(), *more)

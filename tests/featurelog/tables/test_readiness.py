@@ -225,6 +225,16 @@ def test_a_migration_that_is_under_way_blocks_every_change() -> None:
     assert (row["verdict"], [one["kind"] for one in row["other_blockers"]]) == ("blocked", ["Migration"])
 
 
+def test_a_migration_that_was_finalized_while_a_broker_was_in_zookeeper_mode_is_no_kraft_cluster() -> None:
+    left = registered_broker(2, 105, isMigratingZkBroker=True)
+    items = [*healthy(version=21), migration(0), migration(2), migration(1), left, migration(3)]
+    row = readiness(copies_of(log(items)), "4.0")
+    text = "the migration was finalized while brokers were in ZooKeeper mode: 2"
+    assert (row["verdict"], row["other_blockers"]) == ("blocked", [{"kind": "Migration", "text": text}])
+    after = readiness(copies_of(log([*items, registered_broker(2, 106), no_op()])), "4.0")
+    assert (after["verdict"], after["other_blockers"]) == ("ready", [])
+
+
 def test_a_level_that_needs_another_one_says_which() -> None:
     data = log(healthy(version=22))
     (blocker,) = readiness(copies_of(data), "eligible.leader.replicas.version=1")["other_blockers"]

@@ -6,19 +6,20 @@ from datetime import timedelta
 
 import pytest
 
-from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import MigrationStatus, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.memory import NO_MEMORY
+from kafkafeatures.core.engine.kind import Asked
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.copied.survey import Survey
+from kafkafeatures.core.migration.now import demands_of
 from kafkafeatures.core.migration.place import place_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.restarts import permit_for
@@ -36,6 +37,7 @@ from tests.kafkafeatures.core.migrations import (
     released,
     restarted,
     said,
+    status_after,
     wanting,
     without_quorum,
 )
@@ -260,14 +262,6 @@ def test_the_way_back_is_shown_whole_before_it_begins() -> None:
     assert "delete /controller and /migration" in steps[2]
 
 
-def test_without_a_wish_there_is_no_stage_and_nothing_is_said_of_one() -> None:
-    found = looks(replace(wanting(D.DUAL_WRITE), migration=None), cluster(P.COPIED))
-    assert not any(stage.kind == "Migration" for stage in found.stages)
-    assert NO_MEMORY.plan is None
-    assert {one.kind for one in found.decision.blockers} <= {BlockerKind.MIGRATION, BlockerKind.ZOOKEEPER_MODE}
-    assert found.seen.at == NOW
-
-
 def test_it_is_not_over_while_a_node_is_being_restarted() -> None:
     one = RestartInFlight(RestartNode(3, "broker 3", broker_epoch=90), Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     found = looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE), sent=(one,)).decision
@@ -308,6 +302,23 @@ def test_to_go_back_to_a_zookeeper_that_lacks_something_takes_a_consent() -> Non
     assert restarted(looks(wanting(D.ROLLED_BACK, consents=consents), seen)) == 1
     forward = looks(wanting(D.DUAL_WRITE, consents=consents), replace(cluster(P.COPIED), compared=LOST))
     assert isinstance(forward.decision, Stalled)
+
+
+def test_a_process_that_has_just_started_compares_at_once_and_then_once_a_minute() -> None:
+    """What another process has seen closes no door, however short ago that was."""
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))
+    status = status_after(found)
+    assert status.migration is not None
+    assert status.migration.equality is not None
+
+    def compares(later: timedelta, *, started: bool) -> bool:
+        kept = {} if started else {one.kind: one.kept for one in found.stages if one.kept is not None}
+        asked = Asked(found.wanted, status, NOT_ASKED, NOW + later, seen=found.seen, kept=kept)
+        return demands_of(asked, Migration(D.DUAL_WRITE, timedelta(0))).comparison
+
+    assert compares(timedelta(seconds=1), started=True)
+    assert not compares(timedelta(seconds=1), started=False)
+    assert compares(timedelta(seconds=60), started=False)
 
 
 def test_a_comparison_counts_for_two_minutes() -> None:

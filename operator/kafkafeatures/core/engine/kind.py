@@ -82,7 +82,8 @@ class Demands(Struct, frozen=True):
 class Asked(Struct, frozen=True):
     """What is known when it is settled what to read: the document, the status of before, and the pods.
 
-    seen: the nodes and their levels, None before they were read.
+    seen: the nodes and their levels, None before they were read. kept: by kind, what this process keeps of its last
+    reading and is in no status.
     """
 
     wanted: Wanted
@@ -90,6 +91,7 @@ class Asked(Struct, frozen=True):
     workloads: WorkloadsReading | Failure
     now: datetime
     seen: Observation | None = None
+    kept: Mapping[str, Kept] = field(default_factory=dict)
 
 
 class StageKind(Protocol):

@@ -7,6 +7,7 @@ A plan is a tuple of stages: levels that are moved, nodes that are restarted. Ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
@@ -95,6 +96,14 @@ class Kept(Protocol):
         """This stage where nothing could be read of the cluster."""
 
 
+class LastWord(IntEnum):
+    """Which stage says how the cluster is, where nothing is left to do: of several the last one of the highest."""
+
+    NOTHING_WANTED = 0  # the document asks nothing of this kind
+    WANTED = 1
+    HELD = 2  # something that the document does not ask for holds all of them
+
+
 class StageNow(Struct, frozen=True, dict=True):
     """One stage, judged on one reading of the cluster: what prevents its next step, and which step that is.
 
@@ -160,6 +169,11 @@ class StageNow(Struct, frozen=True, dict=True):
         return False
 
     @property
+    def last_word(self) -> LastWord:
+        """Whether it is the stage that says how the cluster is once none has anything to do."""
+        return LastWord.WANTED
+
+    @property
     def soaking(self) -> Wait | None:
         """What an irreversible next step waits for until nodes have been healthy for long enough; else None."""
         return None
@@ -206,5 +220,6 @@ class StageNow(Struct, frozen=True, dict=True):
 
 
 def due_in(stages: tuple[StageNow, ...]) -> StageNow:
-    """The stage whose turn it is; the last one where nothing is left to do."""
-    return next((one for one in stages if one.is_due), stages[-1])
+    """The stage whose turn it is; where nothing is left to do, the one that says so."""
+    due = next((one for one in stages if one.is_due), None)
+    return due or max(reversed(stages), key=lambda one: one.last_word)

@@ -17,7 +17,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
-from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
+from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import MetadataMode, Observation, Unknown
@@ -78,6 +78,11 @@ class IbpNow(StageNow, frozen=True):
         if self.roll is None or not self.roll.in_flight:
             return None
         return Reason.ROLLING_NODES, self.roll.titles_in_flight
+
+    @property
+    def last_word(self) -> LastWord:
+        """What is said of it is a note, beside the words of another stage."""
+        return LastWord.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:

@@ -18,7 +18,7 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, bl
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import BROKER_KEEPS
-from kafkafeatures.core.engine.stage import Conditions, Next, Part, StageNow
+from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, StageNow
 from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, InFlight, Step
 from kafkafeatures.core.engine.wanted import ApprovalPolicy
 from kafkafeatures.core.facts.observation import Known
@@ -59,6 +59,11 @@ class LevelsNow(StageNow, frozen=True):
         # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
         readable = not self.part.desired if seen.in_zookeeper_mode else isinstance(seen.finalized, Known)
         return bool(self.part.changes or self.unknown_features or not readable)
+
+    @property
+    def last_word(self) -> LastWord:
+        """A document that names no level has nothing to say of them."""
+        return LastWord.WANTED if self.part.desired else LastWord.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:

@@ -1,14 +1,34 @@
-"""What the migration in a plan is called, and what there is of it where none is wanted. Pure, and light."""
+"""What there is of a migration where the document wants none: nothing, or one that was left open.
+
+Pure, and light. A migration does not end because `spec.migration` was taken out of a document: nothing of it is
+carried out any more, no node is restarted, and that is said. Called by `core/migration/stage.py`.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from kafkafeatures.api.status import Stage
-from kafkafeatures.core.engine.stage import Part, Work
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.status import MigrationStatus, Stage, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Decision, Wait
+from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.stage import LastWord, Part, StageNow, Work
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Unknown
+from kafkafeatures.core.facts.readings import FailureKind
 
 MIGRATION = "Migration"
 """The kind of a stage that moves a cluster from ZooKeeper to KRaft, or back."""
+
+OVER = ("", "None", "Finalized", "RolledBack")
+"""Phases at which a document may stop asking for a migration: nothing is left half done."""
+LOOKS_AGAIN = 10.0
+"""Seconds until it is looked again whether it is over."""
+REMEDY = (
+    "set spec.migration.desired to the phase that the cluster is to reach, or to RolledBack to go back; or finish the "
+    "migration by hand"
+)
 
 
 class NoMigration(Part, frozen=True):
@@ -34,3 +54,78 @@ class NoMigration(Part, frozen=True):
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
         """None where a plan has a migration, which is no longer wanted."""
         return None if any(stage.kind == MIGRATION for stage in stages) else ()
+
+
+class LeftOpen(StageNow, frozen=True):
+    """A migration is open that the document does not ask for. phase: at which the status knew it last; empty where it
+    never did. is_seen: whether the cluster shows by itself that it is open.
+    """
+
+    kind: ClassVar[str] = MIGRATION
+
+    blocker: Blocker
+    phase: str
+    is_seen: bool
+
+    @property
+    def is_due(self) -> bool:
+        """Levels and restarts name a migration that the cluster shows; of one that it does not show nothing else is
+        said.
+        """
+        return not self.is_seen
+
+    @property
+    def last_word(self) -> LastWord:
+        """A cluster is not in sync in the middle of a migration."""
+        return LastWord.HELD
+
+    @property
+    def next(self) -> Wait:
+        """Nothing is done."""
+        return Wait(Reason.MIGRATING, str(self.blocker), after=LOOKS_AGAIN, blockers=self.blockers)
+
+    @property
+    def outlook(self) -> str:
+        """Nothing would be done."""
+        return str(self.blocker)
+
+    @property
+    def needs_approval(self) -> bool:
+        """There is nothing to approve."""
+        return False
+
+    @property
+    def blockers(self) -> tuple[Blocker, ...]:
+        """That it is open."""
+        return (self.blocker,)
+
+    @property
+    def blocked(self) -> Wait:
+        """What is left open is waited for, for as long as it takes."""
+        return self.next
+
+    def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
+        """The phase stays known: where a way back was begun, a cluster in ZooKeeper mode does not show it."""
+        known = status.migration or MigrationStatus()
+        return replace(status, migration=replace(known, phase=self.phase)) if self.phase else status
+
+
+def left_open(facts: Facts) -> LeftOpen | None:
+    """The migration that is open and not wanted; None where there is none, or another cluster answers."""
+    if not facts.ours:
+        return None
+    known, mode = facts.remembered.migration, facts.seen.mode
+    phase = known.phase if known is not None and known.phase not in OVER else ""
+    if isinstance(mode, Known) and mode.value is MetadataMode.KRAFT:
+        return None
+    if isinstance(mode, Unknown) and mode.why.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
+        return LeftOpen(Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.remedy), phase, is_seen=True)
+    is_seen = isinstance(mode, Known) and mode.value is MetadataMode.MIGRATING
+    if not is_seen and not phase:
+        return None
+    last = f", last seen at {phase}" if phase else ""
+    text = (
+        f"a migration from ZooKeeper is in progress{last}, and spec.migration is not set: no step of it is taken, and "
+        "no node is restarted"
+    )
+    return LeftOpen(Blocker(BlockerKind.MIGRATION, text, REMEDY), phase, is_seen)

@@ -158,7 +158,9 @@ class MigrationNow(StageNow, frozen=True):
         lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
         if lasts or (self.place.remedy and not self.place.may_pass):
             return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
-        text = "the phase is not known yet" if self.place.may_pass else str(self.place)
+        text = str(self.place)
+        if self.place.may_pass:  # what may be wrong for a moment only, and has a remedy, is said once it lasts
+            text = "the phase is not known yet" + ("" if self.place.remedy else f": {text}")
         return Wait(Reason.MIGRATING, text, after=2.0, blockers=() if self.place.may_pass else found)
 
     @property
@@ -312,7 +314,9 @@ def is_approved(wanted: Wanted) -> bool:
 
 
 def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
-    """Whether a step is about to close a door, and the last comparison, of whatever process, is a while ago."""
+    """Whether a step is about to close a door, and the last comparison is a while ago. That of another process closes
+    none: one that has just started compares at once.
+    """
     known = asked.status.migration
 
     def passed(at: str | None, span: timedelta) -> bool:
@@ -321,5 +325,8 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
     held = known is not None and passed(known.since, wish.hold_dual_write_for)
     if place.way is FINALIZE and not (held and is_approved(asked.wanted)):
         return False
+    kept = asked.kept.get(MIGRATION)
+    if not isinstance(kept, MigrationKept) or kept.compared is None:
+        return True
     last = known.equality if known is not None else None
     return last is None or last.at is None or passed(last.at, COMPARE_EVERY)

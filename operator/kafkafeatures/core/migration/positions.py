@@ -199,6 +199,8 @@ def _contradiction(facts: Facts) -> Misplaced | None:
             f"the migration was finalized while brokers were in ZooKeeper mode: {ids}",
             "there is no way back; restart each of them in KRaft mode",
         )
+    if facts.state is None and facts.claim is Claim.NONE and in_zookeeper:
+        return Misplaced("no broker is controller: /controller is absent", may_pass=True)  # until one is elected
     unflagged = [id_ for id_, flag in facts.controllers.items() if flag is False]
     if unflagged and (facts.state is S.PRE_MIGRATION or (facts.state is S.MIGRATION and in_zookeeper)):
         ids = ", ".join(map(str, unflagged))
@@ -206,6 +208,13 @@ def _contradiction(facts: Facts) -> Misplaced | None:
             "controllers run without zookeeper.metadata.migration.enable while brokers are in ZooKeeper mode: "
             f"{ids}; the first of them that leads the quorum ends the migration, with whatever was copied by then",
             "set it to true there and restart them, one that leads last; restart no other node before",
+        )
+    if facts.state is S.NONE and unflagged and in_zookeeper:
+        ids = ", ".join(map(str, unflagged))
+        return Misplaced(
+            f"controllers were started without zookeeper.metadata.migration.enable: {ids}; their log is that of a new "
+            "cluster, and cannot take over one of ZooKeeper",
+            f"set it to true there; {WIPE}",
         )
     if facts.state is S.NONE and True in facts.controllers.values():
         return Misplaced(

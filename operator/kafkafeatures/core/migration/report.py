@@ -53,7 +53,7 @@ def with_migration(
     found = MigrationStatus(
         phase=phase,
         position=place.position.value,
-        since=before.since if before.phase == phase else facts.stamp,
+        since=(before.since if before.phase == phase else None) or facts.stamp,
         zk_migration_state=place.facts.state.name if place.facts.state is not None else "",
         brokers=BrokersByMode(
             zoo_keeper=modes.count(BrokerMode.PLAIN),

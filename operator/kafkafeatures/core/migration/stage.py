@@ -9,7 +9,7 @@ from __future__ import annotations
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import Part, StageNow
-from kafkafeatures.core.migration.none_wanted import NoMigration
+from kafkafeatures.core.migration.none_wanted import NoMigration, left_open
 
 
 class Migrations:
@@ -35,9 +35,9 @@ class Migrations:
         return MigrationPart(desired, place_of(facts.seen, desired, assigned))
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
-        """Where the migration stands; None where none is wanted."""
+        """Where the migration stands; None where none is wanted and none is open."""
         if facts.wanted.migration is None:
-            return None
+            return left_open(facts)
         from kafkafeatures.core.migration.now import migration_now
         from kafkafeatures.core.migration.part import MigrationPart
 

@@ -19,7 +19,7 @@ from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, 
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.memory import remembering
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import Conditions, Next, Part, StageNow
+from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
@@ -58,6 +58,11 @@ class RollNow(StageNow, frozen=True):
     def is_at_work(self) -> tuple[Reason, str] | None:
         """Nodes in flight."""
         return (Reason.ROLLING_NODES, self.roll.titles_in_flight) if self.roll.in_flight else None
+
+    @property
+    def last_word(self) -> LastWord:
+        """A document asks for levels or a migration; nodes are restarted for them, or for what changed elsewhere."""
+        return LastWord.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:

@@ -22,7 +22,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("partitions allow every broker", " and admission.allows(id_):\n            why_not", ":\n            why_not"),
         ("an unsent intent is forgotten", "    if unsent:\n", "    if False:\n"),
         ("an old intent is sent though nobody wants it", "if one.step.is_not_wanted(question.seen):", "if False:"),
-        ("a decided restart is not asked again", "refused = refusal(FOR_ONE_DECIDED, question)", "refused = None"),
+        ("a decided restart is not asked again", "refused = refusal(FOR_ONE_MORE, others)", "refused = None"),
         ("brokers go without a voter", "    too_few = voters_allow(question)\n", "    too_few = None\n"),
         ("a stuck node goes to what halted the roll", "if not is_halted_for(question, id_))", "if True)"),
     ),

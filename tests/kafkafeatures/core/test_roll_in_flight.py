@@ -94,6 +94,25 @@ def test_an_eviction_for_an_image_that_was_changed_since_is_not_asked_for_again_
         assert not is_not_wanted(one, told)
 
 
+def test_an_eviction_that_was_not_sent_waits_while_the_template_of_controllers_is_not_processed() -> None:
+    """It is not known yet whether they have to go before this broker."""
+    told = cluster(ROLLED_CONTROLLERS)
+    controllers, brokers = workloads_of(told).stateful_sets
+    changed = with_workloads(told, stateful_sets=(replace(controllers, observed=False), brokers))
+    message = refused(rolled(changed, sent(3)), Reason.ROLLING_NODES)
+    assert "Kubernetes has not processed the change of StatefulSet controller yet" in message
+
+
+def test_an_eviction_that_was_not_sent_counts_what_went_away_since_it_was_decided() -> None:
+    """By maxParallel, of which it needs one itself."""
+    isr = tuple(replace(one, in_sync=one.isr - {6}) for one in PARTITIONS)
+    told = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr)
+    assert who(rolled(told, sent(3))) == 3
+    alone = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    message = refused(rolled(told, sent(3), rollout=alone), Reason.ROLLING_NODES)
+    assert "broker 6 is unavailable; bring broker 6 back" in message
+
+
 def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_its_log_does_not() -> None:
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff", restarts=7)})
     message = refused(rolled(crashing, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)

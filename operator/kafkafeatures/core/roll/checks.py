@@ -170,19 +170,17 @@ FOR_ANY_NODE: tuple[Check, ...] = (no_migration_is_open, driver_allows, binary_h
 OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_a_node)
 """What is checked of pods, also where no node needs a restart."""
 
-OF_THE_CLUSTER: tuple[Check, ...] = (
+FOR_ONE_MORE: tuple[Check, ...] = (
+    *OF_PODS,
     quorum_is_known,
     partitions_are_known,
     promises_can_be_kept,
     nothing_is_reassigned,
     nothing_is_unavailable,
+    cap_is_kept,
+    snapshots_are_newer,
 )
-
-FOR_ONE_DECIDED: tuple[Check, ...] = (nothing_is_halted, *OF_THE_CLUSTER, snapshots_are_newer)
-"""What is checked again for a restart that was decided, and may not have been sent."""
-
-FOR_ONE_MORE: tuple[Check, ...] = (*OF_PODS, *OF_THE_CLUSTER, cap_is_kept, snapshots_are_newer)
-"""What is checked for any other node, from top to bottom."""
+"""What is checked for any other node, from top to bottom; again for one that was decided and may be unsent."""
 
 
 def refusal(chain: tuple[Check, ...], question: RestartQuestion) -> Refusal | None:

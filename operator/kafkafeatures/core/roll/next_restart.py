@@ -21,7 +21,7 @@ from kafkafeatures.core.roll.admission import (
     refused_as_unavailable,
     stuck_may_go,
 )
-from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_DECIDED, FOR_ONE_MORE, OF_PODS, refusal
+from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, OF_PODS, refusal
 from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported_now
 from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.question import Restarting, RestartQuestion
@@ -89,9 +89,10 @@ def to_free(question: RestartQuestion, needing: frozenset[int]) -> tuple[int, ..
 
 def _again(question: RestartQuestion, one: Restarting) -> Next:
     """The next action for a restart whose intent was written and whose pod still runs: the eviction may be on its way,
-    and no other node is restarted until that is seen. To send it again is safe, because it names the UID of the pod. A
-    restart that is no longer wanted is not sent again: it is given up once it cannot be on its way. A pod that runs
-    another node stays too: a status can be edited.
+    and no other node is restarted until that is seen. To send it again is safe, because it names the UID of the pod;
+    all that was checked when it was decided is checked again, as a template may have been changed since. A restart that
+    is no longer wanted is not sent again: it is given up once it cannot be on its way. A pod that runs another node
+    stays too: a status can be edited.
     """
     id_ = one.step.node_id
     pod = question.fleet.pods.get(id_)
@@ -101,8 +102,9 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
         return waiting(question)
     if any(question.is_controller(other) for other in question.flying - {id_}):
         return waiting(question)  # one that was stuck went meanwhile: a voter is away
-    refused = refusal(FOR_ONE_DECIDED, question)
-    return refused or refusal_of(question, id_, one.step.consent) or Act(one.step)
+    others = replace(question, in_flight=tuple(it for it in question.in_flight if it is not one))
+    refused = refusal(FOR_ONE_MORE, others)
+    return refused or refusal_of(others, id_, one.step.consent) or Act(one.step)
 
 
 def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> Next:

@@ -16,7 +16,7 @@ from kafkasim.pods import Pods
 from kafkasim.releases import Release, release_named
 from kafkasim.replicas import found_in
 from kafkasim.settings import minimum_of
-from kafkasim.statefulsets import PodTiming, SetPlan, addresses, release_of, revision_of
+from kafkasim.statefulsets import LEAKY, PodTiming, SetPlan, addresses, release_of, revision_of
 from kraftlog.partitions import Partitions
 from tests.reliability.kafka import Cluster
 from tests.reliability.recorded_world import RecordedWorld
@@ -68,6 +68,11 @@ class RecordedPods(Pods):
             )
         super().delete(name)
 
+    def leaking(self) -> frozenset[int]:
+        """Nodes whose process ends by itself again and again, and would not in the next pod."""
+        pods = [(one, pod) for one in self.sets.values() for pod in self._of(one)]
+        return frozenset(pod.node_id for one, pod in pods if pod.image != one.image and pod.image.endswith(LEAKY))
+
     def kill_node(self, node_id: int) -> None:
         """The container that runs it dies."""
         for name in self.names():
@@ -97,7 +102,8 @@ class RecordedPods(Pods):
             crashing=frozenset(
                 pod.node_id
                 for one, pod in pods
-                if pod.image == one.image and pod.ended_for and world.now_ms - pod.ended_ms < WITHIN_MS
+                if pod.image == one.image and not pod.terminating
+                if pod.ended_for and world.now_ms - pod.ended_ms < WITHIN_MS
             ),
             stopped=frozenset(node.id for node in world.nodes.values() if not node.running),
             fenced=frozenset(one.id for one in world.image.brokers.values() if one.fenced),
@@ -106,12 +112,19 @@ class RecordedPods(Pods):
                 f"{one.topic}-{one.number}" for one in world.partitions() if one.state.adding or one.state.removing
             ),
             unheld=dict(self._unheld()),
+            serving=dict(self._serving()),
             refused=frozenset(
                 pod.node_id
                 for _, pod in pods
                 if pod.ready and not pod.terminating and not all(self._allows(each, pod) for each in self.budgets)
             ),
         )
+
+    def _serving(self) -> Iterator[tuple[int, str]]:
+        for pod in self._pods.values():
+            node = self._history.nodes.get((Role.BROKER, pod.node_id))
+            if node is not None and not pod.terminating and self._history.serves(node):
+                yield node.id, pod.uid
 
     def _unheld(self) -> Iterator[tuple[int, str]]:
         levels = self._history.image.features.items()

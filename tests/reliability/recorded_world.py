@@ -171,18 +171,16 @@ class RecordedWorld(World):
         if not self.healed:
             self.start(role, node_id)
 
+    def serves(self, broker: Node) -> bool:
+        """Whether the process that runs is registered, unfenced, and does not stop."""
+        there = self.leader_image.brokers.get(broker.id)
+        if not broker.running or there is None or there.incarnation != broker.incarnation:
+            return False
+        return not there.fenced and not there.in_controlled_shutdown
+
     def away(self) -> set[int]:
         """Nodes that are not wholly there: stopped, fenced, out of an ISR, or behind the leader."""
-        brokers = self.leader_image.brokers
-        found = {
-            node.id
-            for node in self.of_role(Role.BROKER)
-            if not node.running
-            or (there := brokers.get(node.id)) is None
-            or there.incarnation != node.incarnation
-            or there.fenced
-            or there.in_controlled_shutdown
-        }
+        found = {node.id for node in self.of_role(Role.BROKER) if not self.serves(node)}
         found |= {
             node.id for node in self.of_role(Role.CONTROLLER) if not node.running or self.now_ms < node.caught_up_ms
         }

@@ -80,13 +80,14 @@ class Nodes:
     """What was true of a cluster in pods when it was looked at.
 
     copies: by partition. brokers: that there should be. behind: nodes whose pod is not of its template; stuck: those of
-    them whose process ends by itself, again and again. crashing: nodes whose pod is of its template, and whose process
-    has ended by itself within the last hour. away: nodes that are not wholly there: stopped, fenced, out of an
-    ISR, or behind the leader. voters: of the quorum, whether each has caught up. leader: -1 for none. templates: what
-    each node would run next. ends: at which level of its log a controller would end that is restarted now.
-    stopped: nodes without a process; fenced: brokers that do not serve yet; draining: nodes whose Kubernetes node is
-    drained. moving: partitions that are reassigned. unheld: nodes whose next binary does not support a finalized level,
-    and which. refused: nodes whose pod a budget does not let go.
+    them whose process ends by itself, again and again. crashing: nodes whose pod is of its template and was not asked
+    to end, and whose process has ended by itself within the last hour. away: nodes that are not wholly there: stopped,
+    fenced, out of an ISR, or behind the leader. voters: of the quorum, whether each has caught up. leader: -1 for none.
+    templates: what each node would run next. ends: at which level of its log a controller would end that is restarted
+    now. stopped: nodes without a process; fenced: brokers that do not serve yet; draining: nodes whose Kubernetes node
+    is drained. moving: partitions that are reassigned. unheld: nodes whose next binary does not support a finalized
+    level, and which. refused: nodes whose pod a budget does not let go. serving: brokers that are registered, unfenced
+    and do not stop, each with the uid of its pod.
     """
 
     copies: Mapping[str, Copies]
@@ -105,6 +106,7 @@ class Nodes:
     moving: frozenset[str] = frozenset()
     unheld: Mapping[int, str] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
+    serving: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from tests.reliability.facts import OPERATOR, Facts
-from tests.reliability.records import Copies, Nodes, Stopped, Stored, Whole
+from tests.reliability.records import Asked, Copies, Nodes, Stopped, Stored, Whole
 from tests.reliability.roll_facts import Restart, gone, restarts, restarts_in
 from tests.reliability.violations import Violation
 
@@ -38,14 +38,30 @@ def below_min_insync_replicas(nodes: Nodes, node: int, leaving: Set[int], excuse
 
 
 def _leaving(facts: Facts, one: Restart) -> set[int]:
-    """Nodes that operators stopped and that are not whole again, stable or not."""
-    found: set[int] = set()
+    """Nodes that operators stopped and that are not back, stable or not."""
+    found: dict[int, Stopped] = {}
     for record in facts.records[: one.place]:
         if isinstance(record, Stopped) and record.by is not None and record.pod_uid != one.asked.pod_uid:
-            found.add(record.node)
+            found[record.node] = record
         elif isinstance(record, Whole):
-            found.discard(record.node)
-    return found - {one.asked.node}
+            found.pop(record.node, None)
+    return {node for node, stopped in found.items() if not _is_back(facts, one, stopped)} - {one.asked.node}
+
+
+def _is_back(facts: Facts, one: Restart, stopped: Stopped) -> bool:
+    """Whether a node serves from a new pod, in sync with all that it was in sync with when it was asked to stop. For
+    more nothing waits: a replica that had fallen behind before may need hours.
+    """
+    place, asked = next(each for each in facts.of_kind(Asked) if each[1].number == stopped.by)
+    before = facts.last_look(place, asked.process, asked.uid)
+    if one.nodes is None or before is None or before.nodes is None:
+        return False
+    serves = one.nodes.serving.get(stopped.node, stopped.pod_uid) != stopped.pod_uid
+    return serves and _lacked(one.nodes, stopped.node) <= _lacked(before.nodes, stopped.node)
+
+
+def _lacked(nodes: Nodes, node: int) -> set[str]:
+    return {name for name, copies in nodes.copies.items() if node in copies.replicas - copies.in_sync}
 
 
 def _never(copies: Copies) -> bool:

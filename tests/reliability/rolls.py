@@ -278,7 +278,7 @@ LEADERLESS_LOOKS = 50
 
 
 def _replace_stuck(pods: RecordedPods) -> None:
-    """Who restarts nodes by hand replaces those that cannot run, too."""
+    """Who restarts nodes by hand replaces those that cannot run, too, or not for long."""
     stuck = _cannot_run(pods)
     for name in pods.names():
         if pods.node_of(name) in stuck:
@@ -286,9 +286,10 @@ def _replace_stuck(pods: RecordedPods) -> None:
 
 
 def _cannot_run(pods: RecordedPods) -> frozenset[int]:
-    """With what they have now. A container that crashes runs now and then."""
+    """With what they have now. A container that crashes runs now and then; one that leaks runs for minutes."""
     nodes = pods.nodes()
-    return nodes.behind & (nodes.stuck | nodes.away | {voter for voter, runs in nodes.voters.items() if not runs})
+    now = nodes.stuck | nodes.away | {voter for voter, runs in nodes.voters.items() if not runs}
+    return nodes.behind & (now | pods.leaking())
 
 
 CALM: Mapping[str, Any] = {

@@ -1,0 +1,110 @@
+"""Rules of rolls held against a record that was written for it, and what the record says of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kafkasim.statefulsets import LEAKY
+from tests.reliability.facts import Facts
+from tests.reliability.pods import BROKERS, CONTROLLERS, RecordedPods
+from tests.reliability.records import Asked, Copies, Ended, History, Looked, Nodes, Record, Stopped
+from tests.reliability.roll_partition_rules import no_partition_falls_below_min_insync_replicas
+from tests.reliability.rolls import LAST, LEAKS, heal
+from tests.reliability.scene import ROLLS
+from tests.reliability.simulation import Simulation
+from tests.reliability.virtual import run
+
+UID, CLUSTER, PROCESS = "1", "A", "operator-1"
+ALL = frozenset({1, 2, 3})
+THERE = {1: "uid-1", 2: "uid-2", 3: "uid-3"}
+NEXT = {**THERE, 1: "uid-of-the-next"}
+
+
+def looked(at: float, serving: Mapping[int, str], *, lacks: frozenset[str]) -> Looked:
+    """Three partitions on three brokers. `lacks`: with which of them broker 1 is not in sync."""
+    needed = {"stock-0": 2, "events-0": 1, "orders-0": 1}
+    copies = {name: Copies(ALL, ALL - {1} if name in lacks else ALL, least) for name, least in needed.items()}
+    nodes = Nodes(copies, ALL, ALL, frozenset(), frozenset(), {}, -1, {}, serving=serving)
+    return Looked(at, PROCESS, UID, CLUSTER, {}, True, {}, nodes)
+
+
+def restart(at: float, node: int, number: int) -> list[Record]:
+    """It is asked for, and the pod begins to stop."""
+    pod, uid = f"brokers-{node}", f"uid-{node}"
+    asked = Asked(at, PROCESS, UID, CLUSTER, node, pod, uid, number)
+    return [asked, Stopped(at, CLUSTER, node, pod, uid, "old", "new", number)]
+
+
+@pytest.mark.parametrize(
+    ("serving", "lacks", "is_back"),
+    [
+        (NEXT, {"events-0"}, True),
+        (NEXT, set(), True),
+        (NEXT, {"events-0", "orders-0"}, False),
+        (NEXT, {"orders-0"}, False),
+        (THERE, {"events-0"}, False),
+        ({2: "uid-2", 3: "uid-3"}, {"events-0"}, False),
+    ],
+)
+def test_a_node_is_back_in_a_new_process_with_what_it_was_in_sync_with_before(
+    serving: Mapping[int, str], lacks: set[str], is_back: bool
+) -> None:
+    """As "In flight" in docs/explanation/how-it-rolls.md says: what it lacked before is not waited for."""
+    first = [looked(0.0, THERE, lacks=frozenset({"events-0"})), *restart(1.0, 1, 1)]
+    second = [looked(9.0, serving, lacks=frozenset(lacks)), *restart(10.0, 2, 2)]
+    found = no_partition_falls_below_min_insync_replicas(Facts(History(0, [*first, *second])))
+    texts = [] if is_back else ["restart 2 of node 2 (brokers-2) leaves stock-0 with [3] in sync, 2 are needed"]
+    assert [one.text for one in found] == texts
+
+
+def scene_of_pods(*, by_hand: bool) -> tuple[Simulation, RecordedPods]:
+    """The first in which a person restarts the nodes, or does not."""
+    for seed in range(ROLLS - 1, 3_000, ROLLS):
+        scene = Simulation(seed)
+        pods = scene.clusters["a"].pods
+        assert isinstance(pods, RecordedPods)
+        if pods.by_hand is by_hand:
+            return scene, pods
+    raise AssertionError("there is no such history")
+
+
+def test_a_pod_that_was_asked_to_end_does_not_crash_any_longer() -> None:
+    """Who knows that the image is not to blame deletes the pod: from then on nothing is halted for it."""
+
+    async def lives() -> tuple[frozenset[int], frozenset[int]]:
+        scene, pods = scene_of_pods(by_hand=False)
+        pods.kill("brokers-0")
+        await scene.wait(20.0)
+        before = pods.nodes().crashing
+        pods.delete("brokers-0")
+        assert pods.reading().stateful_sets[0].pods[0].terminating
+        return before, pods.nodes().crashing
+
+    before, after = run(lives())
+    assert (len(before), after) == (1, frozenset())
+
+
+def test_in_the_end_nothing_leaks_where_a_person_restarts_the_nodes() -> None:
+    """Its process would end again and again, and no status asks that person for its restart."""
+
+    async def ends() -> tuple[frozenset[int], frozenset[int], list[Ended]]:
+        scene, pods = scene_of_pods(by_hand=True)
+        pods.set_image(BROKERS, LEAKS)
+        await scene.wait(1.0)
+        pods.delete("brokers-0")
+        await scene.wait(30.0)
+        for one in (BROKERS, CONTROLLERS):
+            pods.set_image(one, LAST)
+        await scene.wait(1.0)
+        before = pods.leaking()
+        await heal(scene, scene.clusters["a"])
+        at = scene.loop.time()
+        await scene.wait(600.0)
+        ended = [one for one in scene.history.records if isinstance(one, Ended) and one.at > at]
+        return before, pods.leaking(), ended
+
+    assert LEAKS.endswith(LEAKY)
+    before, after, ended = run(ends())
+    assert (len(before), after, ended) == (1, frozenset(), [])

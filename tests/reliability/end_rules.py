@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.reliability.facts import OPERATOR, Facts, condition
-from tests.reliability.records import Asked, Calmed, Looked, Sent, Stored
+from tests.reliability.records import Asked, Calmed, Looked, Moved, Sent, Stored
 from tests.reliability.violations import Violation
 
 CORRECTIONS, HOUR = 2, 3600.0
-"""How many foreign changes of one level are corrected, and within how many seconds."""
+"""How many foreign changes of one level are corrected, and within how many seconds; what comes then is a person's."""
 
 
 def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
@@ -35,7 +35,7 @@ def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
             (one for one in reversed(facts.records[:place]) if isinstance(one, Looked) and one.uid == uid), None
         )
         there = {feature: look.levels.get(feature, 0) for feature in levels} if look else {}
-        fought = ready.get("reason") == "ConflictDetected" and _was_fought_over(facts, uid, calmed.at)
+        fought = ready.get("reason") == "ConflictDetected" and _was_fought_over(facts, uid, calmed)
         driver = (version.spec.get("workload") or {}).get("driver")  # a person restarts only what a level asks for
         if driver == "StatefulSet" and look is not None and look.nodes is not None and look.nodes.behind:
             yield Violation("settles", version.at, f"{uid}: {sorted(look.nodes.behind)} are not rolled: {dict(ready)}")
@@ -47,11 +47,13 @@ def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
             return
 
 
-def _was_fought_over(facts: Facts, uid: str, until: float) -> bool:
-    """Whether a feature was corrected as often as it may be within the last hour."""
-    corrected = [
-        act.sent.feature
-        for act in facts.acts
-        if act.sent.uid == uid and act.sent.number in facts.restores and until - act.sent.at < HOUR
+def _was_fought_over(facts: Facts, uid: str, calmed: Calmed) -> bool:
+    """Whether others changed one of the wanted levels more often within the last hour than is corrected."""
+    own = {act.sent.number for act in facts.acts if act.sent.uid == uid}
+    wanted = {(calmed.cluster_of[uid], feature, level) for feature, level in calmed.wants[uid].items()}
+    reversed_ = [
+        one.feature
+        for _, one in facts.of_kind(Moved)
+        if (one.cluster_id, one.feature, one.before) in wanted and one.by not in own and calmed.at - one.at < HOUR
     ]
-    return any(corrected.count(feature) >= CORRECTIONS for feature in corrected)
+    return any(reversed_.count(feature) > CORRECTIONS for feature in reversed_)

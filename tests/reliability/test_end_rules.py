@@ -1,0 +1,46 @@
+"""What has to be so at the end, held against a record that was written for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.reliability.end_rules import it_settles_and_rests
+from tests.reliability.facts import Facts
+from tests.reliability.records import Calmed, History, Looked, Moved, Record, Stored
+
+UID, CLUSTER, FEATURE = "1", "A", "group.version"
+READY = {"type": "Ready", "status": "False", "reason": "ConflictDetected"}
+
+
+def moved(at: float, before: int, after: int, by: int | None = None) -> Moved:
+    return Moved(at, CLUSTER, FEATURE, before, after, by)
+
+
+def ended(*moves: Record) -> list[str]:
+    """The rules that are broken where the level is 0, 1 is wanted, and the status says that another client wants 0."""
+    metadata = {"uid": UID, "generation": 1, "creationTimestamp": "2027-01-15T08:00:00Z"}
+    said = Stored(
+        200.0, "MODIFIED", {"metadata": metadata, "spec": {}, "status": {"conditions": [READY]}}, "kafkafeatures.dev/1"
+    )
+    look = Looked(199.0, "operator-1", UID, CLUSTER, {FEATURE: 0}, True, {})
+    over = Calmed(300.0, True, {UID: {FEATURE: 1}}, {UID: CLUSTER})
+    return [one.rule for one in it_settles_and_rests(Facts(History(0, [*moves, look, said, over])))]
+
+
+@pytest.mark.parametrize(
+    ("moves", "rules"),
+    [
+        (
+            [moved(10.0, 1, 0), moved(20.0, 0, 1, by=1), moved(30.0, 1, 0), moved(40.0, 0, 1, by=2), moved(50.0, 1, 0)],
+            [],
+        ),
+        ([moved(10.0, 1, 0), moved(20.0, 0, 1, by=1), moved(30.0, 1, 0)], ["settles"]),
+        ([moved(10.0, 0, 1), moved(20.0, 0, 1), moved(30.0, 0, 1)], ["settles"]),
+    ],
+    ids=["changed back three times", "changed back twice", "changed to what is wanted"],
+)
+def test_a_level_that_others_change_back_is_left_to_a_person_from_the_third_time_on(
+    moves: list[Record], rules: list[str]
+) -> None:
+    """As `spec.drift.onDrift` promises: it stops after two foreign reversals within an hour, corrected or overtaken."""
+    assert ended(*moves) == rules

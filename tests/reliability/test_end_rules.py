@@ -42,5 +42,5 @@ def ended(*moves: Record) -> list[str]:
 def test_a_level_that_others_change_back_is_left_to_a_person_from_the_third_time_on(
     moves: list[Record], rules: list[str]
 ) -> None:
-    """As `spec.drift.onDrift` promises: it stops after two foreign reversals within an hour, corrected or overtaken."""
+    """A correction stops after two foreign reversals within an hour (`spec.drift.onDrift`), seen or overtaken."""
     assert ended(*moves) == rules

@@ -51,7 +51,7 @@ def restart(at: float, node: int, number: int) -> list[Record]:
 def test_a_node_is_back_in_a_new_process_with_what_it_was_in_sync_with_before(
     serving: Mapping[int, str], lacks: set[str], is_back: bool
 ) -> None:
-    """As "In flight" in docs/explanation/how-it-rolls.md says: what it lacked before is not waited for."""
+    """What it lacked before is not waited for ("In flight" in docs/explanation/how-it-rolls.md)."""
     first = [looked(0.0, THERE, lacks=frozenset({"events-0"})), *restart(1.0, 1, 1)]
     second = [looked(9.0, serving, lacks=frozenset(lacks)), *restart(10.0, 2, 2)]
     found = no_partition_falls_below_min_insync_replicas(Facts(History(0, [*first, *second])))

@@ -87,7 +87,7 @@ def test_a_pod_that_was_asked_to_end_does_not_crash_any_longer() -> None:
 
 
 def test_in_the_end_nothing_leaks_where_a_person_restarts_the_nodes() -> None:
-    """Its process would end again and again, and no status asks that person for its restart."""
+    """A leaking process would end again and again, and no status asks that person for its restart."""
 
     async def ends() -> tuple[frozenset[int], frozenset[int], list[Ended]]:
         scene, pods = scene_of_pods(by_hand=True)

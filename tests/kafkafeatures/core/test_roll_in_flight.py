@@ -95,7 +95,7 @@ def test_an_eviction_for_an_image_that_was_changed_since_is_not_asked_for_again_
 
 
 def test_an_eviction_that_was_not_sent_waits_while_the_template_of_controllers_is_not_processed() -> None:
-    """It is not known yet whether they have to go before this broker."""
+    """Whether controllers have to go before this broker is not known yet."""
     told = cluster(ROLLED_CONTROLLERS)
     controllers, brokers = workloads_of(told).stateful_sets
     changed = with_workloads(told, stateful_sets=(replace(controllers, observed=False), brokers))

@@ -31,7 +31,7 @@ def looked(at: float, serving: Mapping[int, str], *, lacks: frozenset[str]) -> L
 
 
 def restart(at: float, node: int, number: int) -> list[Record]:
-    """It is asked for, and the pod begins to stop."""
+    """A restart is asked for, and the pod begins to stop."""
     pod, uid = f"brokers-{node}", f"uid-{node}"
     asked = Asked(at, PROCESS, UID, CLUSTER, node, pod, uid, number)
     return [asked, Stopped(at, CLUSTER, node, pod, uid, "old", "new", number)]

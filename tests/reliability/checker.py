@@ -126,14 +126,24 @@ def _levels(stored: Stored) -> dict[str, Any]:
 
 
 def what_is_open_stays_alone(facts: Facts) -> Iterator[Violation]:
-    """Nothing else moves a feature while an earlier effect on it may still come true."""
+    """Nothing else is sent while an earlier effect may still come true. Once its level was read, a broker may pass it
+    on again: then nothing else moves this feature.
+    """
     for act in facts.acts:
-        for place, moved in facts.moved_by.get(act.sent.number, ()):
+        moves = facts.moved_by.get(act.sent.number, [])
+        for place, moved in moves:
             for other in facts.acts:
                 same = (other.sent.uid, other.sent.cluster_id) == (act.sent.uid, act.sent.cluster_id)
-                if same and act.place < other.place < place and not _forgotten(facts, act, other):
+                elsewhere = other.sent.feature != act.sent.feature and _was_read(facts, act, moves[0][0], other.place)
+                if same and act.place < other.place < place and not elsewhere and not _forgotten(facts, act, other):
                     text = f"effect {act.sent.number} came true after {other.sent} was sent"
                     yield Violation("one at a time", moved.at, text)
+
+
+def _was_read(facts: Facts, act: Act, moved: int, until: int) -> bool:
+    """Whether its resource was looked at between these places, and the level was the one that it asked for."""
+    looks = (one for at, one in facts.of_kind(Looked) if moved < at < until and one.uid == act.sent.uid)
+    return any(one.levels.get(act.sent.feature, 0) == act.sent.after for one in looks)
 
 
 def _forgotten(facts: Facts, act: Act, other: Act) -> bool:

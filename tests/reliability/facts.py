@@ -228,9 +228,15 @@ class Facts:
 
     def last_look(self, place: int, process: str | None, uid: str) -> Looked | None:
         """The last time before that place that this process, or any where it is None, looked for this resource."""
+        at = self.place_of_look(place, process, uid)
+        found: Looked | None = self.records[at] if at >= 0 else None  # type: ignore[assignment]
+        return found
+
+    def place_of_look(self, place: int, process: str | None, uid: str) -> int:
+        """Where that look is in the record; -1 where there was none."""
         looks = self._looks.get(uid, [])
         earlier = bisect_left(looks, place, key=lambda one: one[0])
-        return next((one for _, one in looks[:earlier][::-1] if process in (None, one.process)), None)
+        return next((at for at, one in looks[:earlier][::-1] if process in (None, one.process)), -1)
 
     @cached_property
     def _looks(self) -> dict[str, list[tuple[int, Looked]]]:

@@ -60,8 +60,8 @@ def what_is_late_does_not_leave(facts: Facts) -> Iterator[Violation]:
     announced = {act.sent.number: act.begun for act in facts.acts}
     for _, left in facts.of_kind(Left):
         begun = announced.get(left.number)
-        if begun is not None and left.at - begun.at > SENT_WITHIN:
-            yield Violation("late", left.at, f"effect {left.number}, which was announced at {begun.at:.1f}")
+        if begun is not None and left.by_clock - begun.at > SENT_WITHIN:
+            yield Violation("late", left.by_clock, f"effect {left.number}, which was announced at {begun.at:.1f}")
 
 
 LAST_RULES = (

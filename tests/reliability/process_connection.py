@@ -239,7 +239,7 @@ class Connection:
         def leaves() -> str | None:
             why = withheld()
             if why is None:
-                world.record(Left(cluster.world.seconds, number))
+                world.record(Left(cluster.world.seconds, number, asyncio.get_running_loop().time()))
             return why
 
         with cluster.world.sent_by(number):

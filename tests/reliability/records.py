@@ -188,10 +188,15 @@ class Validated:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The first byte of an effect was written to a connection: nothing that is asked later keeps it back."""
+    """The first byte of an effect was written to a connection: nothing that is asked later keeps it back.
+
+    `by_clock`: when that was by the clock of its process. That of a cluster is ahead of it where it was read for
+    another resource meanwhile.
+    """
 
     at: float
     number: int
+    by_clock: float
 
 
 @dataclass(frozen=True, slots=True)

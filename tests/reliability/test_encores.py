@@ -184,6 +184,36 @@ def test_an_approval_ends_where_another_client_moves_a_level_of_its_plan(moved: 
 
 
 @pytest.mark.parametrize(
+    ("at", "before", "broken"),
+    [
+        (1.5, 0, ["approval"]),  # before it was decided
+        (2.5, 0, []),
+        (2.5, 2, ["approval"]),  # another change
+        (4.5, 0, []),
+        (7.5, 0, ["approval"]),  # what became of its own was known by then
+    ],
+)
+def test_a_step_that_another_client_takes_meanwhile_is_accounted_for_as_its_own(
+    at: float, before: int, broken: list[str]
+) -> None:
+    plan, group = {"hash": "sha256:1", "approvedBy": "Annotation"}, intent("group.version", 0, 1)
+    records: list[Record] = [
+        stored(0.0, logPosition=POSITION, plan=plan),
+        Approved(1.0, UID, "sha256:1", ("group.version 0 -> 1", "transaction.version 0 -> 1")),
+        looked(2.0),
+        stored(3.0, logPosition=POSITION, plan=plan, intents=group),
+        sent(4.0, "group.version", 0, 1),
+        looked(6.0, {"group.version": 1}),
+        stored(7.0, logPosition=POSITION, plan=plan),
+        looked(12.0),
+        stored(13.0, logPosition=POSITION, plan=plan, intents=intent("transaction.version", 0, 1)),
+        sent(14.0, "transaction.version", 0, 1),
+        Moved(at, "A", "group.version", before, 1, None),
+    ]
+    assert found(others_end_a_plan, *sorted(records, key=lambda one: one.at)) == broken
+
+
+@pytest.mark.parametrize(
     ("end", "epoch", "accepted", "broken"),
     [
         (90, 3, "", ["restored log"]),  # it ends before what the status tells of

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.reliability.checker import a_status_tells_of_one_cluster, never_on_a_wrong_cluster
+from tests.reliability.checker import (
+    a_status_tells_of_one_cluster,
+    never_on_a_wrong_cluster,
+    what_is_open_stays_alone,
+)
 from tests.reliability.facts import APPROVE, Facts
-from tests.reliability.last_rules import nothing_leaves_that_was_withdrawn
-from tests.reliability.records import History, Looked, Record, Sent, Stored
+from tests.reliability.last_rules import nothing_leaves_that_was_withdrawn, what_is_late_does_not_leave
+from tests.reliability.records import History, Left, Looked, Moved, Record, Sent, Stored
 from tests.reliability.violations import Violation
 
 UID, OPERATOR, PERSON = "1", "kafkafeatures.dev/ops/operator", "kubectl-edit"
@@ -96,3 +101,34 @@ def test_a_name_in_the_document_moves_no_status_that_says_its_cluster() -> None:
     records: list[Record] = [stored(0.0, OPERATOR, bound_to("A")), stored(1.0, PERSON, bound_to("A"), cluster_id="B")]
     after: list[Record] = [looked(2.0, "B"), stored(3.0, OPERATOR, bound_to("B"), cluster_id="B")]
     assert found(a_status_tells_of_one_cluster, *records, *after)
+
+
+@pytest.mark.parametrize(("by_clock", "broken"), [(9.0, []), (12.0, ["late"])])
+def test_how_late_a_change_leaves_is_judged_by_the_clock_of_its_process(by_clock: float, broken: list[str]) -> None:
+    records: list[Record] = [
+        stored(0.0, OPERATOR, {"operator": {"instance": "operator-1"}}),
+        stored(1.0, OPERATOR, {"operator": {"instance": "operator-1"}, "intents": [INTENT]}),
+        sent(1.1),
+        Left(15.0, 1, by_clock),
+    ]
+    assert [one.rule for one in found(what_is_late_does_not_leave, *records)] == broken
+
+
+@pytest.mark.parametrize(
+    ("other", "reads", "broken"),
+    [
+        ("share.version", 1, []),
+        ("share.version", 0, ["one at a time"]),  # what became of the first was not known yet
+        ("group.version", 1, ["one at a time"]),
+    ],
+)
+def test_what_a_broker_passes_on_twice_holds_back_its_own_feature(other: str, reads: int, broken: list[str]) -> None:
+    records: list[Record] = [
+        sent(1.0),
+        Moved(2.0, "A", "group.version", 0, 1, 1),
+        replace(looked(3.0, "A"), levels={"group.version": reads}),
+        Moved(4.0, "A", "group.version", 1, 0, None),
+        replace(sent(5.0), feature=other, number=2),
+        Moved(6.0, "A", "group.version", 0, 1, 1),
+    ]
+    assert [one.rule for one in found(what_is_open_stays_alone, *records)] == broken

@@ -239,7 +239,9 @@ def an_owner_acts_alone(facts: Facts) -> Iterator[Violation]:
 
 
 def ready_means_read(facts: Facts) -> Iterator[Violation]:
-    """Every level was read, with an active controller and a quorum, for this generation."""
+    """Every level was read, with an active controller and a quorum, for this generation; where that one does not
+    answer, and the log cannot be read, all other nodes show it.
+    """
     for uid, versions in facts.versions.items():
         for (_, earlier), (place, version) in zip([(-1, None), *versions], versions, strict=False):
             ready = condition(version, "Ready")
@@ -254,12 +256,12 @@ def ready_means_read(facts: Facts) -> Iterator[Violation]:
             if look is None or not look.quorum or look.cluster_id != version.status.get("clusterId"):
                 yield Violation("ready", version.at, f"Ready without a read quorum: {look}")
                 continue
-            named, there = desired(version), look.levels
-            wrong = {name: level for name, level in named.items() if there.get(name, 0) != level}
+            named = desired(version)
+            wrong = {name: level for name, level in named.items() if level not in look.shows(name)}
             wrong |= {
                 name: level
                 for name, level in bundle(version).items()
-                if name not in named and there.get(name, 0) < level
+                if name not in named and max(look.shows(name)) < level
             }
             for node, said in look.said.items():
                 others = {name for name in named if name != "kraft.version" and said.get(name, 0) != named[name]}

@@ -18,6 +18,7 @@ from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     Failure,
     FailureKind,
+    LogReading,
     NodeAnswer,
     ProbedNode,
     Readings,
@@ -95,6 +96,8 @@ class LaggingClient(SimulatedCluster):
         self._recorded, self._roads, self._random = world, roads, random
         self.said: dict[int, dict[str, int]] = {}
         """The nodes' levels in the last reading in which they did not know of the last change."""
+        self.agreed: Mapping[str, int] | None = None
+        """The levels that all nodes reported alike in the last reading; None where log or leader showed them."""
 
     async def read(
         self,
@@ -117,7 +120,21 @@ class LaggingClient(SimulatedCluster):
             nodes = tuple(replace(one, answer=changed.get(one.id, one.answer)) for one in readings.probe.nodes)
             self._last = replace(readings.probe, nodes=nodes)
             readings = readings._replace(probe=self._last)
-        return readings if log is None else readings._replace(log=log)
+        readings = readings if log is None else readings._replace(log=log)
+        self.agreed = self._agreed_in(readings)
+        return readings
+
+    def _agreed_in(self, readings: Readings) -> Mapping[str, int] | None:
+        """The levels that all nodes report alike; None where the log was read, or the active controller answered."""
+        answers = {
+            (one.role, one.id): one.answer.finalized
+            for one in readings.probe.nodes
+            if isinstance(one.answer, NodeAnswer) and one.answer.finalized_epoch >= 0
+        }
+        if isinstance(readings.log, LogReading) or (Role.CONTROLLER, self.world.active) in answers:
+            return None
+        first = next(iter(answers.values()), None)
+        return first if first is not None and all(one == first for one in answers.values()) else None
 
     def _said_by(self, one: ProbedNode) -> NodeAnswer | Failure | None:
         """None: what it is."""

@@ -38,9 +38,9 @@ def levels_are_moved_in_order(facts: Facts) -> Iterator[Violation]:
         first = {
             feature
             for feature, level in desired(act.begun).items()
-            if level != (there := look.levels.get(feature, 0))
+            if level not in (shown := look.shows(feature))
             if feature != sent.feature
-            if _turn(feature, there, level) < _turn(sent.feature, sent.before, sent.after)
+            if _turn(feature, min(shown), level) < _turn(sent.feature, sent.before, sent.after)
             if not _is_left_alone(act.begun, feature, level) and not _moved_just_now(facts, sent, feature, look)
         }
         if first:

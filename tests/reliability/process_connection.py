@@ -140,7 +140,7 @@ class Connection:
         readings = await self._client.read(partitions=partitions, settings=settings, claim=claim)
         looked = self._looked(cluster)
         has_log = isinstance(readings.log, LogReading)
-        self._process.world.record(replace(looked, log=has_log, said=self._client.said))
+        self._process.world.record(replace(looked, log=has_log, said=self._client.said, agreed=self._client.agreed))
         self._image = readings.log.image if isinstance(readings.log, LogReading) else None
         await self._back()
         return readings

@@ -48,7 +48,8 @@ class Looked:
     `quorum`: a controller was active, and a majority of the voters ran. `ranges`: what every node that counts supports,
     registered or a voter, live or not. `log`: whether it could read the metadata log. `said`: levels in the answers of
     nodes that are wholly there, and behind. `migrating`: by the log, a migration from ZooKeeper is open. `end`,
-    `epoch`: of the log, up to where it is committed.
+    `epoch`: of the log, up to where it is committed. `agreed`: where neither the log was read nor the active controller
+    answered, the levels that all other nodes report alike.
     """
 
     at: float
@@ -64,6 +65,12 @@ class Looked:
     migrating: bool = False
     end: int = -1
     epoch: int = -1
+    agreed: Mapping[str, int] | None = None
+
+    def shows(self, feature: str) -> frozenset[int]:
+        """The levels that a reader may take for the finalized one: it, and the one that was agreed on."""
+        agreed = () if self.agreed is None else (self.agreed.get(feature, 0),)
+        return frozenset((self.levels.get(feature, 0), *agreed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -136,6 +137,20 @@ def test_what_depends_on_metadata_version_goes_down_before_it(
         looked(10.0, {"metadata.version": 25, "transaction.version": 2}),
         stored(11.0, levels=WANTED, intents=intent(feature, before, after)),
         sent(12.0, feature, before, after),
+    ]
+    assert found(levels_are_moved_in_order, *records) == broken
+
+
+@pytest.mark.parametrize(("agreed", "broken"), [(None, ["order of levels"]), ({"transaction.version": 1}, [])])
+def test_the_order_is_of_what_all_nodes_report_where_the_active_controller_does_not(
+    agreed: dict[str, int] | None, broken: list[str]
+) -> None:
+    look = looked(10.0, {"metadata.version": 25, "transaction.version": 2})
+    records: list[Record] = [
+        stored(0.0, levels=WANTED),
+        replace(look, log=False, agreed=agreed),
+        stored(11.0, levels=WANTED, intents=intent("metadata.version", 25, 29)),
+        sent(12.0, "metadata.version", 25, 29),
     ]
     assert found(levels_are_moved_in_order, *records) == broken
 

@@ -11,6 +11,7 @@ import pytest
 from tests.reliability.checker import (
     a_status_tells_of_one_cluster,
     never_on_a_wrong_cluster,
+    ready_means_read,
     what_is_open_stays_alone,
 )
 from tests.reliability.facts import APPROVE, Facts
@@ -132,3 +133,14 @@ def test_what_a_broker_passes_on_twice_holds_back_its_own_feature(other: str, re
         Moved(6.0, "A", "group.version", 0, 1, 1),
     ]
     assert [one.rule for one in found(what_is_open_stays_alone, *records)] == broken
+
+
+@pytest.mark.parametrize(("agreed", "broken"), [(None, ["ready"]), ({"group.version": 1}, []), ({}, ["ready"])])
+def test_ready_is_what_all_nodes_report_where_the_active_controller_does_not(
+    agreed: dict[str, int] | None, broken: list[str]
+) -> None:
+    ready = {"type": "Ready", "status": "True", "reason": "InSync", "observedGeneration": 1}
+    version = stored(2.0, OPERATOR, {**bound_to("A"), "conditions": [ready]})
+    version.object["spec"]["features"] = {"levels": [{"name": "group.version", "level": 1}]}
+    records: list[Record] = [replace(looked(1.0, "A"), log=False, agreed=agreed), version]
+    assert [one.rule for one in found(ready_means_read, *records)] == broken

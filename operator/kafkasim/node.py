@@ -18,7 +18,8 @@ class Node:
 
     `stopping`: a broker in controlled shutdown, which answers still. `unclean`: its logs must be recovered first.
     `caught_up_ms`: since when a controller has all of the metadata log; before that it follows. `started_ms`: its
-    process; `snapshot_ms`: up to when its newest snapshot went, when it started. `migrating`: it has the flag of a
+    process; `snapshot_ms`: up to when its newest snapshot went, when it started. `let_in`: this process of a broker
+    has registered once. `migrating`: it has the flag of a
     migration from ZooKeeper. `in_zookeeper_mode`: a broker that keeps its metadata there. `file`: the settings that its
     process was started with; None where nothing but what is in the world is known of them.
     """
@@ -32,6 +33,7 @@ class Node:
     incarnation: UUID
     running: bool = True
     refused: bool = False
+    let_in: bool = True
     stopping: bool = False
     unclean: bool = False
     features_epoch: int = -1
@@ -45,4 +47,4 @@ class Node:
     @property
     def listening(self) -> bool:
         """Whether its port is open: that of a broker is when it was let in."""
-        return self.running and not self.refused
+        return self.running and self.let_in and not self.refused

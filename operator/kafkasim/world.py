@@ -212,6 +212,7 @@ class World(Quorum):
         node.running, node.refused, node.started_ms = True, False, self.now_ms
         node.incarnation = self._uuid()
         if role is Role.BROKER:
+            node.let_in = False
             self._brokers.register(node)
             return
         node.caught_up_ms = self.now_ms + CATCH_UP_MS

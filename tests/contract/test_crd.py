@@ -161,7 +161,7 @@ WORLDS: dict[str, tuple[Wanted, Observation, Memory, Any]] = {
 def test_every_status_fits_the_schema(name: str) -> None:
     wanted, seen, memory, verdict = WORLDS[name]
     proposal = propose(wanted, seen, memory)
-    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, now=stamp(NOW), monotonic=0.0)
+    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, now=stamp(NOW), monotonic=0.0, read_at=0.0)
     decision = decide(wanted, seen, memory, verdict=verdict, soak=soak)
     status = status_of(
         decision, seen, proposal, generation=3, previous=with_soak(EMPTY, soak), version="0.1.0", now=NOW

@@ -109,8 +109,10 @@ def test_a_broker_that_is_back_before_its_session_ends_must_wait_for_that() -> N
     settle(made)
     made.start(BROKER, 2)
     assert settle(made, SESSION_MS // 2).image.brokers[2].incarnation == dead
+    assert not made.nodes[BROKER, 2].listening
     back = settle(made, SESSION_MS).image.brokers[2]
     assert (back.incarnation != dead, back.fenced) == (True, False)
+    assert made.nodes[BROKER, 2].listening
 
 
 def test_an_upgraded_broker_registers_anew_with_its_new_ranges() -> None:

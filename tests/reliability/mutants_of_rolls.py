@@ -106,8 +106,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/admission.py",
-        ("who is away is not counted for a quorum", "down = (question.flying | question.unavailable) - {id_}",
-         "down = frozenset[int]()"),
         ("a stuck node goes whatever it holds", "    if question.seen.nothing_is_led:\n        return True",
          "    if True:\n        return True"),
         ("controllers go without another voter", "    too_few = voters_allow(question, id_)\n", "    too_few = None\n"),

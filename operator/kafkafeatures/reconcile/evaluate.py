@@ -197,7 +197,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     `again`: only what a restart is decided on is read once more, a moment after all of it was.
     """
     asked = await _asked(context, resource)
-    read_at = context.monotonic()
+    read_at, by_age = context.monotonic(), context.ages.monotonic()
     try:
         observation = await (look_again(context.ports, asked) if again else _look(context, resource, asked))
     except ClusterUnreachable as error:
@@ -236,7 +236,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     facts = Facts(
         wanted, observation, memory, remembered, followed, context.now(), context.age_of, context.known_for, ours=ours,
         restarts=_restarts_nodes(context, wanted), replication=replication, monotonic=context.ages.monotonic(),
-        kept=context.ages.kept, is_changing=is_changing(remembered),
+        read_at=by_age, kept=context.ages.kept, is_changing=is_changing(remembered),
     )  # fmt: skip
     proposal, stages = await (aside(partial(assess, facts)) if replication is not None else _at_once(facts))
     context.ages.kept = {stage.kind: stage.kept for stage in stages if stage.kept is not None}

@@ -248,7 +248,7 @@ def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) 
     wanted, seen = PLANS[name], observation()
     stored = statuses.status(wanted)
     status, proposal = read_status(stored)[0], propose(wanted, seen, Memory())
-    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, now=stamp(NOW), monotonic=0.0)
+    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, now=stamp(NOW), monotonic=0.0, read_at=0.0)
     decision = decide(wanted, seen, verdict=DryRunAccepted(), soak=soak)
     ours = plan_document_of(resource(stored))
     live = plan_document(

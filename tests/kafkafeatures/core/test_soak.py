@@ -44,12 +44,17 @@ def soaking(
     *,
     before: Soak | None = None,
     after: timedelta = timedelta(0),
+    took: float = 0.0,
 ) -> Soak | None:
-    """The soak after a reading, so long after the first one of this process. `before`: what the last reading found."""
+    """The soak after a reading, so long after the first one of this process. `before`: what the last reading found.
+    `took`: seconds for which it was read.
+    """
     seen = seen or a_look()
     changes = changes_in(propose(wanted, seen, Memory()))
     at = 1000.0 + after.total_seconds()
-    return soak_of(wanted, seen, changes, remembered, now=stamp(NOW + after), monotonic=at, before=before)
+    return soak_of(
+        wanted, seen, changes, remembered, now=stamp(NOW + after), monotonic=at, read_at=at - took, before=before
+    )
 
 
 def watched(lasts: timedelta, *, wanted: Wanted = WANTED, seen: Observation | None = None) -> Soak:
@@ -92,6 +97,16 @@ def test_it_continues_from_look_to_look_and_is_over_after_as_long_as_the_documen
     assert not watched(HOUR - timedelta(seconds=1), wanted=FOR_AN_HOUR).is_over
     shorter = replace(WANTED, finalize_after=timedelta(minutes=10))
     assert holding(soaking(wanted=shorter, before=soak, after=HOUR)).is_over
+
+
+def test_the_seconds_for_which_it_was_read_count_neither_at_its_beginning_nor_at_its_end() -> None:
+    """Nodes that end meanwhile may have been asked before."""
+    almost = timedelta(minutes=59, seconds=30)
+    wanted, begun = FOR_AN_HOUR, soaking(wanted=FOR_AN_HOUR, took=20.0)
+    watching = replace(holding(begun), looked=holding(begun).began + almost.total_seconds())
+    after = HOUR + timedelta(seconds=19)
+    assert holding(soaking(wanted=wanted, before=watching, after=after, took=20.0)).left == timedelta(seconds=1)
+    assert holding(soaking(wanted=wanted, before=watching, after=after, took=19.0)).is_over
 
 
 UNHEALTHY: dict[str, dict[str, Any]] = {
@@ -222,7 +237,7 @@ def test_what_can_be_undone_does_not_soak_and_what_was_remembered_is_dropped(wan
 
 
 def test_whatever_an_own_clock_shows_it_is_reported() -> None:
-    soak = soak_of(WANTED, world(), IRREVERSIBLE, EMPTY, now=Stamp("9999-12-31T23:59:59Z"), monotonic=0.0)
+    soak = soak_of(WANTED, world(), IRREVERSIBLE, EMPTY, now=Stamp("9999-12-31T23:59:59Z"), monotonic=0.0, read_at=0.0)
     assert with_soak(EMPTY, soak).way_back is not None
     assert "soaking: metadata.version 30" in str(soak)
 

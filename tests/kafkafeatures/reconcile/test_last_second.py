@@ -127,6 +127,21 @@ async def test_what_is_withdrawn_while_the_intent_is_written_is_not_sent(
 
 
 @BOTH
+async def test_a_process_that_is_to_end_begins_nothing(made: Callable[[], Rig]) -> None:
+    rig = made()
+    intended: list[object] = []
+
+    def watch(request: Request) -> None:
+        if request.method == "PUT" and request.path.endswith("/orders/status"):
+            intended.extend(request.body["status"].get("intents") or [])
+
+    rig.api.faults = watch
+    rig.controller.hand_over()
+    await rig.controller.reconcile(KEY)
+    assert (left(rig), intended) == ([], [])
+
+
+@BOTH
 async def test_where_nothing_happens_meanwhile_it_is_sent(made: Callable[[], Rig]) -> None:
     rig = made()
     OnceWritten(rig, lambda rig: rig.api.server.edit(*KEY, lambda one: one["metadata"].update(labels={"a": "b"})))

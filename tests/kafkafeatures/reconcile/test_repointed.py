@@ -175,8 +175,10 @@ def test_a_plan_on_paper_knows_nothing_of_the_other_cluster_either() -> None:
 
 
 def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
-    """Equal addresses lead to another cluster in the second that an unknown outcome is given."""
+    """Equal addresses lead to another cluster in the second that an unknown outcome is given. Its log has more."""
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=0)
+    for level in (1, 0) * 10:
+        assert other.move("transaction.version", level)
     store = store_of(LOWER)
     ours.loses = "request"
     once(ours, store)

@@ -35,8 +35,9 @@ class Facts(Struct, frozen=True):
     steps that are followed, whose end was not seen. ours: False where another cluster answers, or one whose id is not
     known: then nothing is remembered of it. restarts: nodes can be restarted from here. age_of, known_for: how old a
     moment of the status is, and how much of that this process has lived through. monotonic: seconds of a clock that is
-    never set. kept: by kind, what this process keeps of its last reading and is in no status. is_changing: a step is
-    open that makes progress with a plan, or that only another release knows.
+    never set, and read_at: the same before the cluster was asked. kept: by kind, what this process keeps of its last
+    reading and is in no status. is_changing: a step is open that makes progress with a plan, or that only another
+    release knows.
     """
 
     wanted: Wanted
@@ -51,6 +52,7 @@ class Facts(Struct, frozen=True):
     restarts: bool = False
     replication: Replication | None = None
     monotonic: float = 0.0
+    read_at: float = 0.0
     kept: Mapping[str, Kept] = field(default_factory=dict)
     is_changing: bool = False
 

@@ -88,10 +88,13 @@ def soak_of(
     *,
     now: Stamp,
     monotonic: float,
+    read_at: float,
     before: Soak | None = None,
 ) -> Soak | None:
     """None where nothing has to soak. `changes`: all that are pending. `remembered`: with what is not settled in it.
-    `before`: as this process saw it last. `monotonic`: seconds of a clock that is never set.
+    `before`: as this process saw it last. `monotonic`: seconds of a clock that is never set;
+    `read_at`: the same before the cluster was asked. What happened while it answered may not be in the answer, so a
+    soak begins behind the first reading and lasts until before the last one.
     """
     irreversible = tuple(change for change in changes if change.undo is Undo.IMPOSSIBLE)
     if not irreversible or not wanted.finalize_after:
@@ -106,7 +109,7 @@ def soak_of(
     had_begun = remembered.soak_started_at if before is None else before.started_at
     lasts, processes, epoch = wanted.finalize_after, _processes(observation, before), _leader_epoch(observation)
     if before is not None and before.started_at is not None and not anew:
-        left = lasts - timedelta(seconds=monotonic - before.began)
+        left = lasts - timedelta(seconds=read_at - before.began)
         return Soak(
             irreversible, lasts, before.started_at, left, "", before.anew, of, before.began, monotonic, processes,
             max(epoch, before.leader_epoch),

@@ -218,7 +218,8 @@ class Levels:
             kept = facts.kept.get(LEVELS)
             soak = soak_of(
                 facts.wanted, facts.seen, part.changes, facts.remembered,
-                now=facts.stamp, monotonic=facts.monotonic, before=kept if isinstance(kept, Soak) else None,
+                now=facts.stamp, monotonic=facts.monotonic, read_at=facts.read_at,
+                before=kept if isinstance(kept, Soak) else None,
             )  # fmt: skip
         return LevelsNow(facts, part, soak)
 

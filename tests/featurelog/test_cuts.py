@@ -1,0 +1,96 @@
+"""Cuts of a large file: at the boundaries of batches that continue in order, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from featurelog import cuts
+from tests.featurelog.inputs import made_log
+from tests.kraftlog.build import batch, no_op
+
+
+def hurt(content: bytes, places: list[int]) -> bytes:
+    result = bytearray(content)
+    for place in places:
+        result[place % len(result)] ^= 0x41
+    return bytes(result)
+
+
+@given(st.lists(st.integers(0, 10_000), max_size=2), st.integers(40, 1500), st.integers(0, 80), st.booleans())
+def test_each_span_can_be_looked_at_by_itself(places: list[int], piece: int, cut: int, is_embedded: bool) -> None:
+    """By a worker that sees nothing before it, and not more behind it than the largest batch."""
+    content = made_log() if not is_embedded else batch(0, no_op()) + batch(1, made_log()) + batch(2, no_op()) * 9
+    content = hurt(content, places)
+    content = content[: len(content) - cut]
+    with mock.patch.object(cuts, "MAX_BATCH", len(made_log()) + 200):
+        wanted = cuts.spans(0, len(content), piece)
+    alone = [
+        found and found.moved(one.begin)
+        for one in wanted
+        for found in [cuts.survey(memoryview(content)[one.begin : one.end], 0, one.until - one.begin)]
+    ]
+    assert cuts.joined(0, len(content), wanted, alone) == cuts.ranges(memoryview(content), 0, piece)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        pytest.param(batch(3, no_op(), epoch=2), id="another offset"),
+        pytest.param(batch(4, no_op(), epoch=1), id="an earlier epoch"),
+        pytest.param(b"\xff" * 70 + batch(4, no_op(), epoch=2), id="damage"),
+        pytest.param(batch(3, no_op())[:-1], id="nothing whole"),
+    ],
+)
+def test_there_is_no_cut_at_or_behind_what_does_not_continue_in_order(behind: bytes) -> None:
+    begun = batch(0, no_op(), no_op(), epoch=2) + batch(2, no_op(), no_op(), epoch=2)
+    rest = batch(4, no_op(), epoch=2) + batch(5, no_op(), epoch=2) + batch(6, no_op(), epoch=2)
+    size = len(batch(2, no_op(), no_op()))
+    assert len(cuts.ranges(memoryview(begun + rest), 0, size)) == 4
+    content = begun + behind + rest
+    assert cuts.ranges(memoryview(content), 0, size) == [(0, size), (size, len(content))]
+
+
+def test_what_looks_like_a_batch_within_a_batch_is_no_place_to_cut() -> None:
+    inside = b"".join(batch(number, no_op()) for number in range(1, 30))
+    for content in (batch(0, inside) + batch(1, no_op()), batch(0, inside) + inside):
+        assert cuts.ranges(memoryview(content), 0, 500) == [(0, len(content))]
+
+
+def test_there_is_no_cut_behind_a_break_in_the_middle_of_a_span() -> None:
+    content = b"".join(batch(offset, no_op()) for offset in (0, 1, 9, *range(10, 20)))
+    size = 3 * len(batch(0, no_op()))
+    assert cuts.ranges(memoryview(content), 0, size) == [(0, len(content))]
+
+
+def test_what_lies_before_the_first_batch_is_of_the_one_piece() -> None:
+    content = b"\xff" * 70 + made_log()
+    assert cuts.ranges(memoryview(content), 0, 500) == [(0, len(content))]
+
+
+def test_no_more_is_looked_at_than_tells_where_to_cut() -> None:
+    content = made_log()
+    wanted = cuts.spans(0, len(content), 300)
+    taken = []
+
+    def looked() -> Iterator[cuts.Survey | None]:
+        for one in wanted:
+            taken.append(one)
+            yield None
+
+    assert cuts.joined(0, len(content), wanted, looked()) == [(0, len(content))]
+    assert len(taken) == 1
+
+
+def test_a_file_is_cut_where_a_piece_is_large_enough_and_never_behind_damage() -> None:
+    content = made_log(30)
+    assert len(cuts.ranges(memoryview(content), 0, 500)) > 4
+    assert cuts.ranges(memoryview(content), 0, len(content)) == [(0, len(content))]
+    assert cuts.ranges(memoryview(b"\xff" * 5000), 0, 500) == [(0, 5000)]
+    assert cuts.ranges(memoryview(b""), 0, 500) == []
+    begun = batch(0, no_op()) * 20  # every batch begins at offset 0: a break in the order, which only the whole shows
+    assert cuts.ranges(memoryview(begun), 0, 100) == [(0, len(begun))]

@@ -34,6 +34,8 @@ from tests.reliability.facts import (
 from tests.reliability.last_rules import LAST_RULES
 from tests.reliability.level_rules import LEVEL_RULES
 from tests.reliability.log_rules import LOG_RULES
+from tests.reliability.migration_facts import MigrationFacts
+from tests.reliability.migration_rules import MIGRATION_RULES
 from tests.reliability.node_rules import NODE_RULES
 from tests.reliability.records import Ended, History, Jumped, Looked, Sent, Stored, Validated
 from tests.reliability.roll_rules import ROLL_RULES
@@ -389,5 +391,8 @@ RULES: tuple[Rule, ...] = (
 
 def violations(history: History) -> list[Violation]:
     """Every promise that the history breaks."""
+    if history.migrates:
+        told = MigrationFacts(history)
+        return [violation for of_migration in MIGRATION_RULES for violation in of_migration(told)]
     facts = Facts(history)
     return [violation for rule in RULES for violation in rule(facts)]

@@ -8,14 +8,21 @@ the line is gone.
 
 from __future__ import annotations
 
-from tests.reliability import mutants_of_adapters, mutants_of_levels, mutants_of_pipeline, mutants_of_rolls
+from tests.reliability import (
+    mutants_of_adapters,
+    mutants_of_levels,
+    mutants_of_migration,
+    mutants_of_pipeline,
+    mutants_of_rolls,
+)
 from tests.reliability.mutant import Mutant
 
-AREAS = ("levels", "rolls", "adapters", "pipeline")
+AREAS = ("levels", "rolls", "migration", "adapters", "pipeline")
 
 MUTANTS: tuple[Mutant, ...] = (
     *mutants_of_levels.MUTANTS,
     *mutants_of_rolls.MUTANTS,
+    *mutants_of_migration.MUTANTS,
     *mutants_of_adapters.MUTANTS,
     *mutants_of_pipeline.MUTANTS,
 )

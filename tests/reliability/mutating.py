@@ -4,7 +4,8 @@
     python -m tests.reliability mutants --only rolls --programmes simulate --histories 300
 
 Each is put into a copy of the tree, never into the tree itself, and a programme is run there that ends with the first
-thing it finds. Units: the unit tests of the module's area. Simulate: random histories, of rolls for a mutant of rolls.
+thing it finds. Units: the unit tests of the module's area. Simulate: random histories, of rolls for a mutant of rolls,
+of migrations for one of a migration.
 Rolls: modelled clusters. A programme is asked only for what it can reach. What is known of this
 very tree is kept outside of it, so that a run that was ended continues where it was.
 """
@@ -58,6 +59,7 @@ def _units(mutant: Mutant, _: int) -> list[list[str]]:
     of_area = {
         "levels": ["kafkafeatures/core", "kafkafeatures/reconcile"],
         "rolls": ["kafkafeatures/core", "kafkafeatures/reconcile"],
+        "migration": ["kafkafeatures/core", "kafkafeatures/reconcile"],
         "adapters": [f"kafkafeatures/{folders[0] if folders else ''}", "kafkafeatures/reconcile", "simulated"],
         "pipeline": [
             "featurelog/tables",
@@ -221,15 +223,19 @@ def in_turn(seeds: Iterable[int]) -> list[int]:
 
 def first_broken(area: str, histories: int) -> str:
     """In this process: a seed whose history breaks a promise, and which. For a mutant of rolls those histories are
-    enough that are about rolls, which are one out of sixteen; for any other one they come last.
+    enough that are about rolls, which are one out of sixteen, and for one of a migration those about migrations; for
+    any other one they come last.
     """
     from tests.reliability.checker import violations
+    from tests.reliability.migrations import is_migration
     from tests.reliability.scene import ROLLS
     from tests.reliability.simulation import simulate
 
+    migrations = [seed for seed in range(histories) if is_migration(seed)]
     about_rolls = in_turn(seed for seed in range(histories) if seed % ROLLS == ROLLS - 1)
-    others = in_turn(seed for seed in range(histories) if seed % ROLLS != ROLLS - 1)
-    for seed in about_rolls if area == "rolls" else [*others, *about_rolls]:
+    others = in_turn(seed for seed in range(histories) if seed % ROLLS != ROLLS - 1 and not is_migration(seed))
+    by_area = {"rolls": about_rolls, "migration": migrations}
+    for seed in by_area.get(area, [*others, *about_rolls, *migrations]):
         try:
             found = violations(simulate(seed))
         except Exception as error:  # whatever it is, it would end the suite

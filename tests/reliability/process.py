@@ -15,16 +15,19 @@ from typing import Any
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.ports import ZooKeeperPort
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.connections import OpenCluster
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.evaluate import EffectRecord
 from kafkafeatures.reconcile.pods import Pods as PodsOfResource
 from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.resources import Resources
+from kafkafeatures.zookeeper.ensemble import Ensemble
 from tests.reliability.kafka import Cluster, Roads
 from tests.reliability.process_connection import Connection
 from tests.simulated.kubernetes import ApiServer
@@ -81,8 +84,9 @@ class Process:
         environment = Environment(world.wall, loop.time, world.random.random, asyncio.sleep)
         self._api = world.server.client(self._fault, self._latency)
         context = OperatorContext(
-            environment, OperatorIdentity("ops", operator, name), AddressPolicy(), self.logged.append
-        )
+            environment, OperatorIdentity("ops", operator, name), AddressPolicy(), self.logged.append,
+            self._open_ensemble,
+        )  # fmt: skip
         self._controller = _Controller(
             self._api, Claims(environment.monotonic), self._open, context, self, current=self._current
         )
@@ -131,6 +135,11 @@ class Process:
         self._queue.stop()
         await asyncio.sleep(self.world.random.choice((0.0, 0.5, 5.0)))
         await self.kill()
+
+    def end(self) -> None:
+        """Nothing of it runs from the next turn on."""
+        self.dead = True
+        self._task.cancel()
 
     async def kill(self) -> None:
         """Nothing of it runs any more."""
@@ -191,6 +200,9 @@ class Process:
         name, _, cluster = settings.bootstrap_servers[0].host.partition(".")
         made = self._opened[name] = Connection(self, name, self.world.clusters.get(cluster))
         return made
+
+    def _open_ensemble(self, ensemble: Ensemble, cluster: OpenCluster) -> ZooKeeperPort:
+        raise AssertionError(f"no document of these histories names {ensemble}")
 
 
 _LOST, _LOST_AFTERWARDS = Fault(), Fault(carried_out=True)

@@ -287,10 +287,11 @@ Record = (
 
 @dataclass(slots=True)
 class History:
-    """What happened in one history. `seed` makes it again."""
+    """What happened in one history. `seed` makes it again. `migrates`: it is about a migration from ZooKeeper."""
 
     seed: int
-    records: list[Record] = field(default_factory=list)
+    records: list[Any] = field(default_factory=list)
     acts: list[str] = field(default_factory=list)
     reconciliations: int = 0
     seconds: float = 0.0
+    migrates: bool = False

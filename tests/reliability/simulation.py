@@ -22,6 +22,7 @@ from tests.reliability import rolls
 from tests.reliability.encores import encore_of
 from tests.reliability.hands import Hands, as_the_status_asks
 from tests.reliability.kafka import LEVELS, Cluster, Roads
+from tests.reliability.migrations import MigrationHistory, is_migration
 from tests.reliability.records import Calmed, History, Stored
 from tests.reliability.scene import NAMESPACE, ROLL, Scene
 from tests.reliability.stories import STORIES, without_what_is_not_known
@@ -331,7 +332,7 @@ def simulate(seed: int) -> History:
     """The history of this seed. Nothing is logged meanwhile."""
 
     async def lived() -> History:
-        return await Simulation(seed).live()
+        return await (MigrationHistory if is_migration(seed) else Simulation)(seed).live()
 
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

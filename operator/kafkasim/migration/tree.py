@@ -70,6 +70,10 @@ class Tree:
                 return znodes
         return self._znodes
 
+    def forget(self) -> None:
+        """Every server is as far as this one."""
+        self._past.clear()
+
     # --- what is written ---
 
     def create(self, path: str, data: bytes, *, owner: object = None) -> Znode:

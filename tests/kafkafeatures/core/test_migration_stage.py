@@ -7,19 +7,22 @@ from datetime import timedelta
 import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import MigrationStatus, Status, Via
+from kafkafeatures.api.status import EqualityStatus, MigrationStatus, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.kind import Asked
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration, Wanted
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.copied.survey import Survey
+from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.now import demands_of
+from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import place_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.restarts import permit_for
@@ -326,6 +329,27 @@ def test_a_comparison_counts_for_two_minutes() -> None:
     unread = replace(cluster(P.COPIED), compared=Unknown(NOT_ASKED))
     assert isinstance(Look(wanting(D.DUAL_WRITE), unread, before=first, seconds=100).decision, Act)
     assert isinstance(Look(wanting(D.DUAL_WRITE), unread, before=first, seconds=130).decision, Wait)
+
+
+def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_back_since() -> None:
+    def compares(wanted: Wanted, **ago: timedelta) -> bool:
+        equality = EqualityStatus(at=stamp(NOW - ago.get("compared", timedelta(minutes=5))))
+        since = stamp(NOW - ago.get("reached", timedelta(hours=1)))
+        migration = MigrationStatus(phase=Phase.DUAL_WRITE.value, since=since, equality=equality)
+        seen = cluster(P.DUAL_WRITE)
+        assert wanted.migration is not None
+        kept = {MIGRATION: MigrationKept(compared=Compared(NOW, 99))}
+        asked = Asked(wanted, Status(migration=migration), NOT_ASKED, NOW, seen, kept)
+        return demands_of(asked, wanted.migration).comparison
+
+    back = wanting(D.ROLLED_BACK)
+    finalizing = wanting(D.FINALIZED, hold=timedelta(minutes=1), approvals=frozenset({"sha256:12345678"}))
+    assert compares(back)
+    assert not compares(back, compared=timedelta(seconds=30))
+    assert compares(back, compared=timedelta(hours=-25))
+    assert not compares(finalizing, reached=timedelta(seconds=30))
+    assert compares(finalizing, reached=timedelta(hours=-25))
+    assert compares(finalizing, reached=timedelta(hours=1))
 
 
 # --- the transaction that leads back ---

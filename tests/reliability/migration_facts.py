@@ -1,0 +1,126 @@
+"""The record of a history of a migration by step: what was true when the operator decided on it, and what it knew.
+
+For the rules of `migration_rules.py`. Imports nothing of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from tests.reliability.facts import OPERATOR, Facts, condition, writer
+from tests.reliability.migration_records import MIGRATION, Mode, Seen, Truth, Weighed
+from tests.reliability.records import Stored
+
+DELETION, RESTART = "DeleteZnodes", "RestartNode"
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationStep:
+    """One that was announced. intent: as it was stored first, in `begun`; place: of that in the record. looks: what was
+    true at the beginning and the end of each of the last readings on which it was decided.
+    """
+
+    place: int
+    begun: Stored
+    intent: Mapping[str, Any]
+    looks: tuple[Truth, ...]
+
+    @property
+    def at(self) -> float:
+        """When it was announced."""
+        return self.begun.at
+
+    @property
+    def node(self) -> int:
+        """The node that is to be restarted."""
+        return int(self.intent.get("nodeId", -1))
+
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether that is a broker."""
+        return str(self.intent.get("target", "")).startswith("broker")
+
+    @property
+    def desired(self) -> str:
+        """What the document asks for."""
+        return str(self.begun.spec["migration"]["desired"])
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it is a step on the way back."""
+        return self.desired == "RolledBack"
+
+    def always(self, holds: Callable[[Truth], bool]) -> bool:
+        """Whether it was so in all that was read for it."""
+        return all(map(holds, self.looks))
+
+    def __str__(self) -> str:
+        return f"{self.intent['kind']} {self.intent['target']} on the way to {self.desired}"
+
+
+class MigrationFacts(Facts):
+    """The record of a history of a migration."""
+
+    @property
+    def uids(self) -> Iterator[str]:
+        """Resources."""
+        return iter(self.versions)
+
+    def steps(self, kind: str) -> Iterator[MigrationStep]:
+        """In the order in which they were announced."""
+        for uid, versions in self.versions.items():
+            for (_, earlier), (place, version) in pairwise([(-1, None), *versions]):
+                if version is None or not version.by.startswith(OPERATOR):
+                    continue
+                known = {_key(one) for one in (earlier.status.get("intents") or ())} if earlier is not None else set()
+                for intent in version.status.get("intents") or ():
+                    if intent["kind"] == kind and _key(intent) not in known and not intent.get("outcome"):
+                        yield MigrationStep(place, version, intent, self.looks(place, writer(version), uid))
+
+    def looks(self, place: int, process: str, uid: str) -> tuple[Truth, ...]:
+        """What was true while this process read for this resource last: from one reading of ZooKeeper to the end."""
+        found: list[Truth] = []
+        for record in reversed(self.records[:place]):
+            if isinstance(record, Seen) and (record.process, record.uid) == (process, uid):
+                if record.over and found and len(found) > 1:
+                    break
+                found.append(record.truth)
+            elif isinstance(record, Stored) and record.uid == uid and record.by.startswith(OPERATOR) and found:
+                break
+        return tuple(found)
+
+    def weighed(self, place: int, process: str, uid: str) -> Weighed | None:
+        """The last comparison of this process for this resource."""
+        mine = (
+            one for at, one in self.of_kind(Weighed) if at < place and (one.process, one.uid) == (process, uid)
+        )  # fmt: skip
+        return max(mine, key=lambda one: one.at, default=None)
+
+    def asks_to_stop_controllers(self) -> Iterator[tuple[int, Stored]]:
+        """Versions in which a person is asked, for the first time, to stop the quorum of what was copied."""
+        for versions in self.versions.values():
+            for (_, earlier), (place, version) in pairwise([(-1, None), *versions]):
+                if version is not None and _stops(version) and not (earlier is not None and _stops(earlier)):
+                    yield place, version
+
+
+def _stops(version: Stored) -> bool:
+    ready = condition(version, "Ready")
+    return ready.get("reason") == "WaitingForGit" and "0 replicas of the controllers" in ready.get("message", "")
+
+
+def _key(intent: Mapping[str, Any]) -> tuple[str, str, str]:
+    return intent["kind"], intent["target"], intent["at"]
+
+
+def modes(truth: Truth) -> set[Mode]:
+    """What the brokers are that run."""
+    return {one for one in truth.brokers.values() if one is not Mode.GONE}
+
+
+def is_copied(truth: Truth) -> bool:
+    """Whether the quorum has taken over, and ZooKeeper is still written to."""
+    return truth.state == MIGRATION and truth.offset is not None and truth.offset > 0

@@ -1,0 +1,107 @@
+"""A person beside a simulated migration, who does what the status asks for: late, and once faults have stopped also
+what it advises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kafkafeatures.api.names import APPROVE
+from kafkafeatures.core.facts.readings import Role
+from kafkasim.migration.driver import PROGRESS
+from kafkasim.migration.files import Form
+from tests.reliability.migration_records import MIGRATION
+from tests.reliability.migration_scene import MigrationScene
+from tests.reliability.records import Approved
+
+ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:]+):")
+STILL_NEEDS = re.compile(r"(broker|controller) (\d+) was restarted in this roll, and still needs it")
+
+
+class PersonBeside(MigrationScene):
+    """`follows_advice`: also what is no step, but a remedy."""
+
+    follows_advice = False
+    _asked = ""
+
+    async def helps_on(self) -> None:
+        while True:
+            await asyncio.sleep(1.0 + (8.0 if self.random.random() < 0.7 else 40.0) * self.random.random())
+            self.cluster.catch_up()
+            self._helps()
+
+    def _helps(self) -> None:
+        message, status = str(self.ready.get("message", "")), self.stored.get("status") or {}
+        is_new, self._asked = message != self._asked, message
+        asked = ASKED.search(message)
+        if self.ready.get("reason") == "ApprovalRequired":
+            self._approves(status.get("plan") or {})
+        elif asked is not None and is_new:
+            self._restarts(Role.BROKER if asked[1] == "broker" else Role.CONTROLLER, int(asked[2]), Form(asked[3]))
+        elif message.startswith("start the controllers") and is_new:
+            self._starts_controllers()
+        elif "0 replicas of the controllers" in message:
+            self._stops_controllers()
+        elif self.follows_advice:
+            self._remedies(f"{message} {status.get('blockers')}")
+
+    def _approves(self, plan: Mapping[str, Any]) -> None:
+        if plan.get("hash"):
+            uid = self.stored["metadata"]["uid"]
+            self.history.records.append(Approved(self.loop.time(), uid, plan["hash"], ()))
+            given = {APPROVE: plan["hash"]}
+            self.edit(lambda one: one["metadata"].setdefault("annotations", {}).update(given))
+
+    def _restarts(self, role: Role, id_: int, form: Form) -> None:
+        self.note(f"restarts {role.value.lower()} {id_} as {form}")
+        self.cluster.change(role, id_, form)
+        if self.cluster.runs(role, id_):
+            self.cluster.restart(role, id_)
+        else:
+            self.cluster.start(role, id_)
+
+    def _starts_controllers(self) -> None:
+        """With disks that are wiped, as the way back asks for; now and then with those of the last attempt."""
+        running = any(self.cluster.runs(Role.CONTROLLER, one) for one in self.cluster.controller_ids)
+        if not running and self.random.random() < 0.9:
+            self.cluster.wipe()
+        for one in self.cluster.controller_ids:
+            self.stopped.discard((Role.CONTROLLER, one))
+            self.cluster.change(Role.CONTROLLER, one, Form.MIGRATING_CONTROLLER)
+            self.cluster.start(Role.CONTROLLER, one)
+        self.note(f"starts the controllers, wiped: {self.cluster.quorum is None}")
+
+    def _stops_controllers(self) -> None:
+        for one in self.cluster.controller_ids:
+            self.stopped.add((Role.CONTROLLER, one))
+            if self.cluster.runs(Role.CONTROLLER, one):
+                self.note(f"stops controller {one}")
+                self.cluster.stop(Role.CONTROLLER, one)
+
+    def _remedies(self, message: str) -> None:
+        """What a status advises where something is wrong: once faults have stopped."""
+        quorum = self.cluster.quorum
+        if "wipe the controllers' disks" in message:
+            if any(self.cluster.runs(Role.CONTROLLER, one) for one in self.cluster.controller_ids):
+                self._stops_controllers()
+            else:
+                self.cluster.tree.delete(PROGRESS)
+                self.cluster.wipe()
+        elif "restart the active controller" in message and quorum is not None and quorum.active is not None:
+            self.note("restarts the active controller")
+            self.cluster.restart(Role.CONTROLLER, quorum.active)
+        elif found := STILL_NEEDS.search(message):
+            role = Role.BROKER if found[1] == "broker" else Role.CONTROLLER
+            self._restarts(role, int(found[2]), self._form_of(role))
+
+    def _form_of(self, role: Role) -> Form:
+        """What a node of this role has to be next."""
+        truth, is_back = self.cluster.truth(), self.desired == "RolledBack"
+        if role is Role.CONTROLLER:
+            return Form.CONTROLLER
+        if truth.state == MIGRATION:
+            return Form.FLAGGED_BROKER if is_back else Form.KRAFT_BROKER
+        return Form.PLAIN_BROKER if is_back else Form.FLAGGED_BROKER

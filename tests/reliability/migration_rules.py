@@ -1,0 +1,293 @@
+"""What a migration promises, held against what was true in the simulated cluster. It imports nothing of the operator.
+
+S9 and S11 to S14 of the operator's promises: no level moves while a migration is open; each restart is the next step of
+what the document asks for; no door closes while the two stores differ; nothing is given back to ZooKeeper while
+something of the quorum runs; to finalize takes consent, approval and time; a way back leaves a cluster that works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tests.reliability.facts import APPROVE, OPERATOR, applies, condition, seconds
+from tests.reliability.migration_facts import DELETION, RESTART, MigrationFacts, MigrationStep, is_copied, modes
+from tests.reliability.migration_records import (
+    FINALIZED,
+    MIGRATION,
+    PRE_MIGRATION,
+    Aimed,
+    Deleted,
+    Made,
+    Mode,
+    Over,
+    Released,
+    Seen,
+    Truth,
+)
+from tests.reliability.records import Copies, Jumped, Sent, Stored
+from tests.reliability.violations import Violation
+
+COMPARED_WITHIN = 125.0
+"""Seconds for which a comparison counts, and those until its step is announced."""
+
+Rule = Callable[[MigrationFacts], Iterator[Violation]]
+
+
+def a_step_is_of_a_document_that_lets_it(facts: MigrationFacts) -> Iterator[Violation]:
+    """Nothing is announced for a resource that is held back."""
+    for step in (*facts.steps(RESTART), *facts.steps(DELETION)):
+        if not applies(step.begun):
+            yield Violation("held back", step.at, f"{step} while it was suspended, paused or observed")
+        if not step.looks:
+            yield Violation("fresh", step.at, f"{step}, and nothing was read for it")
+
+
+def a_restart_is_the_next_step(facts: MigrationFacts) -> Iterator[Violation]:
+    """S12: of each node in its turn, by what the cluster is."""
+    for step in facts.steps(RESTART):
+        if step.looks and not any(_is_next(step, truth) for truth in step.looks):
+            yield Violation("next step", step.at, f"{step}, and the cluster was {step.looks[0]}")
+
+
+def _is_next(step: MigrationStep, truth: Truth) -> bool:
+    if not step.is_of_broker:
+        ends = truth.state in (MIGRATION, FINALIZED) and modes(truth) == {Mode.KRAFT}
+        return step.desired == "Finalized" and ends and truth.controllers.get(step.node) is not False
+    mode = truth.brokers.get(step.node, Mode.GONE)
+    others = modes(truth) - {Mode.GONE}
+    if step.is_back:
+        unflags = truth.state is None and truth.offset is None and not truth.is_kraft and Mode.KRAFT not in others
+        return (mode is Mode.KRAFT and is_copied(truth)) or (mode in (Mode.FLAGGED, Mode.GONE) and unflags)
+    if step.desired != "DualWrite":
+        return False
+    flags = truth.state == PRE_MIGRATION and (truth.offset or -1) <= 0 and Mode.KRAFT not in others
+    if flags:
+        return mode in (Mode.PLAIN, Mode.GONE) and set(truth.controllers.values()) <= {True, None}
+    return is_copied(truth) and mode in (Mode.FLAGGED, Mode.GONE) and Mode.PLAIN not in others
+
+
+def the_one_that_is_controller_goes_last(facts: MigrationFacts) -> Iterator[Violation]:
+    """The last of the brokers that get the flag, and of the controllers that lose it."""
+    for step in facts.steps(RESTART):
+
+        def is_early(truth: Truth, step: MigrationStep = step) -> bool:
+            if step.is_of_broker:
+                left = [id_ for id_, mode in truth.brokers.items() if mode is Mode.PLAIN and id_ != step.node]
+                return truth.state == PRE_MIGRATION and truth.claim == step.node and bool(left)
+            left = [id_ for id_, flag in truth.controllers.items() if flag and id_ != step.node]
+            return truth.leader == step.node and bool(left)
+
+        if step.looks and step.always(is_early):
+            yield Violation("leader last", step.at, f"{step}, which is controller while others are left")
+
+
+def partitions_stay_available(facts: MigrationFacts) -> Iterator[Violation]:
+    """S2: no partition falls below its min.insync.replicas by a restart that was asked for."""
+    for step in facts.steps(RESTART):
+        if not step.is_of_broker or not step.looks:
+            continue
+
+        def falls(truth: Truth, step: MigrationStep = step) -> bool:
+            return any(_falls(one, step.node, truth) for one in truth.copies.values())
+
+        if step.always(falls):
+            yield Violation("min.insync.replicas", step.at, f"{step}, and {step.looks[0].copies}")
+
+
+def _falls(copies: Copies, node: int, truth: Truth) -> bool:
+    gone = {id_ for id_, mode in truth.brokers.items() if mode is Mode.GONE}
+    there = copies.in_sync - gone
+    return node in there and len(there - {node}) < min(copies.needed, len(copies.replicas) - 1)
+
+
+def the_quorum_keeps_a_majority(facts: MigrationFacts) -> Iterator[Violation]:
+    """S4: of voters that have caught up, without the one that is restarted."""
+    for step in facts.steps(RESTART):
+        if step.is_of_broker or not step.looks:
+            continue
+
+        def loses_it(truth: Truth, node: int = step.node) -> bool:
+            return len(truth.voters - {node}) * 2 <= len(truth.controllers)
+
+        if step.always(loses_it):
+            yield Violation("majority", step.at, f"{step}, and only {sorted(step.looks[0].voters)} are there")
+
+
+def one_at_a_time(facts: MigrationFacts) -> Iterator[Violation]:
+    """S1: a person is asked to restart one node, and no other before that is over."""
+    for step in (*facts.steps(RESTART), *facts.steps(DELETION)):
+        if len(step.begun.status.get("intents") or ()) > 1:
+            yield Violation("one at a time", step.at, f"{step} beside {step.begun.status['intents']}")
+
+
+def no_door_closes_while_the_stores_differ(facts: MigrationFacts) -> Iterator[Violation]:
+    """S13, S14: compared moments before, by the process that decides, and equal then; or, on the way back, with a
+    consent to what is lost.
+    """
+    for step in facts.steps(RESTART):
+        if step.looks and step.always(is_copied) and not step.always(_finalizes):
+            yield from _compared(facts, step.place, step.begun, str(step))
+    for place, version in facts.asks_to_stop_controllers():
+        looks = facts.looks(place, _writer(version), version.uid)
+        if looks and all(map(is_copied, looks)) and applies(version):
+            yield from _compared(facts, place, version, "the controllers are to be stopped")
+
+
+def _finalizes(truth: Truth) -> bool:
+    """Whether some controller has no flag any more: then the door is closed."""
+    return False in truth.controllers.values()
+
+
+def _compared(facts: MigrationFacts, place: int, version: Stored, what: str) -> Iterator[Violation]:
+    found = facts.weighed(place, _writer(version), version.uid)
+    back = version.spec["migration"]["desired"] == "RolledBack"
+    lossy = back and "zk-rollback-lossy" in (version.spec.get("consents") or ())
+    if found is None or version.at - found.at > COMPARED_WITHIN:
+        yield Violation("equality", version.at, f"{what}, and the stores were compared {found and found.at}")
+    elif found.differed and not lossy:
+        yield Violation("equality", version.at, f"{what}, and the stores differ: {sorted(found.differed)}")
+
+
+def _writer(version: Stored) -> str:
+    return str((version.status.get("operator") or {}).get("instance", ""))
+
+
+def nothing_is_given_back_too_early(facts: MigrationFacts) -> Iterator[Violation]:
+    """S14: `/controller` and `/migration` go while nothing of the quorum runs, and once what stood there was saved."""
+    kept = {str(step.intent.get("kept", "")) for step in facts.steps(DELETION)}
+    for _, one in facts.of_kind(Deleted):
+        if Mode.KRAFT in one.truth.brokers.values():
+            yield Violation("given back", one.at, f"brokers run in KRaft mode: {one.truth.brokers}")
+        if any(flag is not None for flag in one.truth.controllers.values()):
+            yield Violation("given back", one.at, f"controllers run: {one.truth.controllers}")
+        if one.kept not in kept:
+            yield Violation("given back", one.at, f"{one.kept} was not saved before")
+        if not one.logged:
+            yield Violation("effect log", one.at, f"{one} is not in it")
+    for step in facts.steps(DELETION):
+        if not step.is_back:
+            yield Violation("next step", step.at, f"{step}")
+
+
+def the_epoch_is_above_that_of_partitions(facts: MigrationFacts) -> Iterator[Violation]:
+    """KAFKA-20488: else partitions stay offline in ZooKeeper mode."""
+    for _, one in facts.of_kind(Released):
+        if one.epoch < one.highest:
+            yield Violation("epoch", one.at, f"/controller_epoch is {one.epoch}, and of a partition {one.highest}")
+
+
+def to_finalize_takes_consent_approval_and_time(facts: MigrationFacts) -> Iterator[Violation]:
+    """S13: the first controller that is to lose the flag."""
+    for step in facts.steps(RESTART):
+        if step.is_of_broker or not step.looks or not step.always(lambda truth: truth.is_dual_write):
+            continue
+        spec = step.begun.spec
+        if "zk-finalize" not in (spec.get("consents") or ()):
+            yield Violation("consent", step.at, f"{step}, without its consent")
+        if not (spec.get("approval") or {}).get("planHash") and not step.begun.annotations.get(APPROVE):
+            yield Violation("approval", step.at, f"{step}, without an approval")
+        if step.always(lambda truth: any(one.in_sync != one.replicas for one in truth.copies.values())):
+            yield Violation("under-replicated", step.at, f"{step}, and {step.looks[0].copies}")
+        lasts = seconds(spec["migration"].get("holdDualWriteFor"), 0.0)
+        other = [
+            one
+            for place, one in facts.of_kind(Seen)
+            if place < step.place and step.at - lasts < one.at and not _is_still_dual(one.truth)
+        ]
+        jumped = any(True for place, _ in facts.of_kind(Jumped) if place < step.place)
+        if other and not jumped:
+            yield Violation("soak", step.at, f"{step}, and at {other[-1].at:.1f} it was {other[-1].truth}")
+
+
+def _is_still_dual(truth: Truth) -> bool:
+    """Whether dual write lasts, also while a node is down, or no controller leads for a moment."""
+    return truth.state in (MIGRATION, None) and modes(truth) == {Mode.KRAFT}
+
+
+def no_broker_is_left_behind(facts: MigrationFacts) -> Iterator[Violation]:
+    """S11, S13: a migration ends with every broker in KRaft mode."""
+    for _, one in facts.of_kind(Over):
+        if modes(one.truth) != {Mode.KRAFT}:
+            yield Violation("stranded", one.at, f"finalized with {one.truth.brokers}")
+
+
+def no_level_moves_meanwhile(facts: MigrationFacts) -> Iterator[Violation]:
+    """S9."""
+    for place, one in facts.of_kind(Sent):
+        looks = facts.looks(place, one.process, one.uid)
+        if looks and all(truth.is_open for truth in looks):
+            yield Violation("migration", one.at, f"{one} while a migration is open")
+
+
+def no_topic_vanishes(facts: MigrationFacts) -> Iterator[Violation]:
+    """F01: what was there is there in the end, but what a consent gave up."""
+    made = {one.topic for _, one in facts.of_kind(Made)}
+    over = [one for _, one in facts.of_kind(Aimed) if one.over]
+    consented = any(
+        "zk-rollback-lossy" in (one.spec.get("consents") or ()) and one.spec["migration"]["desired"] == "RolledBack"
+        for _, one in facts.of_kind(Stored)
+    )
+    if over and not consented and over[-1].truth.topics:
+        lost = made - over[-1].truth.topics
+        if lost:
+            yield Violation("lost", over[-1].at, f"{sorted(lost)} are gone")
+
+
+def what_is_told_is_so(facts: MigrationFacts) -> Iterator[Violation]:
+    """S16: the phases that nothing is left to do in, and Ready."""
+    for uid, versions in facts.versions.items():
+        told = ""
+        for place, version in versions:
+            phase = str((version.status.get("migration") or {}).get("phase", ""))
+            is_new, told = phase != told, phase
+            if not version.by.startswith(OPERATOR) or not is_new or phase not in _TOLD:
+                continue
+            looks = facts.looks(place, _writer(version), uid)
+            if looks and not any(_TOLD[phase](truth) for truth in looks):
+                yield Violation("phase", version.at, f"{phase}, and the cluster was {looks[0]}")
+
+
+_TOLD: dict[str, Callable[[Truth], bool]] = {
+    "DualWrite": lambda truth: is_copied(truth) and modes(truth) == {Mode.KRAFT},
+    "Finalized": lambda truth: truth.state == FINALIZED and modes(truth) == {Mode.KRAFT},
+    "RolledBack": lambda truth: truth.offset is None and not truth.is_kraft and modes(truth) <= {Mode.PLAIN},
+    "PreMigration": lambda truth: truth.state == PRE_MIGRATION and modes(truth) <= {Mode.PLAIN},
+}
+
+_ENDS: dict[str, Callable[[Truth], bool]] = {
+    "DualWrite": lambda truth: truth.is_dual_write,
+    "Finalized": lambda truth: (
+        truth.state == FINALIZED and set(truth.controllers.values()) == {False} and modes(truth) == {Mode.KRAFT}
+    ),
+    "RolledBack": lambda truth: truth.is_in_zookeeper,
+}
+
+
+def it_ends_where_the_document_wants_it(facts: MigrationFacts) -> Iterator[Violation]:
+    """Once faults have stopped, and a person does what the status asks for: there, and it says so."""
+    for place, aim in facts.of_kind(Aimed):
+        if not aim.over:
+            continue
+        version = [one for at, one in facts.versions[aim.uid] if at < place][-1]
+        ready = condition(version, "Ready")
+        if ready.get("status") != "True" or not _ENDS[aim.desired](aim.truth):
+            yield Violation("settles", aim.at, f"{aim.desired} is wanted, and it is {aim.truth}: {dict(ready)}")
+
+
+MIGRATION_RULES: tuple[Rule, ...] = (
+    a_step_is_of_a_document_that_lets_it,
+    a_restart_is_the_next_step,
+    the_one_that_is_controller_goes_last,
+    partitions_stay_available,
+    the_quorum_keeps_a_majority,
+    one_at_a_time,
+    no_door_closes_while_the_stores_differ,
+    nothing_is_given_back_too_early,
+    the_epoch_is_above_that_of_partitions,
+    to_finalize_takes_consent_approval_and_time,
+    no_broker_is_left_behind,
+    no_level_moves_meanwhile,
+    no_topic_vanishes,
+    what_is_told_is_so,
+    it_ends_where_the_document_wants_it,
+)

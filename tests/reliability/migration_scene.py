@@ -1,0 +1,160 @@
+"""What one history of a migration happens to: a document, a cluster, processes of the operator, and the weather.
+
+The base of `migration_person.py`, which adds a person, and of `migrations.py`, which says what happens when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.reconcile.connections import OpenCluster
+from kafkafeatures.zookeeper.ensemble import Ensemble as Servers
+from tests.reliability.kafka import Roads
+from tests.reliability.migrating_cluster import Ensemble, Migrating, MigrationConnection
+from tests.reliability.process import Process, Surrounding, Weather
+from tests.reliability.recorded_world import START_MS
+from tests.reliability.records import History, Sent, Stored
+from tests.simulated.kubernetes import ApiServer
+
+NAMESPACE, NAME = "kafka", "orders"
+START = datetime.fromtimestamp(START_MS / 1000, UTC)
+
+
+class MigrationProcess(Process):
+    """A process of the operator that reaches this cluster, and its ensemble."""
+
+    cluster: Migrating
+
+    def _open(self, settings: ClusterSettings) -> Any:
+        name = settings.bootstrap_servers[0].host.partition(".")[0]
+        made = self._opened[name] = MigrationConnection(self, name, self.cluster)  # type: ignore[assignment]
+        return made
+
+    def _open_ensemble(self, ensemble: Servers, cluster: OpenCluster) -> Ensemble:
+        assert isinstance(cluster, MigrationConnection)
+        return Ensemble(cluster)
+
+
+class MigrationScene:
+    """See the module."""
+
+    def __init__(self, seed: int) -> None:
+        self.random, self.history = Random(f"{seed} migration"), History(seed, migrates=True)
+        self.loop = asyncio.get_running_loop()
+        self.skew = timedelta(0)
+        self.processes: list[MigrationProcess] = []
+        self._instances = self._sent = 0
+        self.stopped: set[tuple[Role, int]] = set()
+        """What a person, or Git, wants stopped."""
+        self.weather = self._drawn_weather()
+        pick = self.random.choice
+        self.cluster = Migrating(
+            self.random, self.loop.time, self.history.records.append, epoch=pick((1, 1, 40)), count=pick((3, 3, 4))
+        )
+        self.cluster.stale = pick((0.0, 0.3, 0.8))
+        self.server = ApiServer(lambda: START + timedelta(seconds=self.loop.time()))
+        self.server.listener = self._stored
+        self._around = Surrounding(
+            self.server, {}, self.weather, self.random,
+            lambda: START + timedelta(seconds=self.loop.time()) + self.skew,
+            self.history.records.append, self._note_sent, self._note_asked, self._count,
+        )  # fmt: skip
+
+    def _drawn_weather(self) -> Weather:
+        def chance(most: float) -> float:
+            return self.random.random() * most if self.random.random() < 0.4 else 0.0
+
+        roads = Roads(lost_before=chance(0.15), lost_after=chance(0.15), slow=chance(0.3), late=chance(1.0))
+        return Weather(
+            chance(0.02), chance(0.1), chance(0.1), chance(0.1), chance(0.5), chance(0.5), chance(0.2), roads
+        )
+
+    # --- what is written down ---
+
+    def _stored(self, event: Mapping[str, Any], by: str) -> None:
+        self.history.records.append(Stored(self.loop.time(), event["type"], event["object"], by))
+        for process in self.processes:
+            if self.random.random() >= self.weather.unseen:
+                delay = self.random.random() * (30.0 if self.random.random() < self.weather.late else 0.1)
+                process.show(event["object"], gone=event["type"] == "DELETED", after=delay)
+
+    def _note_sent(self, process: str, uid: str, cluster_id: str, change: Any, logged: bool) -> int:
+        self._sent += 1
+        moved = change.feature, change.before, change.after
+        self.history.records.append(Sent(self.loop.time(), process, uid, cluster_id, *moved, self._sent, logged))
+        return self._sent
+
+    def _note_asked(self, *_: object) -> int:
+        raise AssertionError("nothing restarts nodes but the person")
+
+    def _count(self) -> None:
+        self.history.reconciliations += 1
+
+    # --- the document, and processes ---
+
+    def spec(self, desired: str) -> dict[str, Any]:
+        return {
+            "mode": "Apply",
+            "cluster": {
+                "bootstrapServers": f"{NAME}.a:9092",
+                "bootstrapControllers": f"{NAME}.a:9093",
+                "zookeeper": {"connect": "zk1:2181,zk2:2181,zk3:2181/kafka"},
+            },
+            "workload": {"driver": "Manual"},
+            "rollout": {"stableFor": "1s", "nodeTimeout": "2m"},
+            "features": {"levels": [{"name": "metadata.version", "level": 20}]} if self.random.random() < 0.2 else {},
+            "approval": {"policy": self.random.choice(("IrreversibleOnly", "IrreversibleOnly", "Always"))},
+            "migration": {"desired": desired, "holdDualWriteFor": self.random.choice(("1m", "1m", "3m"))},
+        }
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """The resource as it is stored."""
+        found = self.server.stored(NAMESPACE, NAME)
+        assert found is not None
+        return found
+
+    @property
+    def desired(self) -> str:
+        """What it asks for."""
+        return str(self.stored["spec"]["migration"]["desired"])
+
+    @property
+    def ready(self) -> Mapping[str, Any]:
+        """The condition Ready."""
+        conditions = (self.stored.get("status") or {}).get("conditions", ())
+        return next((one for one in conditions if one["type"] == "Ready"), {})
+
+    def edit(self, change: Callable[[dict[str, Any]], object]) -> None:
+        self.server.change(NAMESPACE, NAME, change)
+
+    def set(self, **fields: Any) -> None:
+        self.edit(lambda one: one["spec"].update(fields))
+
+    def ask_for(self, desired: str) -> None:
+        self.edit(lambda one: one["spec"]["migration"].update(desired=desired))
+
+    def begin(self) -> None:
+        self._instances += 1
+        made = MigrationProcess(self._around, f"operator-{self._instances}", "operator")
+        made.cluster = self.cluster
+        self.processes.append(made)
+
+    async def revive(self) -> None:
+        self.processes = [one for one in self.processes if not one.dead]
+        if not self.processes and self.random.random() < 0.7:
+            self.begin()
+
+    async def wait(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.cluster.catch_up()
+
+    def note(self, text: str) -> None:
+        """What happens now, for people."""
+        self.history.acts.append(f"{self.loop.time():.3f} {text}")

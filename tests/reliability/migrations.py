@@ -1,0 +1,214 @@
+"""One random history of a migration from ZooKeeper to KRaft: a document, a cluster, a person, and all that goes wrong.
+
+The person restarts what the status asks for, changes the file before, and withdraws and asks anew at any moment; so
+each step of the operator meets a cluster that is not the one of a minute ago. In the end faults stop, and the document
+asks for something that can be reached. Made by `simulation.simulate` for one seed out of `MIGRATIONS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from kafkafeatures.core.facts.readings import Role
+from kafkasim.migration.cluster import Faults
+from tests.reliability.kafka import Roads
+from tests.reliability.migration_person import PersonBeside
+from tests.reliability.migration_records import FINALIZED, Aimed, Mode
+from tests.reliability.migration_scene import NAME, NAMESPACE
+from tests.reliability.records import History, Jumped
+
+MIGRATIONS, FIRST = 32, 17
+"""One history out of so many is about a migration. The first of them is odd, so that some are watched (`branches.py`)
+and none is about rolls.
+"""
+NEXT: Mapping[str, tuple[str, ...]] = {
+    "PreMigration": ("DualWrite", "DualWrite", "RolledBack"),
+    "DualWrite": ("Finalized", "RolledBack"),
+    "Finalized": ("DualWrite",),
+    "RolledBack": ("DualWrite", "DualWrite", "PreMigration"),
+}
+"""What a document may ask for after what."""
+SETTLES_WITHIN = 2_400.0
+"""Virtual seconds after the last fault: two rolls of five brokers, by a person who looks every few seconds."""
+
+
+def is_migration(seed: int) -> bool:
+    """Whether the history of this seed is about a migration."""
+    return seed % MIGRATIONS == FIRST
+
+
+class MigrationHistory(PersonBeside):
+    """One history while it happens."""
+
+    _topics = 0
+
+    async def live(self) -> History:
+        """From the beginning to the end."""
+        self.server.create(NAMESPACE, NAME, self.spec(self.random.choice(("DualWrite", "DualWrite", "PreMigration"))))
+        self.begin()
+        person = self.loop.create_task(self.helps_on())
+        try:
+            for _ in range(self.random.randrange(12, 40)):
+                await self.wait(self.random.choice((1.0, 10.0, 60.0, 120.0)) * self.random.random())
+                self._something_happens()
+                await self.revive()
+            await self._calm()
+        finally:
+            person.cancel()
+            with suppress(asyncio.CancelledError):
+                await person
+            for process in self.processes:
+                await process.kill()
+        self.history.seconds = self.loop.time()
+        return self.history
+
+    # --- what happens ---
+
+    def _something_happens(self) -> None:
+        acts: tuple[tuple[int, Callable[[], None]], ...] = (
+            (10, self._nothing),
+            (4, self._another_aim),
+            (3, self._a_node_dies),
+            (2, self._a_session_ends),
+            (2, self._a_write_is_lost),
+            (2, self._a_topic_is_made),
+            (3, self._consents_change),
+            (2, self._the_approval_is_withdrawn),
+            (2, self._held_or_released),
+            (1, self._the_status_is_lost),
+            (1, self._the_clock_jumps),
+            (2, self._the_operator_is_gone),
+        )
+        act = self.random.choices([one for _, one in acts], [weight for weight, _ in acts])[0]
+        self.note(act.__name__.strip("_"))
+        act()
+
+    def _nothing(self) -> None:
+        """Lets time pass."""
+
+    def _another_aim(self) -> None:
+        """Another phase; to finalize more often than not once dual write is reached."""
+        choice = NEXT[self.desired]
+        truth = self.cluster.truth()
+        if "Finalized" in choice and not truth.is_dual_write and self.random.random() < 0.8:
+            choice = tuple(one for one in choice if one != "Finalized")
+        if self.random.random() < 0.7 if truth.is_dual_write or self.desired == "Finalized" else True:
+            self.ask_for(self.random.choice(choice))
+
+    def _a_node_dies(self) -> None:
+        keys = [key for key in sorted(self.cluster.files) if self.cluster.runs(*key)]
+        if leader := (self.cluster.quorum.active if self.cluster.quorum is not None else None):
+            keys += [(Role.CONTROLLER, leader)] * 3
+        role, id_ = self.random.choice(keys)
+        self.cluster.stop(role, id_, kill=self.random.random() < 0.6)
+        self.loop.call_later(60.0 * self.random.random(), self._comes_back, role, id_)
+
+    def _comes_back(self, role: Role, id_: int) -> None:
+        """The owner of a node starts it again, unless it is to be stopped."""
+        self.cluster.catch_up()
+        if (role, id_) not in self.stopped and not self.cluster.runs(role, id_):
+            self.cluster.start(role, id_)
+
+    def _a_session_ends(self) -> None:
+        """The session of a broker in ZooKeeper ends, although its process continues."""
+        self.cluster.end_session(self.random.choice(self.cluster.broker_ids))
+
+    def _a_write_is_lost(self) -> None:
+        """For a while, what changes is not written to ZooKeeper."""
+        self.cluster.faults = Faults(lost_writes=1.0, epoch=self.cluster.faults.epoch)
+        self._a_topic_is_made()
+
+        def again() -> None:
+            self.cluster.faults = Faults(epoch=self.cluster.faults.epoch)
+
+        self.loop.call_later(5.0 + 20.0 * self.random.random(), again)
+
+    def _a_topic_is_made(self) -> None:
+        self._topics += 1
+        self.cluster.make(f"made-{self._topics}")
+
+    def _consents_change(self) -> None:
+        self.set(consents=self.random.choice(([], ["zk-finalize"], ["zk-finalize"], ["zk-rollback-lossy"])))
+
+    def _the_approval_is_withdrawn(self) -> None:
+        def withdrawn(one: dict[str, Any]) -> None:
+            one["spec"]["approval"] = {"policy": one["spec"].get("approval", {}).get("policy", "Always")}
+            one["metadata"].pop("annotations", None)
+
+        self.edit(withdrawn)
+
+    def _held_or_released(self) -> None:
+        """Held for a while."""
+        self.set(suspend=True)
+        self.loop.call_later(40.0 * self.random.random(), lambda: self.set(suspend=False))
+
+    def _the_status_is_lost(self) -> None:
+        self.server.edit_status(NAMESPACE, NAME, lambda one: one.pop("status", None))
+
+    def _the_clock_jumps(self) -> None:
+        self.skew = timedelta(seconds=self.random.choice((0, 0, 400, -400, 90_000)))
+        self.history.records.append(Jumped(self.loop.time()))
+
+    def _the_operator_is_gone(self) -> None:
+        for process in self.processes:
+            process.end()
+
+    # --- the end ---
+
+    async def _calm(self) -> None:
+        """Nothing goes wrong any more, and what is asked for can be reached."""
+        self.note("calm")
+        for field in ("dies", "lost_before", "lost_after", "refused", "stale", "unseen", "late", "slow"):
+            setattr(self.weather, field, 0.0)
+        self.weather.roads = Roads()
+        self.skew, self.cluster.stale, self.follows_advice = timedelta(0), 0.0, True
+        self.cluster.faults = Faults(epoch=self.cluster.faults.epoch)
+        for process in self.processes:
+            await process.kill()
+        self.processes.clear()
+        await self.wait(70.0)  # what was to be started again has been
+        for key in sorted(self.cluster.files):
+            self._comes_back(*key) if key[0] is Role.BROKER or self.cluster.quorum is not None else None
+        await self.wait(60.0)
+        self.begin()
+        for desired, consents in self._aims():
+            self.note(f"aims at {desired}")
+            self.edit(lambda one, desired=desired, consents=consents: self._aimed(one, desired, consents))  # type: ignore[misc]
+            self._aim(desired, over=False)
+            until = self.loop.time() + SETTLES_WITHIN
+            while self.loop.time() < until and not self._is_settled():
+                await self.wait(10.0)
+            self._aim(desired, over=True)
+        await self.wait(60.0)
+
+    def _aim(self, desired: str, *, over: bool) -> None:
+        uid = str(self.stored["metadata"]["uid"])
+        self.history.records.append(Aimed(self.loop.time(), uid, desired, self.cluster.truth(), over))
+
+    @staticmethod
+    def _aimed(one: dict[str, Any], desired: str, consents: list[str]) -> None:
+        one["spec"] |= {"suspend": False, "consents": consents, "features": {}, "approval": {"policy": "Never"}}
+        one["spec"]["migration"] = {"desired": desired, "holdDualWriteFor": "1m"}
+        one["metadata"]["annotations"] = {}
+
+    def _aims(self) -> list[tuple[str, list[str]]]:
+        """Where it can go from here."""
+        truth = self.cluster.truth()
+        is_final = truth.state == FINALIZED or any(one is False for one in truth.controllers.values())
+        spent = "zk-finalize" in ((self.stored.get("status") or {}).get("spentConsents") or ())
+        if is_final or (truth.is_dual_write and self.random.random() < 0.6):
+            return [("Finalized", [] if spent and is_final else ["zk-finalize"])]
+        has_flag = Mode.FLAGGED in truth.brokers.values()
+        if truth.state is None and (truth.is_kraft or has_flag):
+            return [("RolledBack", [])]  # which alone leads on from there
+        if self.desired == "RolledBack" or self.random.random() < 0.4:
+            return [("RolledBack", [])]
+        return [("DualWrite", [])]
+
+    def _is_settled(self) -> bool:
+        ready, generation = self.ready, self.stored["metadata"]["generation"]
+        return ready.get("status") == "True" and ready.get("observedGeneration") == generation

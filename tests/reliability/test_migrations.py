@@ -1,0 +1,130 @@
+"""Histories of migrations repeat themselves, and their rules see what is wrong with a record that was changed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.values import replace
+from tests.reliability import migration_facts, migration_records, migration_rules
+from tests.reliability.checker import violations
+from tests.reliability.facts import APPROVE
+from tests.reliability.migration_facts import RESTART, MigrationFacts, is_copied
+from tests.reliability.migration_records import Aimed, Deleted, Mode, Over, Released, Seen, Truth, Weighed
+from tests.reliability.migrations import FIRST, MIGRATIONS
+from tests.reliability.records import Copies, History, Jumped, Sent, Stored
+from tests.reliability.simulation import simulate, trace_of
+from tests.reliability.test_reliability import changed, in_each_version
+
+
+@cache
+def history_with(kind: type[Any], desired: str) -> History:
+    """The first in which that happened, and which ends there."""
+    for seed in range(FIRST, 6_000, MIGRATIONS):
+        history = simulate(seed)
+        ends = [one for one in history.records if isinstance(one, Aimed) and one.over]
+        if any(isinstance(one, kind) for one in history.records) and ends[-1].desired == desired:
+            return history
+    raise AssertionError("there is no such history")
+
+
+def finalized() -> History:
+    return history_with(Over, "Finalized")
+
+
+def returned() -> History:
+    return history_with(Released, "RolledBack")
+
+
+def test_the_same_seed_is_the_same_migration() -> None:
+    assert trace_of(simulate(FIRST)) == trace_of(simulate(FIRST)) != trace_of(simulate(FIRST + MIGRATIONS))
+
+
+def test_the_rules_of_migrations_know_nothing_of_the_operator() -> None:
+    for module in (migration_facts.__file__, migration_records.__file__, migration_rules.__file__):
+        imported = [
+            name.name if isinstance(node, ast.Import) else str(node.module)
+            for node in ast.walk(ast.parse(Path(module).read_text()))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in node.names
+        ]
+        assert not [name for name in imported if name.startswith(("kafka", "kraft"))]
+
+
+@pytest.mark.parametrize("history", [finalized, returned])
+def test_an_untouched_record_of_a_migration_breaks_no_promise(history: Callable[[], History]) -> None:
+    facts = MigrationFacts(history())
+    assert len({step.node for step in facts.steps(RESTART)}) >= 3
+    assert all(step.looks for step in facts.steps(RESTART))
+    assert violations(history()) == []
+
+
+def of_truth(change: Callable[[Truth], Truth]) -> Callable[[Any], Any]:
+    return lambda one: replace(one, truth=change(one.truth))
+
+
+def with_brokers(mode: Mode, **fields: Any) -> Callable[[Any], Any]:
+    return of_truth(lambda one: replace(one, brokers=dict.fromkeys(one.brokers, mode), **fields))
+
+
+def out_of_sync(copies: Copies) -> Copies:
+    return replace(copies, in_sync=copies.in_sync - {max(copies.replicas)}, needed=2)
+
+
+def also_announced(one: dict[str, Any]) -> None:
+    intents = one.get("status", {}).get("intents") or []
+    intents += [each | {"nodeId": 99, "target": "broker 99"} for each in intents]
+
+
+def not_approved(one: dict[str, Any]) -> None:
+    one["metadata"].get("annotations", {}).pop(APPROVE, None)
+    one["spec"].get("approval", {}).pop("planHash", None)
+
+
+LESS = of_truth(lambda one: replace(one, copies={name: out_of_sync(each) for name, each in one.copies.items()}))
+LONG = in_each_version(lambda one: one["spec"]["migration"].update(holdDualWriteFor="9h"))
+FORGED: dict[str, tuple[Callable[[], History], type[Any], Callable[[Any], Any]]] = {
+    "held back": (returned, Stored, in_each_version(lambda one: one["spec"].update(suspend=True))),
+    "next step": (returned, Seen, with_brokers(Mode.KRAFT, state=None)),
+    "leader last": (finalized, Seen, with_brokers(Mode.PLAIN, state=2, claim=1)),
+    "min.insync.replicas": (finalized, Seen, LESS),
+    "majority": (finalized, Seen, of_truth(lambda one: replace(one, voters=frozenset({one.leader})))),
+    "one at a time": (finalized, Stored, in_each_version(also_announced)),
+    "equality": (finalized, Weighed, lambda one: replace(one, before=frozenset("/"), after=frozenset("/"))),
+    "given back": (returned, Deleted, with_brokers(Mode.KRAFT)),
+    "effect log": (returned, Deleted, lambda one: replace(one, logged=False)),
+    "epoch": (returned, Released, lambda one: replace(one, epoch=0)),
+    "consent": (finalized, Stored, in_each_version(lambda one: one["spec"].update(consents=[]))),
+    "approval": (finalized, Stored, in_each_version(not_approved)),
+    "under-replicated": (finalized, Seen, LESS),
+    "soak": (finalized, Stored, LONG),
+    "stranded": (finalized, Over, with_brokers(Mode.FLAGGED)),
+    "lost": (finalized, Aimed, of_truth(lambda one: replace(one, topics=frozenset({"another"})))),
+    "phase": (returned, Seen, with_brokers(Mode.FLAGGED)),
+    "settles": (finalized, Aimed, with_brokers(Mode.PLAIN)),
+    "fresh": (finalized, Seen, lambda one: replace(one, process="another")),
+}
+
+
+@pytest.mark.parametrize("rule", FORGED)
+def test_a_record_of_a_migration_that_was_changed_breaks_the_promise(rule: str) -> None:
+    made, kind, change = FORGED[rule]
+    by_one_clock = replace(made(), records=[one for one in made().records if not isinstance(one, Jumped)])
+    assert rule in {one.rule for one in violations(changed(by_one_clock, kind, change))}
+
+
+def test_a_level_that_moves_while_a_migration_is_open_breaks_the_promise() -> None:
+    history = finalized()
+    place, seen = next(
+        (place, one)
+        for place, one in enumerate(history.records)
+        if isinstance(one, Seen) and one.over and is_copied(one.truth)
+    )
+    sent = Sent(seen.at, seen.process, seen.uid, "a cluster", "metadata.version", 20, 21, 1)
+    records = [*history.records[: place + 1], sent, *history.records[place + 1 :]]
+    assert [one.rule for one in violations(replace(history, records=records))] == ["migration"]

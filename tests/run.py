@@ -56,8 +56,8 @@ WHOLE_RUNS = [
 MIGRATIONS = [
     f"tests/e2e/kafka/test_{name}.py"
     for name in (
-        *("comparing", "ibp_by_hand", "migration_by_hand", "migration_equality", "migration_preflight"),
-        *("zookeeper", "zookeeper_partitions"),
+        *("comparing", "migration_by_hand", "migration_equality", "migration_preflight", "migration_refused"),
+        *("zookeeper", "zookeeper_damaged", "zookeeper_partitions"),
     )
 ]
 """Tests on real nodes of Kafka 3.9 with a real ZooKeeper."""

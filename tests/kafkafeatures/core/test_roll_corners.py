@@ -150,8 +150,14 @@ def test_levels_go_first_only_where_their_change_is_what_the_new_binary_waits_fo
 
 @pytest.mark.parametrize("there", [Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.COPIED])
 def test_a_broker_that_is_registered_nowhere_during_a_migration_is_only_stopped(there: Position) -> None:
-    """The restart is still in flight: no other node goes, and it is waited for."""
-    assert not AwayNode(2, "broker 2").is_overtaken(_without(2, migrations.cluster(there)))
+    """The restart is still in flight: no other node goes, and it is waited for. One that a person has unregistered
+    looks the same, and what helps is said for both.
+    """
+    seen = _without(2, migrations.cluster(there))
+    assert not AwayNode(2, "broker 2").is_overtaken(seen)
+    state = AwayNode(2, "broker 2").state_in(seen, None)
+    assert state.phase is Phase.STARTING
+    assert "broker 2 is not registered: start it; if it was unregistered" in state.detail
 
 
 def test_in_kraft_mode_the_restart_of_a_broker_that_was_unregistered_is_over() -> None:

@@ -147,6 +147,11 @@ class AwayNode(Struct, frozen=True):
             if found is not None:
                 return found
         node = seen.node(self.node_id)
+        if node is None and isinstance(seen.registered_brokers, Known):
+            return RestartState(
+                Phase.STARTING,
+                f"{self.title} is not registered: start it; if it was unregistered while it ran, restart it",
+            )
         if node is None or node.state in (NodeState.GHOST, NodeState.UNREACHABLE, NodeState.REFUSED):
             return RestartState(Phase.STARTING, f"{self.title} does not answer yet")
         if self._is_the_old_process(node):

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.report.events import PHASE_CHANGED
 from tests.e2e.kubernetes.resources import Resources
 from tests.e2e.kubernetes.rolls.rolling import BOTH, STATEFUL_SETS
 from tests.e2e.rig.kubernetes.migrating import MigratingPods
@@ -113,8 +114,21 @@ class MigratingResource(Resources):
         wait_until(f"{many} pods are evicted", lambda: len(self.evicted) >= many, PATIENCE, step=0.1)
 
     def until_in_sync(self, phase: str) -> None:
-        """Wait until the migration is at the phase that is wanted."""
+        """Wait until the migration is at the phase that is wanted, and an Event and the metrics say so."""
         self._until(lambda: self.phase == phase, "InSync")
+        wait_until(f"an Event says {phase}", lambda: self._is_in_events(phase), PATIENCE, step=0.3)
+        wait_until(f"the metric says {phase}", lambda: self._is_in_metrics(phase), PATIENCE, step=0.3)
+
+    def _is_in_events(self, phase: str) -> bool:
+        notes = (note for _, reason, note in self.events(NAME) if reason == PHASE_CHANGED)
+        return any(f"-> {phase}: " in note for note in notes)
+
+    def _is_in_metrics(self, phase: str) -> bool:
+        """All brokers have a mode, and no other phase is the one that holds."""
+        name, of = "kafkafeatures_migration_phase", {"name": NAME, "namespace": self.namespace}
+        modes = self.operator.metric("kafkafeatures_migration_brokers", **of)
+        held = (self.operator.metric(name, **of), self.operator.metric(name, **of, phase=phase))
+        return held == (1, 1) and modes == len(self.pods.pods_of("brokers"))
 
     def _until(self, holds: Callable[[], bool], reason: str, *words: str) -> str:
         found = [""]

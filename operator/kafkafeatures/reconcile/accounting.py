@@ -24,6 +24,7 @@ from kafkafeatures.core.levels.accounted import (
     moved_unremembered,
     position_of,
     sent_by,
+    sent_without_log,
     void_after,
     void_all,
     why_restored,
@@ -100,4 +101,6 @@ def accounted(resource: Resource, settled: Status, seen: Observation, earlier: M
     if seen.past_levels is None and len(sent_by(settled)) < len(sent_by(before)):
         settled = replace(settled, log_position=None)  # a log that is read again later would show it as another's
     known = before.unverified_consents if before.cluster_id else tuple(filter(is_downgrade, consents))
-    return replace(settled, unverified_consents=tuple(sorted(consents & {*known})))
+    blind = sent_without_log(before) if seen.past_levels is not None else frozenset[str]()
+    doubtful = {one for one in consents if is_downgrade(one) and one.partition(":")[0] in blind}
+    return replace(settled, unverified_consents=tuple(sorted(consents & {*known, *doubtful})))

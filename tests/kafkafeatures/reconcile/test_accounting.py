@@ -71,6 +71,18 @@ def test_also_where_the_operator_looks_again_while_the_level_is_where_the_docume
     assert cluster.sent == []
 
 
+def test_a_status_restored_to_a_change_sent_without_the_log_knows_no_consent_that_was_used() -> None:
+    """Raised while the log could not be read, downgraded with the consent, raised by hand; then the backup came."""
+    cluster, store = Cluster({"metadata.version": 27, **UP}), Store(Cluster({}), {})
+    raised = {"kind": "UpdateFeature", "target": "group.version", "before": "0", "after": "1", "via": "Controller"}
+    store.status = {"clusterId": cluster.world.cluster_id, "intents": [{**raised, "at": "2026-01-02T03:04:05Z"}]}
+    store.wanted = Wanted(DOWN, consents=CONSENTS)
+    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    assert (cluster.sent, store.status["unverifiedConsents"]) == ([], [CONSENT])
+    approve(store)
+    assert isinstance(run(cluster, store).decision, Done)
+
+
 def test_moves_of_another_feature_void_nothing() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS)
     assert cluster.move("transaction.version", 2)

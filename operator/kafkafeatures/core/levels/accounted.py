@@ -39,6 +39,13 @@ def sent_by(status: Status) -> tuple[ChangeInFlight, ...]:
     return tuple(one for one in found if one is not None)
 
 
+def sent_without_log(status: Status) -> frozenset[str]:
+    """Features whose change was sent while the log could not be read, and whose end is open. A status that was restored
+    does not know which of the moves that the log shows later is its own.
+    """
+    return frozenset(one.step.feature for one in sent_by(status) if one.offset < 0)
+
+
 # --- a log that ends too soon ---
 
 

@@ -31,9 +31,11 @@ LONGEST_S = 3_600
 ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:]+):")
 
 
-def migrating(seed: int = 1, faults: Faults | None = None) -> MigratingCluster:
+def migrating(
+    seed: int = 1, faults: Faults | None = None, topics: tuple[TopicPlan, ...] = (ORDERS,)
+) -> MigratingCluster:
     """Three brokers in ZooKeeper mode, with a topic."""
-    return MigratingCluster(now_ms=START_MS, random=Random(seed), topics=(ORDERS,), faults=faults)
+    return MigratingCluster(now_ms=START_MS, random=Random(seed), topics=topics, faults=faults)
 
 
 def document(**migration: str) -> dict[str, Any]:
@@ -85,12 +87,21 @@ class Migration:
         """The phase in the status."""
         return [] if self.status.migration is None else [str(self.status.migration.phase)]
 
+    @property
+    def position(self) -> str:
+        """Where the status says that the cluster is."""
+        return "" if self.status.migration is None else self.status.migration.position
+
     # --- what happens ---
+
+    def ask(self, desired: str, *consents: str) -> None:
+        """Ask for this phase, and give these consents."""
+        self._document["spec"]["migration"]["desired"] = desired
+        self._document["spec"]["consents"] = list(consents)
 
     async def to(self, desired: str, *consents: str) -> None:
         """Ask for this phase, and do what is asked until it is reached."""
-        self._document["spec"]["migration"]["desired"] = desired
-        self._document["spec"]["consents"] = list(consents)
+        self.ask(desired, *consents)
         await self.until(lambda: self.reason == Reason.IN_SYNC)
 
     async def until(self, reached: Callable[[], bool], *, helps: bool = True) -> None:

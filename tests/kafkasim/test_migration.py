@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.migration.positions import Position
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.driver import CONTROLLER, EPOCH, PROGRESS, Driving
 from kafkasim.migration.files import Form
@@ -17,6 +19,8 @@ from kafkasim.migration.topics import states
 from kafkasim.plan import TopicPlan
 from kraftlog.image import ZkMigrationState
 from tests.kafkasim.migrating import ORDERS, Migration, migrating
+
+SINGLE = TopicPlan("single", ((2,),))
 
 
 @pytest.fixture
@@ -84,6 +88,34 @@ async def test_the_epoch_is_raised_where_the_quorum_was_elected_often(tmp_path: 
 
     assert max(one.controller_epoch for one in states(migration.cluster.tree).values()) <= epoch_of(migration.cluster)
     assert epoch_of(migration.cluster) > 40
+
+
+async def test_topics_without_a_second_replica_need_a_consent_which_then_holds_for_both_rolls(tmp_path: Path) -> None:
+    migration = Migration(tmp_path / "status.yaml", migrating(topics=(ORDERS, SINGLE)))
+    migration.ask("DualWrite")
+    await migration.until(lambda: migration.reason == Reason.CONSENT_REQUIRED)
+    assert "topics: single" in migration.message
+    assert migration.effects == []
+
+    await migration.to("DualWrite", SINGLE_REPLICA_TOPICS)
+
+    assert sorted(one.step.target for one in migration.effects) == sorted(f"broker {n}" for n in (1, 1, 2, 2, 3, 3))
+    assert migration.status.spent_consents == (SINGLE_REPLICA_TOPICS,)
+    await migration.to("Finalized", SINGLE_REPLICA_TOPICS, "zk-finalize")
+
+
+async def test_a_topic_that_comes_after_the_consent_holds_the_next_roll_until_it_is_given_anew(tmp_path: Path) -> None:
+    migration = Migration(tmp_path / "status.yaml", migrating(topics=(ORDERS, SINGLE)))
+    migration.ask("DualWrite", SINGLE_REPLICA_TOPICS)
+    await migration.until(lambda: migration.position == Position.COPIED)
+    assert migration.cluster.create_topic(TopicPlan("later", ((1,),)))
+    await migration.until(lambda: migration.reason == Reason.CONSENT_REQUIRED)
+    assert "topics: later); the consent was given for 1 partition of 1 topic (single)" in migration.message
+
+    migration.ask("DualWrite")
+    await migration.look()
+    assert migration.status.spent_consents == ()
+    await migration.to("DualWrite", SINGLE_REPLICA_TOPICS)
 
 
 # --- what Kafka does when people are wrong ---

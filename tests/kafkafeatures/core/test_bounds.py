@@ -16,14 +16,17 @@ from kafkafeatures.api.status import (
     FeatureStatus,
     HistoryEntry,
     Intent,
+    PlanStatus,
     Result,
     RolloutStatus,
+    Stage,
     Status,
     StatusCondition,
     Via,
     WorkloadStatus,
 )
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.bounds import MAX_STATUS, bounded
 from kafkafeatures.core.roll.excuses import MOST_MARKS, excused_by
@@ -109,6 +112,13 @@ def test_what_a_large_roll_remembers_costs_no_level() -> None:
     made = bounded(before, len(before.features))
     assert len(json.dumps(made.as_json())) < 32 * 1024
     assert (made.intents, made.features) == (before.intents, before.features)
+    shown = Stage(kind="Migration", start={"phase": "None"}, target={"phase": "Finalized"}, excused=excused)
+    plan = PlanStatus(hash="sha256:" + "a" * 64, created_at=AT, irreversible=True, summary="s" * 512, stages=(shown,))
+    assert before.rollout is not None
+    planned = replace(before, plan=plan, rollout=replace(before.rollout, excused=as_planned(excused)))
+    made = bounded(planned, len(planned.features))
+    assert len(json.dumps(made.as_json())) < 32 * 1024
+    assert (made.intents, made.plan) == (planned.intents, planned.plan)
 
 
 def test_an_intent_of_a_restart_says_nothing_twice() -> None:

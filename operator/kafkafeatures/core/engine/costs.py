@@ -1,6 +1,6 @@
 """What restarts make unavailable, by a consent: as a plan shows it and its hash covers it.
 
-Pure. Its stage of the plan carries it: a roll, or levels for which a person restarts nodes.
+Pure. Its stage of the plan carries it: a roll, a migration, or levels for which a person restarts nodes.
 """
 
 from __future__ import annotations
@@ -30,4 +30,6 @@ def topics_and_partitions(excused: ExcusedTopics) -> str:
 def costs_of(stages: tuple[Stage, ...]) -> str:
     """What the restarts of a plan make unavailable, to be added to what it does; empty where nothing is."""
     excused = excused_in(stages)
-    return f"; {topics_and_partitions(excused)} unavailable while a broker restarts" if excused is not None else ""
+    if excused is None or not excused.partitions:
+        return ""
+    return f"; {topics_and_partitions(excused)} unavailable while a broker restarts"

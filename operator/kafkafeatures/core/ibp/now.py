@@ -12,9 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, StageNow
@@ -24,15 +25,16 @@ from kafkafeatures.core.facts.observation import MetadataMode, Observation, Unkn
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.ibp import checks
 from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL
-from kafkafeatures.core.ibp.part import IbpPart
+from kafkafeatures.core.ibp.part import IbpPart, shown_in
 from kafkafeatures.core.ibp.place import Place, place_of
 from kafkafeatures.core.ibp.report import in_use
 from kafkafeatures.core.ibp.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.ibp.restarts import permit_for, wrongly_restarted
 from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
+from kafkafeatures.core.roll.excuses import excused_in_all_rolls, is_to_be_shown
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
-from kafkafeatures.core.roll.stage import is_restarting, permitted_roll
+from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
@@ -45,7 +47,7 @@ NO_MEANING = (
 
 class IbpNow(StageNow, frozen=True):
     """Where it stands. `roll`: of the brokers that have to be restarted; None where none are, or no driver restarts
-    nodes from here.
+    nodes from here. `excused`: what all restarts of the plan may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
@@ -53,6 +55,7 @@ class IbpNow(StageNow, frozen=True):
     facts: Facts
     place: Place
     roll: Roll | None = None
+    excused: ExcusedTopics | None = None
 
     @property
     def is_in_kraft(self) -> bool:
@@ -139,6 +142,11 @@ class IbpNow(StageNow, frozen=True):
         """Restarts that a person must not carry out now, or does not have to."""
         return self.roll.withdrawn if self.roll is not None else ()
 
+    def decided(self, decision: Decision, status: Status) -> Status:
+        """A consent is spent before it is used; the plan holds it until it leads elsewhere, or is over."""
+        used = spent_by(decision, self.excused)
+        return replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used}))) if used else status
+
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with what each broker uses, and how far the restarts are."""
         if self.is_in_kraft:
@@ -146,7 +154,7 @@ class IbpNow(StageNow, frozen=True):
         status = replace(status, inter_broker_protocol_version=_said(self.facts.seen, previous))
         rollout = previous.rollout
         if self.roll is not None:
-            rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp)
+            rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, as_planned(self.excused))
         elif self.place.is_reached and rollout is not None:
             rollout = replace(rollout, done=rollout.total, waiting_for="", waiting_since=None, unconfirmed=())
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
@@ -176,19 +184,26 @@ def target_of(wanted: Wanted) -> Version:
 
 def proposed(facts: Facts) -> IbpPart:
     """What there is to do from here."""
-    seen = facts.seen
-    return IbpPart(place_of(seen, target_of(facts.wanted)), seen.in_zookeeper_mode)
+    seen, target, replication = facts.seen, target_of(facts.wanted), facts.replication
+    excused = excused_in_all_rolls(
+        facts.wanted,
+        facts.memory,
+        shown=shown_in(facts.memory.plan, target),
+        unavailable=replication.never_available() if replication is not None else None,
+    )
+    return IbpPart(place_of(seen, target), seen.in_zookeeper_mode, excused)
 
 
-def ibp_now(facts: Facts) -> IbpNow | None:
-    """Where it stands; None where another cluster answers."""
+def ibp_now(facts: Facts, part: IbpPart | None) -> IbpNow | None:
+    """Where it stands; None where another cluster answers. `part`: None in KRaft mode, which proposes nothing."""
     if not facts.ours:
         return None
-    place, rollout = place_of(facts.seen, target_of(facts.wanted)), facts.remembered.rollout
+    place = part.place if part is not None else place_of(facts.seen, target_of(facts.wanted))
+    rollout, excused = facts.remembered.rollout, part.excused if part is not None else None
     reads_pods = driver_of(facts.wanted.rollout).reads_pods
     begun = rollout.id if rollout is not None else ""
     permit = permit_for(place, reads_pods=reads_pods, begun=begun, flies=is_restarting(facts))
-    return IbpNow(facts, place, permitted_roll(facts, permit))
+    return IbpNow(facts, place, permitted_roll(facts, permit, excused=excused), excused)
 
 
 def demands_of(asked: Asked) -> Demands:
@@ -200,7 +215,8 @@ def demands_of(asked: Asked) -> Demands:
         return Demands()
     place = place_of(seen, target_of(asked.wanted))
     restarts = place.roll is not None and driver_of(asked.wanted.rollout).asks_people
-    return replace(_READ, partitions=restarts)
+    shows = place.roll is not None and is_to_be_shown(asked.wanted, asked.status.plan)
+    return replace(_READ, partitions=restarts or shows)
 
 
 _READ = Demands(znodes=True, settings=frozenset({IBP}))

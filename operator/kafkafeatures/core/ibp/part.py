@@ -11,12 +11,21 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kafkafeatures.api.status import Stage, StepState, StepStatus
+from kafkafeatures.api.status import ExcusedTopics, PlanStatus, Stage, StepState, StepStatus
+from kafkafeatures.core.engine.costs import excused_in
 from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL
 from kafkafeatures.core.ibp.place import Place, Roll
+from kafkafeatures.core.ibp.versions import Version
+
+
+def shown_in(plan: PlanStatus | None, target: Version) -> ExcusedTopics | None:
+    """The topics that a plan shows which leads to this version, or only restarts pods."""
+    stages = plan.stages if plan is not None else ()
+    elsewhere = any(one.kind == INTER_BROKER_PROTOCOL and one.target != {IBP: str(target)} for one in stages)
+    return None if elsewhere else excused_in(stages)
 
 
 class IbpWork(Struct, frozen=True):
@@ -77,12 +86,15 @@ class IbpWork(Struct, frozen=True):
 
 
 class IbpPart(Part, frozen=True):
-    """What there is to do. `is_readable`: the cluster is in ZooKeeper mode, and no migration is open."""
+    """What there is to do. `is_readable`: the cluster is in ZooKeeper mode, and no migration is open. `excused`: what
+    all restarts of the plan may make unavailable, by a consent.
+    """
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
 
     place: Place
     is_readable: bool
+    excused: ExcusedTopics | None = None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -91,7 +103,13 @@ class IbpPart(Part, frozen=True):
         if not self.is_known or not self._rolls or not told:
             return ()
         lowest = min(one.uses for one in told)
-        return (Stage(kind=self.kind, start={IBP: str(lowest)}, target={IBP: str(self.place.target)}),)
+        target = {IBP: str(self.place.target)}
+        return (Stage(kind=self.kind, start={IBP: str(lowest)}, target=target, excused=self.excused),)
+
+    @property
+    def costs(self) -> ExcusedTopics | None:
+        """What the restarts make unavailable: where only pods are restarted, the stage of those says it."""
+        return self.excused
 
     @property
     def is_known(self) -> bool:
@@ -122,6 +140,8 @@ class IbpPart(Part, frozen=True):
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[IbpWork, ...] | None:
         """What is left; None where the plan leads to another version than the document does now."""
         own = [stage for stage in stages if stage.kind == self.kind]
+        if stages and excused_in(stages) != self.excused:
+            return None
         if not own:
             return None if self.stages else ()
         if len(own) > 1 or own[0].target != {IBP: str(self.place.target)} or own[0].unknown:

@@ -36,5 +36,6 @@ class InterBrokerProtocols:
         if not facts.wanted.ibp:
             return None
         from kafkafeatures.core.ibp.now import ibp_now
+        from kafkafeatures.core.ibp.part import IbpPart
 
-        return ibp_now(facts)
+        return ibp_now(facts, next((part for part in proposal.parts if isinstance(part, IbpPart)), None))

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, ClassVar
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
@@ -42,8 +43,9 @@ from kafkafeatures.core.migration.release import release, withdraw
 from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
+from kafkafeatures.core.roll.excuses import is_to_be_shown
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll
+from kafkafeatures.core.roll.stage import permitted_roll, spent_by
 from kafkafeatures.core.words import format_span
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ CONTRADICTS_FOR = 60.0
 
 class MigrationNow(StageNow, frozen=True):
     """Where the migration stands. `roll`: of the nodes that the next position needs restarted; None where none are, or
-    no driver restarts nodes from here.
+    no driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -70,6 +72,7 @@ class MigrationNow(StageNow, frozen=True):
     place: Place | Misplaced | Failure
     memory: MigrationKept
     roll: Roll | None = None
+    excused: ExcusedTopics | None = None
 
     @property
     def is_due(self) -> bool:
@@ -251,7 +254,7 @@ class MigrationNow(StageNow, frozen=True):
         asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
         if not isinstance(self.place, Place) or not (isinstance(decision, Act) or asks):
             return frozenset()
-        return checks.consents_used(self._asked(self.place))
+        return checks.consents_used(self._asked(self.place)) | spent_by(decision, self.excused)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
@@ -259,7 +262,7 @@ class MigrationNow(StageNow, frozen=True):
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:
             return status
-        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp)
+        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
@@ -284,7 +287,8 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
         compared=found.value if isinstance(found, Known) else None,
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
     )  # fmt: skip
-    return MigrationNow(facts, wish, place, kept, permitted_roll(facts, permit_for(place)))
+    roll = permitted_roll(facts, permit_for(place), excused=part.excused)
+    return MigrationNow(facts, wish, place, kept, roll, part.excused)
 
 
 def demands_of(asked: Asked, wish: Migration) -> Demands:
@@ -292,7 +296,8 @@ def demands_of(asked: Asked, wish: Migration) -> Demands:
     place = place_of(asked.seen, wish.desired) if asked.seen is not None else None
     if not isinstance(place, Place):
         return Demands(znodes=True, settings=ALL_NAMES)
-    restarts = place.way is not None and place.way.restarts is not None
+    shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)
+    restarts = shows or (place.way is not None and place.way.restarts is not None)
     compares = checks.needs_comparison(place) and _is_due_again(asked, place, wish)
     surveys = _age_of_survey(place)
     return Demands(partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys)

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import Stage, StepState, StepStatus
+from kafkafeatures.api.status import ExcusedTopics, PlanStatus, Stage, StepState, StepStatus
+from kafkafeatures.core.engine.costs import excused_in
 from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
@@ -24,6 +25,13 @@ from kafkafeatures.core.migration.positions import Misplaced
 from kafkafeatures.core.migration.way_back import RETURNS
 
 PHASE = "phase"
+
+
+def shown_in(plan: PlanStatus | None, desired: Desired) -> ExcusedTopics | None:
+    """The topics that a plan shows whose migration leads there."""
+    stages = plan.stages if plan is not None else ()
+    own = (one for one in stages if one.kind == MIGRATION and one.target == {PHASE: desired.value})
+    return excused_in(tuple(own))
 
 
 class MigrationWork(Struct, frozen=True):
@@ -75,12 +83,15 @@ class MigrationWork(Struct, frozen=True):
 
 
 class MigrationPart(Part, frozen=True):
-    """What there is to do. place: where the cluster is, if that is known."""
+    """What there is to do. place: where the cluster is, if that is known. excused: what all of its rolls may make
+    unavailable, by a consent.
+    """
 
     kind: ClassVar[str] = MIGRATION
 
     desired: Desired
     place: Place | Misplaced | Failure
+    excused: ExcusedTopics | None = None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -88,7 +99,8 @@ class MigrationPart(Part, frozen=True):
         if not isinstance(self.place, Place) or not self.place.route:
             return ()
         start = self.place.phase
-        return (Stage(kind=MIGRATION, start={PHASE: start.value}, target={PHASE: self.desired.value}),)
+        target = {PHASE: self.desired.value}
+        return (Stage(kind=MIGRATION, start={PHASE: start.value}, target=target, excused=self.excused),)
 
     @property
     def goes_first(self) -> bool:
@@ -111,6 +123,8 @@ class MigrationPart(Part, frozen=True):
         if not own:
             return None if self.stages else ()
         if len(own) > 1 or own[0].target != {PHASE: self.desired} or own[0].unknown:
+            return None
+        if own[0].excused != self.excused:
             return None
         route = self.place.route if isinstance(self.place, Place) else None
         return (MigrationWork(str(own[0].start.get(PHASE, "")), str(own[0].target[PHASE]), route),)

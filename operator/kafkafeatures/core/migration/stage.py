@@ -27,12 +27,19 @@ class Migrations:
         """The way from where the cluster is to where the document wants it."""
         if facts.wanted.migration is None:
             return NoMigration()
-        from kafkafeatures.core.migration.part import MigrationPart
+        from kafkafeatures.core.migration.part import MigrationPart, shown_in
         from kafkafeatures.core.migration.place import place_of
+        from kafkafeatures.core.roll.excuses import excused_in_all_rolls
 
-        desired = facts.wanted.migration.desired
-        assigned = facts.replication.brokers() if facts.replication is not None else None
-        return MigrationPart(desired, place_of(facts.seen, desired, assigned))
+        desired, replication = facts.wanted.migration.desired, facts.replication
+        excused = excused_in_all_rolls(
+            facts.wanted,
+            facts.memory,
+            shown=shown_in(facts.memory.plan, desired),
+            unavailable=replication.never_available() if replication is not None else None,
+        )
+        assigned = replication.brokers() if replication is not None else None
+        return MigrationPart(desired, place_of(facts.seen, desired, assigned), excused)
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
         """Where the migration stands; None where none is wanted and none is open."""

@@ -1,9 +1,10 @@
 """What the consent `single-replica-topics` was given for: topics of which the plan said that they become unavailable.
 
 Pure. Made by `core/roll/stage.py` when a roll has the consent for the first time, kept in `status.rollout` while
-that roll lasts, and asked by `core/roll/checks.py` before every restart. What comes later was not consented to: another
-topic, or one of which min.insync.replicas asks for every replica since. Topics are kept as marks; of very many only one
-digest is, and then they have to be exactly the same.
+that roll lasts, and asked by `core/roll/checks.py` before every restart. Stages that roll nodes several times, of a
+migration or of the inter.broker.protocol.version, have it in their plan, which its hash covers. What comes later was
+not consented to: another topic, or one of which min.insync.replicas asks for every replica since. Topics are kept as
+marks; of very many only one digest is, and then they have to be exactly the same.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
-from kafkafeatures.api.status import ExcusedTopics
+from kafkafeatures.api.status import ExcusedTopics, PlanStatus
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
@@ -47,6 +48,29 @@ def excused_now(
     if SINGLE_REPLICA_TOPICS not in wanted.consents or SINGLE_REPLICA_TOPICS in memory.spent:
         return None, True
     return (excused_by(unavailable), True) if unavailable is not None else (None, False)
+
+
+def excused_in_all_rolls(
+    wanted: Wanted, memory: Memory, *, shown: ExcusedTopics | None, unavailable: Mapping[str, int] | None
+) -> ExcusedTopics | None:
+    """What the consent is for in a plan of several rolls: the topics that it shows, from its first look to its end.
+
+    `shown`: what the plan that stands has, where it leads to where this one does. One that shows none takes those that
+    are there now, unless another plan has used the consent. None, too, while the partitions are not known.
+    """
+    if SINGLE_REPLICA_TOPICS not in wanted.consents:
+        return None
+    if shown is not None:
+        return shown
+    if SINGLE_REPLICA_TOPICS in memory.spent or unavailable is None:
+        return None
+    return excused_by(unavailable)
+
+
+def is_to_be_shown(wanted: Wanted, plan: PlanStatus | None) -> bool:
+    """Whether the partitions have to be read only so that a plan can show which topics the consent is for."""
+    shown = plan is not None and any(stage.excused is not None for stage in plan.stages)
+    return SINGLE_REPLICA_TOPICS in wanted.consents and not shown
 
 
 def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:

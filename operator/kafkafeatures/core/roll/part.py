@@ -131,7 +131,8 @@ class RollPart(Part, frozen=True):
     """What there is to restart. `pods` None where they could not be read.
 
     excused: what this roll may make unavailable, by a consent, with what only the operator needs of it; planned: as the
-    plan says it. later: rolls that are to follow once this one is over.
+    plan says it. later: rolls that are to follow once this one is over. is_left: another stage decides on restarts, and
+    says what they make unavailable.
     """
 
     kind: ClassVar[str] = ROLL
@@ -140,6 +141,7 @@ class RollPart(Part, frozen=True):
     excused: ExcusedTopics | None = None
     planned: ExcusedTopics | None = None
     later: tuple[Stage, ...] = ()
+    is_left: bool = False
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -175,7 +177,7 @@ class RollPart(Part, frozen=True):
         rolls = [stage for stage in stages if stage.kind == ROLL]
         if any(one.start.keys() != one.target.keys() or one.unknown for one in rolls):
             return None
-        if excused_in(stages) != self.planned:
+        if not self.is_left and excused_in(stages) != self.planned:
             return None
         if self.pods is None:
             return tuple(RollWork(pods_rolled_by(one, None)) for one in rolls)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned, excused_in
@@ -120,9 +120,8 @@ class RollNow(StageNow, frozen=True):
         And since when an eviction that may not have been sent is not asked for. It is asked for again as long as
         nothing forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for it.
         """
-        if self.part.excused is not None and isinstance(decision, Act):
-            spent = {*status.spent_consents, *decision.step.consents_of_plan}
-            status = replace(status, spent_consents=tuple(sorted(spent)))
+        if used := spent_by(decision, self.part.excused):
+            status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
         for one in self.roll.in_flight:
             if one.may_be_unsent or one.step.is_not_wanted(self.facts.seen):
                 again = isinstance(decision, Act) and decision.step == one.step
@@ -149,7 +148,9 @@ class Rolls:
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> RollPart:
         """The pods that are not at the update revisions of their StatefulSets."""
         if is_left_to_migration(facts.wanted, facts.seen):
-            return RollPart({})
+            return RollPart({}, is_left=True)
+        if is_left_to_ibp(facts.wanted, facts.seen):
+            return RollPart(pods_in(facts.seen), is_left=True)
         wanted, replication = facts.wanted, facts.replication
         consents = replication is not None and SINGLE_REPLICA_TOPICS in wanted.consents
         excused, is_known = excused_now(
@@ -183,14 +184,19 @@ class Rolls:
         return RollNow(facts, part, roll)
 
 
+def spent_by(decision: Decision, excused: ExcusedTopics | None) -> frozenset[str]:
+    """The consents that a restart rests on: one is spent with the first, whether or not its topics suffer from it."""
+    return decision.step.consents_of_plan if excused is not None and isinstance(decision, Act) else frozenset()
+
+
 def is_restarting(facts: Facts) -> bool:
     """Whether a restart was begun whose end was not seen yet."""
     return any(isinstance(one, RestartInFlight) for one in facts.sent)
 
 
-def permitted_roll(facts: Facts, permit: Permit) -> Roll | None:
+def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | None) -> Roll | None:
     """The restarts of nodes that another stage needs, and those in flight; None where there are none, or no driver
-    restarts nodes from here.
+    restarts nodes from here. `excused`: what they may make unavailable, by a consent to the plan of that stage.
     """
     if not is_restarting(facts) and not (permit.needing and facts.restarts):
         return None
@@ -198,7 +204,7 @@ def permitted_roll(facts: Facts, permit: Permit) -> Roll | None:
     from kafkafeatures.core.roll.roll import roll_of
 
     remembered = Remembered(facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for)
-    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, permit=permit)
+    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=excused, permit=permit)
 
 
 def _needs_partitions(asked: Asked) -> bool:

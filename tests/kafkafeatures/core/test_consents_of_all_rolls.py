@@ -1,0 +1,191 @@
+"""The consent to topics without a second replica covers those that a plan shows, in every roll of it, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Decision, Stalled
+from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.memory import NO_MEMORY, Memory, memory_of
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED
+from kafkafeatures.core.kinds import demands_of
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.report.status import status_of
+from tests.kafkafeatures.core import ibps, migrations
+from tests.kafkafeatures.core.ibps import brokers
+from tests.kafkafeatures.core.migrations import PARTITIONS, Look, a_node, cluster, looks, restarted, said
+from tests.kafkafeatures.core.replicas import Row, reading, row
+from tests.kafkafeatures.worlds import NOW, SILENT
+
+CONSENT = frozenset({"single-replica-topics"})
+P, D = Position, Desired
+ONE = row("one", 2)
+RELEASES = (P.PRE_MIGRATION, P.COPIED)
+"""Positions from which brokers are rolled, each on the way to dual write."""
+
+
+def hosting(seen: Observation, *more: Row) -> Observation:
+    """This cluster with these partitions, beside those with three replicas."""
+    return replace(seen, partitions=Known(reading(*PARTITIONS, *more), SourceKind.METADATA_LOG, "", NOW))
+
+
+def remembered(status: Status) -> Memory:
+    return memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+
+
+def migrating(
+    seen: Observation, status: Status = EMPTY, desired: Desired = D.DUAL_WRITE, given: frozenset[str] = CONSENT
+) -> Look:
+    """A look of any process, with what the status has."""
+    return looks(migrations.wanting(desired, consents=given), seen, status=status, memory=remembered(status))
+
+
+def raising(seen: Observation, status: Status = EMPTY, target: str = "3.9", **of_wanted: Any) -> Look:
+    wanted = ibps.wanting(target, consents=CONSENT, **of_wanted)
+    return Look(wanted, seen, status=status, memory=remembered(status))
+
+
+def after(look: Look, status: Status = EMPTY) -> Status:
+    """The status that is written once a look has decided."""
+    for stage in look.stages:
+        status = stage.remembered(status)
+    for stage in look.stages:
+        status = stage.decided(look.decision, status)
+    return status_of(
+        look.decision, look.seen, look.proposal.plan, look.stages, generation=1, previous=status, version="1", now=NOW
+    )
+
+
+def refused(look: Look, reason: Reason) -> str:
+    decision: Decision = look.decision
+    assert isinstance(decision, Stalled), decision
+    assert decision.reason is reason
+    return said(look)
+
+
+def test_without_it_no_broker_is_restarted_and_with_it_each_roll_of_the_plan_goes() -> None:
+    seen = hosting(cluster(P.PRE_MIGRATION), ONE)
+    assert "add single-replica-topics to consents" in refused(
+        migrating(seen, given=frozenset()), Reason.CONSENT_REQUIRED
+    )
+    status = EMPTY
+    for position in RELEASES:
+        look = migrating(hosting(cluster(position), ONE), status)
+        assert restarted(look) in (1, 2, 3)
+        status = after(look, status)
+        assert status.spent_consents == tuple(CONSENT)
+        assert status.rollout is not None
+        assert status.rollout.excused is not None
+        assert status.rollout.excused.names == ("one",)
+
+
+def test_the_plan_names_the_topics_and_its_hash_covers_them() -> None:
+    shown = migrating(hosting(cluster(P.PRE_MIGRATION), ONE)).proposal.plan
+    assert "1 partition of 1 topic (one) unavailable while a broker restarts" in str(shown)
+    status = after(migrating(hosting(cluster(P.PRE_MIGRATION), ONE)))
+    assert status.plan is not None
+    assert status.plan.steps[0].consent == "single-replica-topics"
+    none = migrating(hosting(cluster(P.PRE_MIGRATION))).proposal.plan
+    other = migrating(hosting(cluster(P.PRE_MIGRATION), row("two", 2))).proposal.plan
+    assert "unavailable" not in str(none)
+    assert len({shown.hash, none.hash, other.hash}) == 3
+
+
+@pytest.mark.parametrize("shown", [(), (ONE,)], ids=["none were shown", "another was"])
+@pytest.mark.parametrize("position", RELEASES, ids=str)
+def test_a_topic_that_comes_later_is_a_blocker(shown: tuple[Row, ...], position: Position) -> None:
+    first = migrating(hosting(cluster(P.PRE_MIGRATION), *shown))
+    later = migrating(hosting(cluster(position), *shown, row("two", 3)), after(first))
+    assert "topics: two" in refused(later, Reason.CONSENT_REQUIRED)
+    assert later.proposal.plan.hash == first.proposal.plan.hash
+
+
+def test_a_topic_that_got_replicas_or_was_deleted_is_no_reason_for_a_new_plan() -> None:
+    first = migrating(hosting(cluster(P.PRE_MIGRATION), ONE, row("two", 3)))
+    fewer = migrating(hosting(cluster(P.COPIED), ONE), after(first))
+    assert restarted(fewer) in (1, 2, 3)
+    assert fewer.proposal.plan.hash == first.proposal.plan.hash
+
+
+def test_the_way_back_is_another_plan_for_which_it_has_to_be_given_anew() -> None:
+    half = hosting(cluster(P.DUAL_WRITE, a_node(1, Shape.FLAGGED_BROKER)), ONE)
+    status = after(migrating(hosting(cluster(P.COPIED), ONE)))
+    back = migrating(half, status, D.ROLLED_BACK)
+    assert "the consent was used by an earlier roll" in refused(back, Reason.CONSENT_SPENT)
+    anew = replace(after(back, status), spent_consents=())
+    assert restarted(migrating(half, anew, D.ROLLED_BACK)) in (2, 3)
+
+
+def test_once_it_is_taken_back_no_further_broker_goes() -> None:
+    seen = hosting(cluster(P.PRE_MIGRATION), ONE)
+    refused(migrating(seen, after(migrating(seen)), given=frozenset()), Reason.CONSENT_REQUIRED)
+
+
+def test_a_plan_that_was_lost_leaves_nothing_of_it() -> None:
+    """A status without the plan, as an older schema or a backup leaves it, says only that it was used."""
+    seen = hosting(cluster(P.PRE_MIGRATION), ONE)
+    lost = replace(after(migrating(seen)), plan=None)
+    refused(migrating(seen, lost), Reason.CONSENT_SPENT)
+
+
+def test_while_partitions_are_not_known_no_topic_is_covered() -> None:
+    blind = replace(cluster(P.PRE_MIGRATION), partitions=Unknown(SILENT))
+    look = migrating(blind)
+    assert not isinstance(look.decision, Act)
+    assert [stage.excused for stage in look.proposal.plan.stages] == [None]
+    shown = migrating(hosting(cluster(P.PRE_MIGRATION), ONE), after(look))
+    assert [stage.excused is not None for stage in shown.proposal.plan.stages] == [True]
+    assert shown.proposal.plan.hash != look.proposal.plan.hash
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [(migrations.wanting(D.DUAL_WRITE), cluster(P.ZOOKEEPER)), (ibps.wanting(rollout=ibps.IN_PODS), brokers())],
+    ids=["migration", "inter.broker.protocol.version"],
+)
+def test_partitions_are_read_before_any_restart_so_that_the_plan_shows_the_topics(
+    wanted: Wanted, seen: Observation
+) -> None:
+    def are_read(status: Status, consents: frozenset[str] = CONSENT) -> bool:
+        return demands_of(Asked(replace(wanted, consents=consents), status, NOT_ASKED, NOW, seen)).partitions
+
+    assert are_read(EMPTY)
+    assert not are_read(EMPTY, frozenset())
+    look = Look(replace(wanted, consents=CONSENT), hosting(seen, ONE), memory=NO_MEMORY)
+    assert not are_read(after(look))
+
+
+def test_every_roll_on_the_way_to_another_protocol_version_has_it() -> None:
+    pins = hosting(brokers(uses=None, knows="3.8-IV0"), ONE)
+    exchanges = hosting(brokers(uses="3.8", knows="3.8-IV0"), ONE)
+    raises = hosting(brokers(uses="3.8"), ONE)
+    status = EMPTY
+    for seen in (pins, exchanges, raises):
+        look = raising(seen, status)
+        assert restarted(look) == 2
+        status = after(look, status)
+        assert status.spent_consents == tuple(CONSENT)
+    assert "topics: two" in refused(raising(hosting(raises, ONE, row("two", 3)), status), Reason.CONSENT_REQUIRED)
+    refused(raising(raises, status, "3.9-IV0"), Reason.CONSENT_SPENT)
+
+
+def test_pods_that_are_restarted_where_all_use_the_version_have_it_too() -> None:
+    seen = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 2, 3), ONE)
+    look = raising(seen, rollout=ibps.IN_PODS)
+    assert restarted(look) == 2
+    assert "(one) unavailable while a broker restarts" in str(look.proposal.plan)
+    fewer = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 3), ONE)
+    following = raising(fewer, after(look), rollout=ibps.IN_PODS)
+    assert restarted(following) == 3
+    assert following.proposal.plan.hash == look.proposal.plan.hash
+    later = hosting(fewer, ONE, row("two", 3))
+    assert "topics: two" in refused(raising(later, after(look), rollout=ibps.IN_PODS), Reason.CONSENT_REQUIRED)

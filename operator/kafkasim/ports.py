@@ -9,7 +9,7 @@ ever waits.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -102,6 +102,11 @@ class SimulatedCluster:
         readings = await self._adapter.look_again(claim=claim)
         self._last = readings.probe
         return readings
+
+    async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
+        """What the adapter reads: a document that needs it, of a cluster with ZooKeeper, is judged by it alone."""
+        self._pass_time(CALL_MS)
+        return await self._adapter.named_controllers()
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
         """What the adapter reads of the log before its last reading; or all of the world's log, of which nothing was

@@ -69,6 +69,7 @@ class World(Quorum):
         self.hidden_topics: frozenset[str] = frozenset()  # that clients have no right to see
         self.grants_cluster_action = True  # without it clients may ask nodes, and not read the log
         self.elected: int | None = None  # the broker that is controller; brokers answer as in ZooKeeper mode then
+        self.uninformed: set[int] = set()  # brokers that do not know it yet
         self.min_insync_replicas = plan.min_insync_replicas
         self._snapshot_ms = now_ms  # up to when the checkpoint goes that readers are sent to
         self._brokers = Brokers(self)

@@ -118,6 +118,26 @@ async def test_a_topic_that_comes_after_the_consent_holds_the_next_roll_until_it
     await migration.to("DualWrite", SINGLE_REPLICA_TOPICS)
 
 
+async def test_no_broker_loses_the_flag_before_each_knows_which_one_is_controller(tmp_path: Path) -> None:
+    migration = Migration(tmp_path / "status.yaml")
+    await migration.to("DualWrite")
+    cluster = migration.cluster
+    cluster.zookeeper.uninformed = {3}
+    migration.ask("RolledBack")
+    await migration.until(lambda: "broker 3 does not know yet" in migration.message)
+    assert migration.reason == Reason.WAITING_FOR_NODES
+    before = [one.step.target for one in migration.effects]
+
+    migration.passes(60.0)
+    await migration.look()
+    assert [one.step.target for one in migration.effects] == before
+    assert isinstance(migration.effects[-1].step, DeleteZnodes)
+
+    cluster.zookeeper.uninformed = set()
+    await migration.to("RolledBack")
+    assert [one.step.target for one in migration.effects][len(before) :].count("broker 3") == 1
+
+
 # --- what Kafka does when people are wrong ---
 
 

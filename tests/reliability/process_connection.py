@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -147,6 +147,11 @@ class Connection:
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
         return await self.read(partitions=True, claim=claim)
+
+    async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
+        """What each broker answers; nothing where no server is there."""
+        cluster = await self._reached()
+        return {} if cluster is None or self._client is None else await self._client.named_controllers()
 
     def _looked(self, cluster: Cluster) -> Looked:
         looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen

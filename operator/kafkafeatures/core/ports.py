@@ -6,7 +6,7 @@ The real sides are `kafka/cluster.py`, `kube/workloads/` and `zookeeper/client.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -65,6 +65,11 @@ class KafkaPort(Protocol):
         """What a restart is decided on, as it is now: the quorum, the end of the metadata log, and partitions, last.
 
         Nodes are not asked again: what they said is that of the last `read`, which was with partitions.
+        """
+
+    async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
+        """Which node each broker of the last reading takes for the controller: all that it named when it was asked
+        several times, -1 for none. One that follows a controller of the quorum names any broker, by chance.
         """
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:

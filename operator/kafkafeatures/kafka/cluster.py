@@ -244,13 +244,8 @@ class Cluster:
             return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet")
         asked = self._last.cluster_id, leader[1], offset, epoch
         if self._earlier is None or self._earlier[0] != asked:
-            source = LogSource(
-                leader[0],
-                leader[1].epoch,
-                cluster_id=self._log.leaders.cluster_id,
-                timeout=self._settings.request_timeout,
-                until=self._levels.since_offset,
-            )
+            of, timeout, until = self._log.leaders.cluster_id, self._settings.request_timeout, self._levels.since_offset
+            source = LogSource(leader[0], leader[1].epoch, cluster_id=of, timeout=timeout, until=until)
             found = await moves_between(source, offset, epoch, monotonic=self._environment.monotonic)
             if isinstance(found, KafkaError):
                 return to_failure(found, "metadata log")
@@ -287,18 +282,20 @@ class Cluster:
 
         return await settings_of_all(self._pool, self._last.nodes if self._last is not None else (), names)
 
+    async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
+        """Which node each broker of the last reading takes for the controller."""
+        from kafkafeatures.kafka.probe.named_controllers import named_controllers
+
+        return await named_controllers(self._pool, self._last.nodes if self._last is not None else ())
+
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
         """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""
         from kafkafeatures.kafka.requests import features
         from kafkafeatures.kafka.requests.unregister import hosted_by
 
         if self._last is None or self._as_read is None:
-            return Failure(
-                FailureKind.NOT_ASKED,
-                "metadata log",
-                f"it was not read, so the replicas on broker {broker} are unknown",
-                "see the section Not read of `describe`",
-            )
+            text = f"it was not read, so the replicas on broker {broker} are unknown"
+            return Failure(FailureKind.NOT_ASKED, "metadata log", text, "see the section Not read of `describe`")
         return await hosted_by(self._pool, features.route(self._last), broker, self._as_read.image.counts)
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:

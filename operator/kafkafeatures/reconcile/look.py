@@ -56,10 +56,15 @@ async def look(ports: Ports, asked: Asked, is_ours: Callable[[Observation], bool
     if not is_ours(seen):
         return seen
     more = demands | demands_of(replace(asked, seen=seen))
-    if replace(more, comparison=demands.comparison, survey=demands.survey) != demands:
+    if _of_nodes(more) != _of_nodes(demands):
         seen = await _seen(ports, asked, more)
-    seen = await _surveyed(ports, seen, more)
+    seen = await _surveyed(ports, await _named(ports, seen, more), more)
     return await _compared(ports, seen) if more.comparison else seen
+
+
+def _of_nodes(demands: Demands) -> Demands:
+    """Without what is read after everything else."""
+    return replace(demands, comparison=False, survey=None, named_controllers=False)
 
 
 def _fact(found: T | Failure, where: str, seen: Observation) -> Known[T] | Unknown:
@@ -73,7 +78,8 @@ async def look_again(ports: Ports, asked: Asked) -> Observation:
     zookeeper = await _znodes(ports, demands_of(asked))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))
     seen = observe(*readings, asked.workloads, zookeeper)
-    return await _surveyed(ports, seen, demands_of(replace(asked, seen=seen)))
+    demands = demands_of(replace(asked, seen=seen))
+    return await _surveyed(ports, await _named(ports, seen, demands), demands)
 
 
 async def replication_in(seen: Observation) -> Replication | None:
@@ -105,6 +111,13 @@ async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
 
     after = NOT_ASKED if ports.zookeeper is None else await ports.zookeeper.controller()
     return readings._replace(partitions=while_claimed(found, after))
+
+
+async def _named(ports: Ports, seen: Observation, demands: Demands) -> Observation:
+    """With what each broker takes for the controller, where that is demanded."""
+    if not demands.named_controllers:
+        return seen
+    return replace(seen, named_controllers=await ports.kafka.named_controllers())
 
 
 async def _surveyed(ports: Ports, seen: Observation, demands: Demands) -> Observation:

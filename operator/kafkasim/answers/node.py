@@ -144,9 +144,9 @@ class NodeAnswers:
 
     def _some_broker(self) -> int:
         """KRaft brokers name any live broker as the controller: clients must not know the real one. In ZooKeeper mode
-        it is the real one.
+        it is the real one, once they know it.
         """
-        if self.world.elected is not None:
+        if self.world.elected is not None and self.node.id not in self.world.uninformed:
             return self.world.elected
         live = [one.id for one in self.world.image.brokers.values() if not one.fenced]
         return self._chance.choice(live) if live else -1

@@ -122,6 +122,7 @@ def cluster(
         compared=known(Compared(NOW, 99), SourceKind.ZOOKEEPER),
         surveyed=known(Survey(assigned={1: "orders-0"}, controller_epoch=3), SourceKind.ZOOKEEPER),
         partitions=Known(reading(*partitions), SourceKind.METADATA_LOG, "", NOW),
+        named_controllers=dict.fromkeys(BROKERS, frozenset({1})),
     )
     return replace(told, **parts)
 

@@ -156,6 +156,25 @@ def test_zookeeper_is_compared_with_the_log_last_and_only_where_that_is_demanded
     assert here.looked().compared == Unknown(NOT_ASKED)
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_each_broker_is_asked_for_the_controller_that_it_follows_after_the_znodes_and_only_where_that_is_demanded(
+    monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    here = Here()
+
+    async def named() -> dict[int, frozenset[int] | Failure]:
+        here.order.append("brokers")
+        return {1: frozenset({2})}
+
+    monkeypatch.setattr(here.cluster, "named_controllers", named)
+    demand(monkeypatch, Demands(znodes=True), Demands(named_controllers=True))
+    assert here.looked(again=again).named_controllers == {1: frozenset({2})}
+    assert here.order == ["znodes", "cluster", "brokers"]
+    demand(monkeypatch, Demands(znodes=True))
+    assert here.looked(again=again).named_controllers == {}
+    assert here.order == ["znodes", "cluster"]
+
+
 def test_while_it_is_not_known_whether_znodes_were_deleted_they_are_read_whatever_stages_demand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -70,6 +70,7 @@ class Demands(Struct, frozen=True):
     settings: frozenset[str] = frozenset()  # of every node, by name
     comparison: bool = False  # of ZooKeeper with the metadata log, which takes long in a large cluster
     survey: float | None = None  # of all znodes that Kafka copies, which does too: at most so many seconds old
+    named_controllers: bool = False  # which node each broker takes for the controller
 
     def __or__(self, other: Demands) -> Demands:
         return Demands(
@@ -78,6 +79,7 @@ class Demands(Struct, frozen=True):
             settings=self.settings | other.settings,
             comparison=self.comparison or other.comparison,
             survey=min((age for age in (self.survey, other.survey) if age is not None), default=None),
+            named_controllers=self.named_controllers or other.named_controllers,
         )
 
 

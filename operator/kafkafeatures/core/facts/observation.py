@@ -239,6 +239,7 @@ class Observation(Struct, frozen=True):
     compared: Known[Compared] | Unknown = Unknown(NOT_ASKED)  # ZooKeeper with the metadata log
     surveyed: Known[object] | Unknown = Unknown(NOT_ASKED)  # znodes, as `core/migration/copied/survey.py` has them
     past_levels: PastLevels | None = None  # where the metadata log was read
+    named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)  # by each broker
 
     def level_of(self, feature: str) -> int | None:
         """The finalized level, 0 where there is none; None where the levels could not be read."""

@@ -36,6 +36,7 @@ from kafkafeatures.core.migration.edges import (
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
+from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
@@ -262,6 +263,11 @@ def every_broker_was_seen(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"start broker {id_} without it, or move its replicas away")
 
 
+def every_broker_is_informed(asked: Asked) -> Iterator[Blocker]:
+    """Each knows which broker is controller again; one that does not hangs when it is stopped."""
+    yield from uninformed(asked.place, asked.flying)
+
+
 def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
     """No pod of one, nor one that Kubernetes is to make: also one that is not ready, or is stopping, may still run."""
     workloads = asked.place.seen.workloads
@@ -314,7 +320,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     STOP_CONTROLLERS: (every_broker_is_back, both_hold_the_same),
     RELEASE: (no_controller_is_left, nothing_writes_to_zookeeper),
-    UNFLAG_BROKERS: (every_broker_was_seen,),
+    UNFLAG_BROKERS: (every_broker_was_seen, every_broker_is_informed),
     WITHDRAW_EARLY: (no_controller_is_left, nothing_writes_to_zookeeper),
     WITHDRAW: (no_controller_is_left, nothing_writes_to_zookeeper),
 }  # fmt: skip

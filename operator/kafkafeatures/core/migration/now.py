@@ -32,7 +32,7 @@ from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NAMES
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, WITHDRAWING, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, UNFLAG_BROKERS, WITHDRAWING, Refused
 from kafkafeatures.core.migration.kept import MigrationKept
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
@@ -300,7 +300,10 @@ def demands_of(asked: Asked, wish: Migration) -> Demands:
     restarts = shows or (place.way is not None and place.way.restarts is not None)
     compares = checks.needs_comparison(place) and _is_due_again(asked, place, wish)
     surveys = _age_of_survey(place)
-    return Demands(partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys)
+    return Demands(
+        partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys,
+        named_controllers=place.way is UNFLAG_BROKERS,
+    )  # fmt: skip
 
 
 def _age_of_survey(place: Place) -> float | None:

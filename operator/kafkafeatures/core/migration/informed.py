@@ -1,0 +1,41 @@
+"""Whether every broker knows which of them is controller, once the quorum is gone.
+
+Pure. A broker with the flag that still follows a controller of the quorum hangs when it is stopped: it waits for one
+that no longer answers (more than 130 s were seen). Called by `core/migration/checks.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
+from kafkafeatures.core.migration.place import Place
+
+
+def uninformed(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+    """Brokers that do not name the one in `/controller`, and those of which it is not known. `flying`: nodes that are
+    being restarted, of which nothing is expected.
+    """
+    claim = place.claim
+    if claim is None or claim.is_kraft:
+        text = "no broker is known to be controller"
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, "see the logs of the brokers: one of them writes /controller")
+        return
+    for id_ in sorted(place.facts.brokers.keys() - flying):
+        said = place.seen.named_controllers.get(id_, NOT_ASKED)
+        if isinstance(said, Failure):
+            text = f"it is not known which controller broker {id_} follows"
+            text += "" if said is NOT_ASKED else f": {said.message}"
+            remedy = said.remedy or f"bring broker {id_} back"
+        elif said == {claim.node_id}:
+            continue
+        else:
+            text = (
+                f"broker {id_} does not know yet that broker {claim.node_id} is controller, and would hang when it is "
+                "stopped"
+            )
+            remedy = f"wait a moment; if it stays so, see the log of broker {claim.node_id}, which informs all brokers"
+        nodes = tuple(node for node in place.seen.nodes if node.id == id_)
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=nodes)

@@ -1,0 +1,91 @@
+"""Before brokers lose the flag each of them names the broker that is controller: one that does not know it hangs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.facts.observation import Observation, SourceKind
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.kinds import demands_of
+from kafkafeatures.core.migration.informed import uninformed
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from tests.kafkafeatures.core.migrations import (
+    BROKERS,
+    a_node,
+    cluster,
+    looks,
+    restarted,
+    said,
+    wanting,
+    without_quorum,
+)
+from tests.kafkafeatures.ensembles import elected, progress
+from tests.kafkafeatures.ensembles import reading as znodes
+from tests.kafkafeatures.worlds import NOW, known
+
+BACK = wanting(Desired.ROLLED_BACK)
+SILENT = Failure(FailureKind.TIMED_OUT, "10.0.0.3:9092", "no answer within 5 s", "look at its log")
+
+
+def released(*plain: int, named: dict[int, frozenset[int] | Failure]) -> Observation:
+    """A cluster whose quorum is gone, broker 1 is controller, and all but these have the flag."""
+    flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS if id_ not in plain)
+    seen = without_quorum(cluster(Position.PRE_MIGRATION, *flagged))
+    there = znodes(controller=elected(1), migration=None)
+    return replace(seen, zookeeper=known(there, SourceKind.ZOOKEEPER), named_controllers=named)
+
+
+INFORMED: dict[int, frozenset[int] | Failure] = dict.fromkeys(BROKERS, frozenset({1}))
+
+
+def test_once_each_names_it_brokers_are_restarted_one_by_one() -> None:
+    assert restarted(looks(BACK, released(named=INFORMED))) == 2
+    assert restarted(looks(BACK, released(2, named=INFORMED))) == 3
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        (frozenset({2}), "broker 3 does not know yet that broker 1 is controller"),
+        (frozenset({1, 2}), "broker 3 does not know yet"),
+        (frozenset({-1}), "broker 3 does not know yet"),
+        (SILENT, "it is not known which controller broker 3 follows: no answer within 5 s; look at its log"),
+        (None, "it is not known which controller broker 3 follows; bring broker 3 back"),
+    ],
+    ids=["another", "one by chance", "none", "silent", "not asked"],
+)
+@pytest.mark.parametrize("plain", [(), (2,)], ids=["none is plain yet", "one is"])
+def test_none_is_restarted_while_one_does_not(
+    named: frozenset[int] | Failure | None, says: str, plain: tuple[int, ...]
+) -> None:
+    others = {id_: one for id_, one in INFORMED.items() if id_ != 3}
+    found = looks(BACK, released(*plain, named=others if named is None else {**others, 3: named}))
+    assert isinstance(found.decision, Wait)
+    assert found.decision.reason is Reason.WAITING_FOR_NODES
+    assert says in said(found)
+    assert [one.nodes[0].id for one in found.decision.blockers] == [3]
+
+
+def test_nothing_is_expected_of_one_that_is_being_restarted() -> None:
+    look = looks(BACK, released(named={1: frozenset({1}), 2: frozenset({1})}))
+    (stage,) = (one for one in look.stages if one.kind == "Migration")
+    assert not list(uninformed(stage.place, frozenset({3})))  # type: ignore[attr-defined]  # of a migration
+    assert [str(one) for one in uninformed(stage.place, frozenset())]  # type: ignore[attr-defined]
+
+
+def test_brokers_are_asked_on_this_way_alone() -> None:
+    def are_asked(seen: Observation, desired: Desired = Desired.ROLLED_BACK) -> bool:
+        look = looks(wanting(desired), seen)
+        return demands_of(Asked(look.wanted, look.facts.remembered, NOT_ASKED, NOW, seen)).named_controllers
+
+    assert are_asked(released(named={}))
+    there = replace(released(named={}), zookeeper=known(znodes(controller=elected(1), migration=progress(-1))))
+    assert not are_asked(there)
+    assert not are_asked(cluster(Position.DUAL_WRITE))
+    assert not are_asked(cluster(Position.PRE_MIGRATION), Desired.DUAL_WRITE)

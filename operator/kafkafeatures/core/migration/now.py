@@ -161,10 +161,9 @@ class MigrationNow(StageNow, frozen=True):
         lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
         if lasts or (self.place.remedy and not self.place.may_pass):
             return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
-        text = str(self.place)
-        if self.place.may_pass:  # what may be wrong for a moment only, and has a remedy, is said once it lasts
-            text = "the phase is not known yet" + ("" if self.place.remedy else f": {text}")
-        return Wait(Reason.MIGRATING, text, after=2.0, blockers=() if self.place.may_pass else found)
+        if self.place.may_pass:  # what helps is a lot of work, and may be for nothing
+            found = (Blocker(BlockerKind.MIGRATION, f"{self.place.message}; this may pass within a minute"),)
+        return Wait(Reason.MIGRATING, f"the phase is not known yet: {found[0].message}", after=2.0, blockers=found)
 
     @property
     def soaking(self) -> Wait | None:

@@ -98,6 +98,7 @@ class Misplaced(Struct, frozen=True):
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
 
+FLAG = "zookeeper.metadata.migration.enable"
 S = ZkMigrationState
 PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT
 
@@ -205,7 +206,7 @@ def _contradiction(facts: Facts) -> Misplaced | None:
     if unflagged and (facts.state is S.PRE_MIGRATION or (facts.state is S.MIGRATION and in_zookeeper)):
         ids = ", ".join(map(str, unflagged))
         return Misplaced(
-            "controllers run without zookeeper.metadata.migration.enable while brokers are in ZooKeeper mode: "
+            f"controllers run without {FLAG} while brokers are in ZooKeeper mode: "
             f"{ids}; the first of them that leads the quorum ends the migration, with whatever was copied by then",
             "set it to true there and restart them, one that leads last; restart no other node before",
         )
@@ -217,9 +218,12 @@ def _contradiction(facts: Facts) -> Misplaced | None:
             f"set it to true there; {WIPE}",
         )
     if facts.state is S.NONE and True in facts.controllers.values():
+        ids = ", ".join(map(str, unflagged))
         return Misplaced(
-            "the controllers have the flag, and were started once without it: their log is that of a new cluster",
-            WIPE,
+            f"controllers run without {FLAG}: {ids}; one of them led the quorum, and its log is that of a new cluster"
+            if unflagged
+            else "the controllers have the flag, and were started once without it: their log is that of a new cluster",
+            f"set it to true there; {WIPE}" if unflagged else WIPE,
             may_pass=True,  # a leader that was just elected has not written its first state yet
         )
     return None

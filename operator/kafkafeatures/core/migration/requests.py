@@ -32,11 +32,16 @@ def asked_of_git(place: Place) -> Wait:
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
     """What is waited for while a person is to restart this node, with the lines that have to be changed before."""
-    one = place.differing.get(id_)
-    if one is None or isinstance(one.differs, Failure):
+    one = next((one for one in place.demands.nodes if one.id == id_), None)
+    if one is None:
         return waits
     title = f"{one.role.value.lower()} {one.id}"
-    text = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
+    if isinstance(one.differs, Failure):
+        text = f"restart {title} as {one.shape.value}; its settings are not known now: {one.differs}"
+    elif one.differs:
+        text = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
+    else:
+        text = f"{title} has the settings of {one.shape.value}, and has not registered anew yet"
     return replace(waits, message=text)
 
 

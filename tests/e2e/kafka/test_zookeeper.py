@@ -17,7 +17,7 @@ from kazoo.security import make_digest_acl
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
-from kafkafeatures.core.migration.settings import FLAG
+from kafkafeatures.core.migration.positions import FLAG
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.zookeeper.ensemble import Digest, Ensemble, parse_connect
 from kafkafeatures.zookeeper.reader import read_zookeeper

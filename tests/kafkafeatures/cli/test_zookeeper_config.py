@@ -71,4 +71,4 @@ def test_a_file_that_is_not_there_and_flags_that_do_not_go_together(
     assert main(["describe", "--zookeeper-config", gone]) == Exit.USAGE
     assert "give that as well" in capsys.readouterr().err
     assert main(["migration", "settings", "--zookeeper", "zk:2181"]) == Exit.USAGE
-    assert "migration settings needs --to" in capsys.readouterr().err
+    assert "migration settings requires --to" in capsys.readouterr().err

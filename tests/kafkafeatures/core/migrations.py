@@ -47,6 +47,7 @@ S, P = ZkMigrationState, Position
 
 OF_ZOOKEEPER: Mapping[str, Any] = {}
 """What a broker in ZooKeeper mode supports."""
+OWN = {**OF_ALL, "controller.listener.names": "CONTROLLER"}
 NEW = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
 
 
@@ -59,7 +60,7 @@ def settings(id_: int, shape: Shape) -> Mapping[str, Setting]:
         if rule is Wish.NOT_SET:
             found[name] = Setting(SettingSource.DEFAULT, preflights.DEFAULTS.get(name))
         else:
-            found[name] = preflights.from_file(OF_ALL.get(name, "here") if rule is Wish.SET else str(rule))
+            found[name] = preflights.from_file(OWN.get(name, "here") if rule is Wish.SET else str(rule))
     return found
 
 

@@ -8,8 +8,8 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.settings import IBP, NodeSettings, Setting, SettingSource
 from kafkafeatures.core.migration.demands import SHAPES, Said, demands, known_of
 from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS
-from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.core.migration.settings import AUTHORIZER, BOOTSTRAP, FLAG, LISTENER, OF_ZOOKEEPER, VOTERS
+from kafkafeatures.core.migration.positions import FLAG, Position
+from kafkafeatures.core.migration.settings import AUTHORIZER, BOOTSTRAP, LISTENER, OF_ZOOKEEPER, VOTERS
 
 P, B, C = Position, Role.BROKER, Role.CONTROLLER
 SILENT = Failure(FailureKind.TIMED_OUT, "broker-2:9092", "no answer within 5 s", "check that it runs")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.core.facts.settings import IBP, Setting, SettingSource
+from kafkafeatures.core.migration.positions import FLAG
 from kafkafeatures.core.migration.settings import (
     BOOTSTRAP,
     CONNECT,
-    FLAG,
+    PROTOCOLS,
     VOTERS,
     Known,
     Shape,
@@ -36,7 +37,14 @@ def right(shape: Shape, known: Known = KNOWN) -> dict[str, Setting]:
 
 
 @pytest.mark.parametrize("shape", Shape)
-@pytest.mark.parametrize("known", [KNOWN, Known(1, "3.9-IV0", dynamic=True, listener="REPLICATION", acls=True)])
+@pytest.mark.parametrize(
+    "known",
+    [
+        KNOWN,
+        Known(1, "3.9-IV0", dynamic=True, listener="REPLICATION", acls=True),
+        Known(1, "3.9-IV0", quorum_listener="CONTROLLER"),
+    ],
+)
 def test_a_node_with_the_lines_that_are_asked_for_has_no_difference(shape: Shape, known: Known) -> None:
     found = right(shape, known)
     assert differences(shape, known, found) == ()
@@ -72,7 +80,23 @@ def test_a_protocol_version_is_the_same_by_its_short_name_and_no_other() -> None
     assert differences(Shape.FLAGGED_BROKER, KNOWN, short) == ()
     older = short | {IBP: Setting(SettingSource.FILE, "3.8")}
     (difference,) = differences(Shape.FLAGGED_BROKER, KNOWN, older)
-    assert str(difference) == f"set {IBP}=3.9-IV0; it is 3.8"
+    assert str(difference) == f"set {IBP}=3.9-IV0 (now 3.8)"
+
+
+def test_a_broker_that_migrates_maps_the_listener_of_the_controllers_to_a_security_protocol() -> None:
+    """Seen on Kafka 3.9: else it does not start, also where its map is not set."""
+    known = Known(1, "3.9-IV0", quorum_listener="CONTROLLER")
+    found = right(Shape.FLAGGED_BROKER, known)
+    assert f"{PROTOCOLS}=...,CONTROLLER:..." in lines_of(Shape.FLAGGED_BROKER, known).add
+    for mapped, differs in (("INTERNAL:SSL, controller:SSL", False), ("INTERNAL:SSL,MY_CONTROLLER:SSL", True)):
+        there = found | {PROTOCOLS: Setting(SettingSource.FILE, mapped)}
+        assert [one.name for one in differences(Shape.FLAGGED_BROKER, known, there)] == [PROTOCOLS] * differs
+    plain = found | {PROTOCOLS: Setting(SettingSource.DEFAULT, "PLAINTEXT:PLAINTEXT,SSL:SSL")}
+    assert [str(one) for one in differences(Shape.FLAGGED_BROKER, known, plain)] == [
+        f"set {PROTOCOLS}=...,CONTROLLER:... (not set)"
+    ]
+    by_default = Known(1, "3.9-IV0", quorum_listener="SSL")
+    assert PROTOCOLS not in dict(required(Shape.FLAGGED_BROKER, by_default))
 
 
 def test_a_dynamic_quorum_is_named_by_its_bootstrap_servers() -> None:

@@ -41,5 +41,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look once, and say it."""
     if (arguments.to is not None) is not (arguments.action == "settings"):
-        raise CommandFailed("migration settings needs --to, and no other action takes it", Exit.USAGE)
+        raise CommandFailed("migration settings requires --to, and migration compare does not take it", Exit.USAGE)
     return int(importlib.import_module(ACTIONS[arguments.action]).run(arguments))

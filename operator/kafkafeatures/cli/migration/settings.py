@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.text import Text
@@ -12,11 +13,11 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.cli.migration.reading import look
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document
-from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration.demands import NAMES, Demands, demands, known_of
 from kafkafeatures.core.migration.edges import TARGETS, Refused, next_edge
 from kafkafeatures.core.migration.place import release_of
-from kafkafeatures.core.migration.positions import Misplaced
+from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.report.migration_document import settings_document
 from kafkafeatures.core.words import printable
 
@@ -26,7 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     seen = look(arguments, NAMES)
     place = seen.place
     if isinstance(place, (Failure, Misplaced)):
-        raise CommandFailed(f"which phase the cluster is in is not known: {printable(str(place))}", Exit.UNREACHABLE)
+        passes = "; this may pass within a minute: look again before" if getattr(place, "may_pass", False) else ""
+        raise CommandFailed(
+            f"which phase the cluster is in is not known: {printable(str(place))}{passes}", Exit.UNREACHABLE
+        )
     position, facts = place
     desired = Desired(arguments.to)
     edge = next_edge(position, desired, facts)
@@ -58,14 +62,23 @@ def draw(out: Console, found: Demands) -> None:
         for name in lines.remove:
             out.print(Text(f"  without {name}"), overflow="fold")
     out.print()
-    for one in found.nodes:
-        title = f"{one.role.value.lower()} {one.id}"
-        if isinstance(one.differs, Failure):
-            out.print(Text(f"{title}: unknown: {printable(str(one.differs))}", "red"), overflow="fold")
-        elif not one.differs:
-            out.print(Text(f"{title}: has all of it"))
-        else:
-            for difference in one.differs:
-                out.print(Text(f"{title}: {printable(str(difference))}", "yellow"), overflow="fold")
+    for (role, lacks), ids in _alike(found).items():
+        title = f"{role.value.lower()}{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
+        for text, style in lacks or (("have all of it" if len(ids) > 1 else "has all of it", ""),):
+            out.print(Text(f"{title}: {text}", style), overflow="fold")
+    if found.position is Position.ZOOKEEPER and not any(one.role is Role.CONTROLLER for one in found.nodes):
+        out.print(Text("No controller was asked: if some run already, add --bootstrap-controller."), overflow="fold")
     for failure in found.missing:
         out.print(Text(f"Not read: {printable(str(failure))}", "red"), overflow="fold")
+
+
+def _alike(found: Demands) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
+    """Ids of nodes that lack the same, by what they lack: lines, each with its colour."""
+    alike: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
+    for one in found.nodes:
+        if isinstance(one.differs, Failure):
+            lines: tuple[tuple[str, str], ...] = ((f"unknown: {printable(str(one.differs))}", "red"),)
+        else:
+            lines = tuple((printable(str(difference)), "yellow") for difference in one.differs)
+        alike.setdefault((one.role, lines), []).append(one.id)
+    return alike

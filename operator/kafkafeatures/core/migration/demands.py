@@ -21,6 +21,8 @@ from kafkafeatures.core.migration.settings import (
     BOOTSTRAP,
     LISTENER,
     OF_ZOOKEEPER,
+    PROTOCOLS,
+    QUORUM_LISTENERS,
     TABLE,
     VOTERS,
     Difference,
@@ -45,7 +47,7 @@ SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
 }
 """Where a way can lead, and what the nodes are there. A role that is not named has no nodes there."""
 
-NAMES = frozenset({*TABLE, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER}) - {"{quorum}"}
+NAMES = frozenset({*TABLE, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PROTOCOLS}) - {"{quorum}"}
 """What a node is asked for."""
 
 
@@ -72,11 +74,13 @@ def known_of(said: Said, release: str) -> Known:
     quorum = [one for one in said.values() if value_of(one, VOTERS) or value_of(one, BOOTSTRAP)]
     ibps = {_effective(one.of.get(IBP)) for one in brokers}
     listeners = {value_of(one, LISTENER) or "" for one in brokers}
+    of_quorum = {value_of(one, QUORUM_LISTENERS) or "" for (role, _), one in said.items() if role is Role.CONTROLLER}
     return Known(
         node_id=None,
         ibp=release or (ibps.pop() if len(ibps) == 1 else ""),
         dynamic=bool(quorum) and not any(value_of(one, VOTERS) for one in quorum),
         listener=listeners.pop() if len(listeners) == 1 else "",
+        quorum_listener=of_quorum.pop() if len(of_quorum) == 1 else "",
         acls=any(value_of(one, AUTHORIZER) == OF_ZOOKEEPER for one in said.values()),
     )
 

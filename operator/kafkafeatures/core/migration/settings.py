@@ -13,11 +13,14 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from kafkafeatures.core.facts.settings import IBP, Setting, SettingSource
+from kafkafeatures.core.migration.positions import FLAG
 
-FLAG = "zookeeper.metadata.migration.enable"
 CONNECT = "zookeeper.connect"
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 LISTENER = "inter.broker.listener.name"
+QUORUM_LISTENERS, PROTOCOLS = "controller.listener.names", "listener.security.protocol.map"
+NAMED_BY_DEFAULT = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+"""Listeners that the map has where it is not set."""
 AUTHORIZER = "authorizer.class.name"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 HIDDEN = "(secret)"
@@ -51,7 +54,8 @@ class Known(Struct, frozen=True):
     node_id: of the node in question; None for a node that is still to come. ibp: the release of the finalized
     metadata.version, as the setting has it; empty where it is not known, so that any value will do.
     dynamic: the quorum is named by controller.quorum.bootstrap.servers. listener: inter.broker.listener.name of the
-    brokers, empty where it is not set. acls: whether brokers keep ACLs in ZooKeeper.
+    brokers, empty where it is not set. acls: whether brokers keep ACLs in ZooKeeper. quorum_listener: the one of the
+    controllers, empty where it is not known.
     """
 
     node_id: int | None
@@ -59,6 +63,7 @@ class Known(Struct, frozen=True):
     dynamic: bool = False
     listener: str = ""
     acls: bool = False
+    quorum_listener: str = ""
 
 
 class Difference(Struct, frozen=True):
@@ -71,8 +76,8 @@ class Difference(Struct, frozen=True):
     def __str__(self) -> str:
         if self.wanted is Wish.NOT_SET:
             return f"remove {self.name}"
-        there = "is not set" if self.found is None else f"is {self.found}"
-        return f"set {self.name}" + (f"={self.wanted}" if self.wanted is not Wish.SET else "") + f"; it {there}"
+        there = "not set" if self.found is None else f"now {self.found}"
+        return f"set {self.name}" + (f"={self.wanted}" if self.wanted is not Wish.SET else "") + f" ({there})"
 
 
 SET, NOT_SET = Wish.SET, Wish.NOT_SET
@@ -88,7 +93,7 @@ TABLE: Mapping[str, Mapping[Shape, Rule]] = {
     "{quorum}": {C: SET, F: SET, K: SET, N: SET},
     VOTERS: {P: NOT_SET},
     BOOTSTRAP: {P: NOT_SET},
-    "controller.listener.names": {C: SET, F: SET, K: SET, N: SET, P: NOT_SET},
+    QUORUM_LISTENERS: {C: SET, F: SET, K: SET, N: SET, P: NOT_SET},
     "control.plane.listener.name": {K: NOT_SET},
 }
 """What is not in a row does not matter. `kafkafeatures migration settings` shows it."""
@@ -107,6 +112,8 @@ def required(shape: Shape, known: Known) -> Iterator[tuple[str, Rule]]:
             yield name.format(**values), rule if isinstance(rule, Wish) else rule.format(**values) or Wish.SET
     if shape in (C, N) and known.listener:  # a broker without this listener is refused when it registers
         yield LISTENER, known.listener
+    if shape is F and known.quorum_listener and known.quorum_listener.upper() not in NAMED_BY_DEFAULT:
+        yield PROTOCOLS, f"...,{known.quorum_listener}:..."  # else a broker does not start
     if known.acls and shape in (C, K, N):
         yield AUTHORIZER, STANDARD_AUTHORIZER
     if known.acls and shape in (F, P):
@@ -134,7 +141,14 @@ def _holds(name: str, rule: Rule, value: str | None) -> bool:
         return not value or (name == FLAG and value == "false")
     if rule is Wish.SET:
         return bool(value)
+    if name == PROTOCOLS:
+        return _listeners(rule)[-1] in _listeners(value or "")
     return value == rule or (value is not None and _release(value) == _release(rule))
+
+
+def _listeners(protocols: str) -> list[str]:
+    """Names, of a map such as `INTERNAL:SSL,CONTROLLER:SSL`."""
+    return [one.partition(":")[0].strip().upper() for one in protocols.split(",")]
 
 
 def _release(ibp: str) -> str:

@@ -284,7 +284,7 @@ class MigratingCluster(Elections):
                 killed = self._stopping.pop(broker_id)
                 for world in self._worlds():
                     self._end(world, world.nodes[key], killed=killed)
-        elif node.running and node.migrating and other is not None and not other.running and node.file is not None:
+        elif other is not None and not other.running and node.file is not None and _registers(node):
             self._join(broker_id, node.file)
         self._follow_session(node)
 
@@ -313,3 +313,8 @@ class MigratingCluster(Elections):
     def loses_a_write(self) -> bool:
         """Whether what is written to ZooKeeper now does not arrive."""
         return bool(self.faults.lost_writes) and self.random.random() < self.faults.lost_writes
+
+
+def _registers(node: Node) -> bool:
+    """Whether a process in ZooKeeper mode registers with the quorum, and not on its way to its end."""
+    return node.running and node.migrating and not node.stopping

@@ -16,26 +16,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-
-@dataclass(frozen=True, slots=True)
-class Defect:
-    """`then`: what it does, for people. `edits`: words of the module, each there exactly once, and what replaces them.
-
-    More than one edit where the product has a second safeguard behind the first, which alone would still hold.
-    """
-
-    name: str
-    then: str
-    module: str
-    edits: tuple[tuple[str, str], ...]
-    of_rolls: bool = False
-    """Only histories that are about rolls are tried, which are one out of sixteen."""
-
+from tests.reliability.defect import Defect
+from tests.reliability.migration_defects import MIGRATION_DEFECTS
 
 DEFECTS = (
     Defect(
@@ -204,6 +190,7 @@ DEFECTS = (
         (("bool(owner.update_revision) and pod.revision != owner.update_revision", "bool(owner.update_revision)"),),
         of_rolls=True,
     ),
+    *MIGRATION_DEFECTS,
 )
 
 
@@ -257,10 +244,12 @@ def found_by(defect: Defect, runs: int) -> str:
     """In this process, which may not have imported the operator: "seed | promise", or empty."""
     sys.meta_path.insert(0, _Finder(defect))
     from tests.reliability.checker import violations
+    from tests.reliability.migrations import FIRST, MIGRATIONS
     from tests.reliability.scene import ROLLS
     from tests.reliability.simulation import simulate
 
-    for seed in range(ROLLS - 1, runs, ROLLS) if defect.of_rolls else range(runs):
+    seeds = range(ROLLS - 1, runs, ROLLS) if defect.of_rolls else range(runs)
+    for seed in range(FIRST, runs, MIGRATIONS) if defect.of_migrations else seeds:
         found = violations(simulate(seed))
         if found:
             return f"{seed} | {found[0].rule}"

@@ -200,14 +200,15 @@ class MigrationHistory(PersonBeside):
         truth = self.cluster.truth()
         is_final = truth.state == FINALIZED or any(one is False for one in truth.controllers.values())
         spent = "zk-finalize" in ((self.stored.get("status") or {}).get("spentConsents") or ())
-        if is_final or (truth.is_dual_write and self.random.random() < 0.6):
-            return [("Finalized", [] if spent and is_final else ["zk-finalize"])]
+        if is_final:
+            return [("Finalized", [] if spent else ["zk-finalize"])]
         has_flag = Mode.FLAGGED in truth.brokers.values()
         if truth.state is None and (truth.is_kraft or has_flag):
             return [("RolledBack", [])]  # which alone leads on from there
         if self.desired == "RolledBack" or self.random.random() < 0.4:
             return [("RolledBack", [])]
-        return [("DualWrite", [])]
+        there: list[tuple[str, list[str]]] = [("DualWrite", [])]
+        return [*there, ("Finalized", ["zk-finalize"])] if self.random.random() < 0.6 else there
 
     def _is_settled(self) -> bool:
         ready, generation = self.ready, self.stored["metadata"]["generation"]

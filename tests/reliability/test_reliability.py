@@ -25,8 +25,9 @@ from tests.reliability import (
     roll_rules,
 )
 from tests.reliability import violations as told
-from tests.reliability.calibration import DEFECTS, Defect, defective, source_of, tried
+from tests.reliability.calibration import DEFECTS, defective, source_of, tried
 from tests.reliability.checker import violations
+from tests.reliability.defect import Defect
 from tests.reliability.pods import CONTROLLERS, RecordedPods
 from tests.reliability.records import Asked, Copies, History, Looked, Nodes, Sent, Stopped, Stored, Whole
 from tests.reliability.scene import ROLLS

@@ -31,7 +31,8 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
 
         In a migration every line that each node needs is shown by:
 
-            kafkafeatures migration settings --to PHASE --bootstrap-server HOST:PORT --zookeeper HOST:PORT/CHROOT
+            kafkafeatures migration settings --to PHASE --bootstrap-server HOST:PORT \
+              --bootstrap-controller HOST:PORT --zookeeper HOST:PORT/CHROOT
 
         Change only the nodes that it names: a template that changes too early is reported as
         [TemplateAhead](TemplateAhead.md).
@@ -45,7 +46,8 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
         Fix: Do what the message says. It names the facts that contradict each other: the state of the metadata log, the
         znodes /controller and /migration, and the modes of the nodes. Where it asks for the disks of the controllers to
         be wiped, stop all controllers and delete /migration first: controllers with empty disks that find an old
-        /migration skip the copy, and every topic is deleted.
+        /migration skip the copy, and every topic is deleted. A log that was read before and is gone is reported as
+        [ClusterIdMismatch](ClusterIdMismatch.md) once the new controllers run: accept the new log, as its message says.
         """
     ),
     Reason.MIGRATION_BLOCKED: page(
@@ -65,7 +67,8 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
 
         Confirm: Print all differences:
 
-            kafkafeatures migration compare --bootstrap-server HOST:PORT --zookeeper HOST:PORT/CHROOT
+            kafkafeatures migration compare --bootstrap-server HOST:PORT \
+              --bootstrap-controller HOST:PORT --zookeeper HOST:PORT/CHROOT
 
         Fix: Kafka never repeats a write to ZooKeeper that failed, until another controller becomes active: it writes
         everything anew then. So restart the active controller, with its settings as they are, and look again. A

@@ -8,6 +8,7 @@ they are kept (`core/report/status.py`), and at the last place before a terminal
 from __future__ import annotations
 
 from datetime import timedelta
+from math import ceil
 
 STAND_IN = "\N{REPLACEMENT CHARACTER}"
 
@@ -41,3 +42,11 @@ def format_span(span: timedelta) -> str:
     """A duration for people, such as 15 min."""
     seconds = span.total_seconds()
     return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
+
+
+def format_left(span: timedelta) -> str:
+    """What is left of a wait, for people: rounded up, and so coarse that it changes seldom, such as 23 h or 14 min."""
+    seconds = ceil(span.total_seconds())
+    if seconds < 60:
+        return f"{seconds} s"
+    return f"{ceil(seconds / 60)} min" if seconds < 2 * 3600 else f"{ceil(seconds / 3600)} h"

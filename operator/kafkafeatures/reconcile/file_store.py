@@ -304,7 +304,7 @@ class FileStore:
         except BlockingIOError:
             holder = os.read(lock, 200).decode("utf-8", "replace").strip() or "another process"
             os.close(lock)
-            raise StateHeld(f"{state} is in use by {holder}; wait for it, or name another with --state") from None
+            raise StateHeld(f"{state} is in use by {holder}; wait until that has ended, or stop it") from None
         os.ftruncate(lock, 0)
         os.write(lock, f"process {os.getpid()} on {socket.gethostname()}".encode())
         return lock

@@ -109,7 +109,7 @@ class _Rounds:
             FailureKind.UNSUPPORTED,
             LOG,
             "nothing was copied from ZooKeeper yet, so there is nothing to compare",
-            "compare when the phase is Copied or DualWrite: kafkafeatures describe --zookeeper",
+            "compare at Copied or DualWrite; kafkafeatures describe with --zookeeper shows where the cluster is",
         )
 
     async def _not_comparable(self, cluster_id: str) -> Failure | None:

@@ -72,6 +72,7 @@ def test_ghosts_refused_and_silent_nodes_have_lines_of_their_own() -> None:
             node(4, state=NodeState.GHOST, said=SILENT, written=OLD),
             node(5, state=NodeState.UNREACHABLE, said=SILENT),
             node(9, state=NodeState.REFUSED, said=SILENT, written=None),
+            node(8, state=NodeState.REFUSED, said=answer(OLD, keys=(18,)), written=None),
         ),
         width=120,
     )
@@ -79,6 +80,9 @@ def test_ghosts_refused_and_silent_nodes_have_lines_of_their_own() -> None:
     assert "fenced, and does not answer" in line_with(lines, "Ghost       broker 4")
     assert "still registered, but connection refused" in line_with(lines, "Unreachable broker 5")
     assert "rejects its registration" in line_with(lines, "Refused     broker 9")
+    assert line_with(lines, "Refused     broker 8").endswith(
+        "in ZooKeeper mode, and is not registered with the controllers"
+    )
     assert "ghost controller 3003 (supports 1-21), ghost broker 4 (supports 1-21)" in line_with(lines, "above 21")
 
 

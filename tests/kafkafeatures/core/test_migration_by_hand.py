@@ -43,9 +43,9 @@ def test_a_broker_that_is_away_for_its_restart_is_waited_for_although_no_list_ha
 
 
 def test_a_node_that_has_its_settings_is_not_asked_for_with_a_newer_kafka() -> None:
-    step = RestartNode(2, "broker 2", incarnation="first-2")
+    step = RestartNode(2, "broker 2", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
-    silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="", broker_epoch=-1)
+    silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="")
     found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(one,))
     assert "restart broker 2 as a broker in ZooKeeper mode that migrates; its settings are not known now" in said(found)
     assert "newer" not in said(found)

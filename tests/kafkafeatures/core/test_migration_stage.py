@@ -62,7 +62,9 @@ GOALS = {
 
 @pytest.mark.parametrize("position", GOALS)
 def test_where_the_document_wants_it_nothing_is_done(position: Position) -> None:
-    assert isinstance(looks(wanting(GOALS[position]), cluster(position)).decision, Done)
+    decision = looks(wanting(GOALS[position]), cluster(position)).decision
+    assert isinstance(decision, Done)
+    assert decision.message == f"the migration is at {GOALS[position]}"
 
 
 @pytest.mark.parametrize("desired", [D.PRE_MIGRATION, D.DUAL_WRITE])
@@ -196,6 +198,7 @@ def test_dual_write_is_kept_for_as_long_as_the_document_says_and_this_process_ha
     early = looks(held, seen, status=status, lived=timedelta(hours=23))
     assert isinstance(early.decision, Wait)
     assert early.decision.reason is Reason.SOAKING
+    assert early.decision.message.startswith("dual write is kept for 1440 min, of which 60 min remain; ")
     assert isinstance(looks(held, seen, status=status, lived=timedelta(hours=25)).decision, Held)
     lost = looks(held, seen, lived=timedelta(hours=25))
     assert isinstance(lost.decision, Wait)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from kafkafeatures.core.words import cut, printable, printable_lines
+from kafkafeatures.core.words import cut, format_left, printable, printable_lines
 
 EVIL = "no\x1b[2J\x1b]52;c;cm0=\x07\x9b31m\u202eyes\nready: InSync\r\ttrue\x7f"
 
@@ -29,3 +31,11 @@ def test_a_cut_text_has_at_most_so_many_bytes_and_no_half_character(most: int) -
     made = cut("拒🎉é\x1b" * 5, most)
     assert len(made.encode()) <= most
     assert "拒🎉é�拒🎉é�".startswith(made)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "1 s"), (59.5, "1 min"), (59, "59 s"), (61, "2 min"), (110, "2 min"), (7199, "120 min"), (82_801, "24 h")],
+)
+def test_what_is_left_of_a_wait_is_rounded_up_and_changes_seldom(seconds: float, text: str) -> None:
+    assert format_left(timedelta(seconds=seconds)) == text

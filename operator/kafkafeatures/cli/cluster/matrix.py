@@ -28,7 +28,7 @@ from kafkafeatures.core.facts.observation import (
     Unknown,
     supported_by_all,
 )
-from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, FailureKind, Role
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.words import counted
@@ -190,7 +190,11 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
         + (node.answer.why.message if isinstance(node.answer, Unknown) else "")
     ),
     NodeState.GHOST: _ghost_story,
-    NodeState.REFUSED: lambda _: "keeps fetching the metadata log, but the active controller rejects its registration",
+    NodeState.REFUSED: lambda node: (
+        "runs in ZooKeeper mode, and is not registered with the controllers"
+        if isinstance(node.answer, Known) and DESCRIBE_QUORUM not in node.answer.value.apis
+        else "keeps fetching the metadata log, but the active controller rejects its registration"
+    ),
 }
 
 

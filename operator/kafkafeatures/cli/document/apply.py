@@ -296,5 +296,3 @@ def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
             tell(f"kafkafeatures: {blocker}")
         if code is Exit.APPROVAL:
             tell(f"kafkafeatures: a plan is waiting for approval; to approve: {to_approve}")
-        elif not decision.blockers and code is not Exit.UNREACHABLE:
-            tell(f"kafkafeatures: {decision.message}")

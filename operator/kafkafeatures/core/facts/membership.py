@@ -283,8 +283,8 @@ def _answer(id_: int, probed: ProbedNode | None) -> Known[NodeAnswer] | Unknown:
             Failure(
                 FailureKind.NOT_ASKED,
                 f"node {id_}",
-                "its address is not known",
-                "add it to bootstrapControllers or bootstrapServers",
+                "no known address answers as this node",
+                "add its address to bootstrapControllers or bootstrapServers; if it is there, see the node's log",
             )
         )
     if isinstance(probed.answer, Failure):

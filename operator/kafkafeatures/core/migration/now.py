@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
-from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.names import ZK_FINALIZE
@@ -46,7 +45,7 @@ from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wr
 from kafkafeatures.core.roll.excuses import is_to_be_shown
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, spent_by
-from kafkafeatures.core.words import format_span
+from kafkafeatures.core.words import format_left, format_span
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
@@ -161,9 +160,11 @@ class MigrationNow(StageNow, frozen=True):
         lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
         if lasts or (self.place.remedy and not self.place.may_pass):
             return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
-        if self.place.may_pass:  # what helps is a lot of work, and may be for nothing
-            found = (Blocker(BlockerKind.MIGRATION, f"{self.place.message}; this may pass within a minute"),)
-        return Wait(Reason.MIGRATING, f"the phase is not known yet: {found[0].message}", after=2.0, blockers=found)
+        if not self.place.may_pass:
+            return Wait(Reason.MIGRATING, str(self.place), after=2.0, blockers=found)
+        text = self.place.message  # without the remedy, which is a lot of work and may be for nothing
+        noted = (Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute"),) if self.place.remedy else ()
+        return Wait(Reason.MIGRATING, f"the phase is not known yet: {text}", after=2.0, blockers=noted)
 
     @property
     def soaking(self) -> Wait | None:
@@ -178,10 +179,7 @@ class MigrationNow(StageNow, frozen=True):
         left = lasts - (self.facts.known_for(begun) if begun is not None else timedelta(0))
         if left <= timedelta(0):
             return None
-        left = timedelta(seconds=ceil(left.total_seconds()))
-        text = (
-            f"dual write is kept for {format_span(lasts)}; {format_span(left)} are left, and until then one can go back"
-        )
+        text = f"dual write is kept for {format_span(lasts)}, of which {format_left(left)} remain"
         return Wait(Reason.SOAKING, text, after=min(10.0, left.total_seconds()))
 
     @property

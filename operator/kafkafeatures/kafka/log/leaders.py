@@ -113,7 +113,10 @@ class Leaders:
     async def find(self, *, at_least: int, ask_all: bool) -> _Answer:
         """A connection to the leader, and its epoch, not below `at_least`. Raises KafkaError where there is none."""
         if not self._named and not self._learned:
-            raise Unreachable("no address of a controller is known", remedy="name the controllers")
+            raise Unreachable(
+                "no address of a controller is known",
+                remedy="name the controllers: --bootstrap-controller, or spec.cluster.bootstrapControllers",
+            )
         asked = {address: asyncio.create_task(self._who_leads(address)) for address in self._left()}
         tasks = [*asked.values()]
         errors: list[KafkaError] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -229,6 +229,10 @@ class MigrationConnection:
         self.record(Seen, self.cluster.truth(), True)
         await self.reached()
         return readings
+
+    async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
+        await self.reached()
+        return await self._kafka.named_controllers()
 
     async def unchanged(self) -> bool:
         await self.reached()

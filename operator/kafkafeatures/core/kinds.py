@@ -13,15 +13,18 @@ from operator import or_
 from typing import get_args
 
 from kafkafeatures.api.status import HistoryEntry, Intent, Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts, StageKind
 from kafkafeatures.core.engine.plan import Proposal, plan_of
 from kafkafeatures.core.engine.stage import Part, StageNow
 from kafkafeatures.core.engine.steps import InFlight, Step, UnknownStep
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.ibp.stage import InterBrokerProtocols
+from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.stage import Migrations
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.stage import Rolls
@@ -94,10 +97,11 @@ def propose(facts: Facts) -> Proposal:
     parts: tuple[Part, ...] = ()
     for kind in reversed(STAGES):
         parts = (kind.propose(facts, parts), *parts)
+    migrates = any(part.kind == MIGRATION and (part.stages or not part.is_known) for part in parts)
     wanted, seen, memory = facts.wanted, facts.seen, facts.memory
     is_kept = memory.plan is not None and not seen.shows_levels  # the plan of the status stays as it was shown
     plan = plan_of(
-        parts,
+        tuple(map(_later, parts)) if migrates else parts,
         uid=wanted.uid,
         cluster_id=seen.cluster_id.value if isinstance(seen.cluster_id, Known) else "",
         change_count=memory.change_count,
@@ -106,6 +110,13 @@ def propose(facts: Facts) -> Proposal:
         may_be_unseen=wanted.may_approve_unseen or is_kept,
     )
     return Proposal(plan, parts)
+
+
+def _later(part: Part) -> Part:
+    """What a plan has of a part while a migration is under way: no level, as none moves meanwhile, and which there are
+    changes on the way. An approval would be for another plan in each phase, also where no controller runs.
+    """
+    return replace(part, by_stage=()) if isinstance(part, LevelsPart) else part
 
 
 def assess(facts: Facts) -> tuple[Proposal, tuple[StageNow, ...]]:

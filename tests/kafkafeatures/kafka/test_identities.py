@@ -21,6 +21,7 @@ from kafkafeatures.kafka.wire.topic_messages import (
     DescribeConfigsResponse,
 )
 from kraftlog import Registrations
+from kraftlog.image import ZkMigrationState
 from tests.kafkafeatures.kafka.scripted import BROKER_APIS, HANG, Cluster, Node, at
 from tests.kafkafeatures.kafka.test_directory import settings
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, image, probe
@@ -107,6 +108,17 @@ async def test_a_proof_is_kept_for_one_life_of_a_node() -> None:
         identities = Identities(pool)
         for log, expected in ((first, 1), (first, 1), (second, 2), (UNREAD, 3), (UNREAD, 4)):
             assert [one.proved_at for one in (await identities.prove(asked(1), log, NAMES)).nodes] == ["10.0.0.1"]
+            assert len(cluster.nodes[at(1)].asked) == expected
+
+
+@pytest.mark.parametrize("state", [ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION, 9])
+async def test_in_a_migration_each_is_asked_anew_as_a_broker_that_went_back_registers_no_longer(state: int) -> None:
+    cluster = Cluster({at(1): node(1)})
+    log = LogReading(image(brokers={1: (NEW, True)}, zk_migration_state=state), 100, 3001, 4, NOW)
+    async with cluster.pool(settings(servers=(1,))) as pool:
+        identities = Identities(pool)
+        for expected in (1, 2):
+            await identities.prove(asked(1), log, NAMES)
             assert len(cluster.nodes[at(1)].asked) == expected
 
 

@@ -34,7 +34,8 @@ class _Known(Struct, frozen=True):
 
 class Identities:
     """The nodes of one cluster. A proof, and what only a restart changes, is remembered for as long as the metadata log
-    shows the same registration of the node.
+    shows the same registration of the node. Each is asked anew in a migration from ZooKeeper: a broker that went back
+    registers with the quorum no longer, whose log keeps what its earlier process was.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -79,5 +80,7 @@ def _lasting(life: UUID, names: frozenset[str], said: NodeSettings) -> _Known:
 
 
 def _incarnations(image: Image) -> dict[tuple[Role, int], UUID]:
+    if image.is_migrating is not False:
+        return {}
     brokers = {(Role.BROKER, id_): one.incarnation for id_, one in image.brokers.items()}
     return brokers | {(Role.CONTROLLER, id_): one.incarnation for id_, one in image.controllers.items()}

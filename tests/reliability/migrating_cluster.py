@@ -138,17 +138,17 @@ class Migrating(MigratingCluster):
                 )
                 for one in found
             },
-            topics=frozenset(one.topic for one in found),
+            topics=tuple(sorted({one.topic for one in found})),
             voters=frozenset(voters),
             moving=frozenset(
                 f"{one.topic}-{one.number}" for one in found if one.state.adding or one.state.removing
             ),
         )  # fmt: skip
 
-    def differing(self) -> frozenset[str]:
+    def differing(self) -> tuple[str, ...]:
         """Paths below which ZooKeeper does not hold what the metadata log does."""
         if self.quorum is None:
-            return frozenset()
+            return ()
         wanted = topics.written(self.quorum.image, 0, {})
         found = {
             path
@@ -157,7 +157,7 @@ class Migrating(MigratingCluster):
             if (there := self.tree.get(path)) is None or _said(there.data) != _said(data)
         }
         found |= {f"{topics.TOPICS}/{one}" for one in self.tree.below(topics.TOPICS) if one not in wanted}
-        return frozenset(found)
+        return tuple(sorted(found))
 
 
 def _said(data: bytes) -> Any:
@@ -340,7 +340,7 @@ class _Deletion:
         kept = "" if progress is None else progress.data.decode()
         outcome = self._transact()
         if cluster.tree.get(PROGRESS) is None and progress is not None:
-            self._to.record(Deleted, frozenset(self._step.deletes), kept, truth, logged, late)
+            self._to.record(Deleted, tuple(sorted(self._step.deletes)), kept, truth, logged, late)
         return outcome
 
     def _transact(self) -> Outcome:

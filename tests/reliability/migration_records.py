@@ -40,7 +40,7 @@ class Truth:
     brokers: Mapping[int, Mode]
     controllers: Mapping[int, bool | None]
     copies: Mapping[str, Copies]
-    topics: frozenset[str]
+    topics: tuple[str, ...]
     voters: frozenset[int]
     moving: frozenset[str] = frozenset()
 
@@ -81,13 +81,13 @@ class Weighed:
     at: float
     process: str
     uid: str
-    before: frozenset[str]
-    after: frozenset[str]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
 
     @property
     def differed(self) -> frozenset[str]:
         """What differed all the time."""
-        return self.before & self.after
+        return frozenset(self.before) & frozenset(self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Deleted:
     at: float
     process: str
     uid: str
-    paths: frozenset[str]
+    paths: tuple[str, ...]
     kept: str
     truth: Truth
     logged: bool

@@ -228,7 +228,7 @@ def no_topic_vanishes(facts: MigrationFacts) -> Iterator[Violation]:
         for _, one in facts.of_kind(Stored)
     )
     if over and not consented and over[-1].truth.topics:
-        lost = made - over[-1].truth.topics
+        lost = made - {*over[-1].truth.topics}
         if lost:
             yield Violation("lost", over[-1].at, f"{sorted(lost)} are gone")
 

@@ -89,6 +89,29 @@ class Part(Struct, frozen=True):
         raise NotImplementedError
 
 
+class NothingWanted(Part, frozen=True):
+    """What there is to do of a kind that the document does not ask for."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """There are none."""
+        return ()
+
+    @property
+    def is_known(self) -> bool:
+        """There is nothing to be known."""
+        return True
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """No consent is needed."""
+        return ()
+
+    def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
+        """None where a plan has stages of this kind, which are no longer wanted."""
+        return None if any(stage.kind == self.kind for stage in stages) else ()
+
+
 class Kept(Protocol):
     """What a process keeps of a stage from one look to the next."""
 

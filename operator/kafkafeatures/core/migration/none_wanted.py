@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.api.status import MigrationStatus, Stage, Status
+from kafkafeatures.api.status import MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Decision, Wait
 from kafkafeatures.core.engine.kind import Facts
-from kafkafeatures.core.engine.stage import LastWord, Part, StageNow, Work
+from kafkafeatures.core.engine.stage import LastWord, NothingWanted, StageNow
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 
@@ -31,29 +31,10 @@ REMEDY = (
 )
 
 
-class NoMigration(Part, frozen=True):
+class NoMigration(NothingWanted, frozen=True):
     """Nothing to do: no migration is wanted."""
 
     kind: ClassVar[str] = MIGRATION
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """There are none."""
-        return ()
-
-    @property
-    def is_known(self) -> bool:
-        """There is nothing to be known."""
-        return True
-
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """No consent is needed."""
-        return ()
-
-    def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
-        """None where a plan has a migration, which is no longer wanted."""
-        return None if any(stage.kind == MIGRATION for stage in stages) else ()
 
 
 class LeftOpen(StageNow, frozen=True):

@@ -213,8 +213,8 @@ def _contradiction(facts: Facts) -> Misplaced | None:
     if facts.state is S.NONE and unflagged and in_zookeeper:
         ids = ", ".join(map(str, unflagged))
         return Misplaced(
-            f"controllers were started without zookeeper.metadata.migration.enable: {ids}; their log is that of a new "
-            "cluster, and cannot take over one of ZooKeeper",
+            f"controllers were started without {FLAG}: {ids}; their log is that of a new cluster, and cannot take over "
+            "one of ZooKeeper",
             f"set it to true there; {WIPE}",
         )
     if facts.state is S.NONE and True in facts.controllers.values():

@@ -216,3 +216,14 @@ def approved(seen: Observation, **of_wanted: Any) -> Look:
     wanted = replace(FINALIZING, may_approve_unseen=True, **of_wanted)
     shown = Look(wanted, seen).proposal.plan.hash
     return looks(replace(wanted, approvals=frozenset({shown})), seen)
+
+
+def after(look: Look, status: Status = EMPTY) -> Status:
+    """The status that is written once a look has decided."""
+    for stage in look.stages:
+        status = stage.remembered(status)
+    for stage in look.stages:
+        status = stage.decided(look.decision, status)
+    return status_of(
+        look.decision, look.seen, look.proposal.plan, look.stages, generation=1, previous=status, version="1", now=NOW
+    )

@@ -19,10 +19,9 @@ from kafkafeatures.core.facts.readings import NOT_ASKED
 from kafkafeatures.core.kinds import demands_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
-from kafkafeatures.core.report.status import status_of
 from tests.kafkafeatures.core import ibps, migrations
 from tests.kafkafeatures.core.ibps import brokers
-from tests.kafkafeatures.core.migrations import PARTITIONS, Look, a_node, cluster, looks, restarted, said
+from tests.kafkafeatures.core.migrations import PARTITIONS, Look, a_node, after, cluster, looks, restarted, said
 from tests.kafkafeatures.core.replicas import Row, reading, row
 from tests.kafkafeatures.worlds import NOW, SILENT
 
@@ -52,17 +51,6 @@ def migrating(
 def raising(seen: Observation, status: Status = EMPTY, target: str = "3.9", **of_wanted: Any) -> Look:
     wanted = ibps.wanting(target, consents=CONSENT, **of_wanted)
     return Look(wanted, seen, status=status, memory=remembered(status))
-
-
-def after(look: Look, status: Status = EMPTY) -> Status:
-    """The status that is written once a look has decided."""
-    for stage in look.stages:
-        status = stage.remembered(status)
-    for stage in look.stages:
-        status = stage.decided(look.decision, status)
-    return status_of(
-        look.decision, look.seen, look.proposal.plan, look.stages, generation=1, previous=status, version="1", now=NOW
-    )
 
 
 def refused(look: Look, reason: Reason) -> str:

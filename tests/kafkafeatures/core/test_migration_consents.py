@@ -14,8 +14,7 @@ from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
-from kafkafeatures.core.report.status import status_of
-from tests.kafkafeatures.core.migrations import Look, a_node, approved, cluster, looks, said, wanting
+from tests.kafkafeatures.core.migrations import Look, a_node, after, approved, cluster, looks, said, wanting
 from tests.kafkafeatures.ensembles import CLUSTER
 from tests.kafkafeatures.worlds import NOW, known
 
@@ -25,17 +24,6 @@ LACKS = known(Compared(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 top
 IN_DUAL_WRITE = replace(cluster(P.DUAL_WRITE), compared=LACKS)
 HALF_WAY = replace(cluster(P.DUAL_WRITE, a_node(1, Shape.FLAGGED_BROKER)), compared=LACKS)
 COPIED = replace(cluster(P.COPIED), compared=LACKS)
-
-
-def after(look: Look, status: Status = EMPTY) -> Status:
-    """The status that is written once a look has decided."""
-    for stage in look.stages:
-        status = stage.remembered(status)
-    for stage in look.stages:
-        status = stage.decided(look.decision, status)
-    return status_of(
-        look.decision, look.seen, look.proposal.plan, look.stages, generation=1, previous=status, version="1", now=NOW
-    )
 
 
 def back(seen: Observation, status: Status, desired: Desired = D.ROLLED_BACK) -> Look:

@@ -184,10 +184,15 @@ class ReadyReason(StatusRecord, frozen=True, kw_only=True):
 
 
 class LogPosition(StatusRecord, frozen=True, kw_only=True):
-    """An end of the metadata log (exclusive), and the leader epoch of what is before it."""
+    """An end of the metadata log (exclusive), and the leader epoch of what is before it.
+
+    `own`: the operator's own changes of levels behind it, as `feature:level`, in their order: settled while the log
+    could not be read.
+    """
 
     offset: int
     epoch: int
+    own: tuple[str, ...] = ()
 
 
 class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):

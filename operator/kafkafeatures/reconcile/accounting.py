@@ -28,6 +28,7 @@ from kafkafeatures.core.levels.accounted import (
     void_after,
     void_all,
     why_restored,
+    with_own_moves,
     without_withdrawn_plan,
 )
 from kafkafeatures.core.ports import KafkaPort
@@ -98,8 +99,8 @@ def accounted(resource: Resource, settled: Status, seen: Observation, earlier: M
         settled = void_after(before, settled, consents, moved)
     if not seen.shows_levels:
         settled = without_withdrawn_plan(settled, resource.wanted)
-    if seen.past_levels is None and len(sent_by(settled)) < len(sent_by(before)):
-        settled = replace(settled, log_position=None)  # a log that is read again later would show it as another's
+    if seen.past_levels is None:
+        settled = with_own_moves(before, settled)
     known = before.unverified_consents if before.cluster_id else tuple(filter(is_downgrade, consents))
     blind = sent_without_log(before) if seen.past_levels is not None else frozenset[str]()
     doubtful = {one for one in consents if is_downgrade(one) and one.partition(":")[0] in blind}

@@ -364,7 +364,7 @@ class Cluster:
 
     def _format_with_tool(self, node: Node) -> None:
         node.write_properties()
-        words = ["format", "-t", self.cluster_id, "-c", str(node.folder / "server.properties")]
+        words = ["format", f"--cluster-id={self.cluster_id}", "-c", str(node.folder / "server.properties")]
         if self.release_version:
             words += ["--release-version", self.release_version]
         if self.dynamic and "controller" in node.roles:

@@ -102,7 +102,13 @@ class MigratingCluster:
             settings = self.settings(id_, Shape.MIGRATING_CONTROLLER)
             path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
             command = release(OLD).java(
-                "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(path), "--release-version", level
+                "kafka.tools.StorageTool",
+                "format",
+                f"--cluster-id={cluster_id}",
+                "-c",
+                str(path),
+                "--release-version",
+                level,
             )
             subprocess.run(command, check=True, capture_output=True, timeout=120)
 

@@ -140,7 +140,7 @@ class Migration:
     def format_controller(self, cluster_id: str) -> None:
         path = self._written("format", self.migrating_controller)
         command = release(OLD).java(
-            "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(path), "--release-version", IBP
+            "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(path), "--release-version", IBP
         )
         subprocess.run(command, check=True, capture_output=True, timeout=120)
 

@@ -11,7 +11,14 @@ from kafkafeatures.api.status import EMPTY, LogPosition, PlanStatus, Stage, Stat
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Observation, PastLevels, Source, SourceKind
 from kafkafeatures.core.facts.readings import Moves
-from kafkafeatures.core.levels.accounted import missing_in, moved_unremembered, position_of, void_after
+from kafkafeatures.core.levels.accounted import (
+    MAX_OWN,
+    missing_in,
+    moved_unremembered,
+    position_of,
+    void_after,
+    with_own_moves,
+)
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 from tests.kafkafeatures.worlds import NOW, observation
 
@@ -63,6 +70,19 @@ def test_one_move_to_where_an_own_step_went_is_that_step_and_more_or_others_are_
         (((101, 0),), {"group.version"}),
     ):
         assert unremembered({"group.version": moves}, before=sent, after=status()) == foreign
+
+
+def test_steps_settled_without_the_log_are_behind_the_position_up_to_a_bound() -> None:
+    sent = status(intents=(RAISE,))
+    kept = with_own_moves(sent, status())
+    assert kept.log_position == replace(HERE, own=("group.version:1",))
+    assert unremembered({"group.version": ((101, 1),)}, before=kept) == set()
+    assert unremembered({"group.version": ((101, 1), (102, 0))}, before=kept) == {"group.version"}
+    assert unremembered({"group.version": ((101, 2),)}, before=kept) == {"group.version"}
+    assert with_own_moves(sent, sent) == sent
+    many = replace(HERE, own=("group.version:1",) * MAX_OWN)
+    assert with_own_moves(replace(sent, log_position=many), replace(status(), log_position=many)).log_position == many
+    assert with_own_moves(EMPTY, EMPTY) == EMPTY
 
 
 def test_what_is_still_open_is_judged_once_it_is_settled() -> None:

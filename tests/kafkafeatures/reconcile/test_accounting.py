@@ -175,6 +175,25 @@ def test_where_the_log_is_denied_nothing_is_known_of_moves_and_none_is_held_agai
     assert len(cluster.sent) == 2
 
 
+def test_a_backup_from_while_the_log_could_not_be_read_lets_no_consent_be_used_twice() -> None:
+    cluster, store = waiting(UP, {})
+    resumes(store)
+    once(cluster, store)
+    assert cluster.sent
+    cluster.reach(Access(cluster_action=False))
+    assert isinstance(run(cluster, store).decision, Done)
+    backup = store.status
+    assert backup["logPosition"]["own"] == ["group.version:1"]
+    cluster.reach(Access())
+    resumes(store, levels=DOWN, consents=CONSENTS)
+    assert isinstance(run(cluster, store).decision, Done)
+    assert "own" not in store.status["logPosition"]
+    assert cluster.move("group.version", 1)
+    store.status = backup
+    assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
+    assert len(cluster.sent) == 2
+
+
 def test_a_quiet_resource_writes_nothing_though_its_log_continues() -> None:
     cluster, store = waiting(UP, {})
     writes, position = store.writes, store.status["logPosition"]

@@ -19,6 +19,9 @@ from kafkafeatures.core.facts.readings import Moves
 from kafkafeatures.core.levels.part import LEVELS
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 
+MAX_OWN = 50
+"""How many of its own changes a status keeps behind its position: an older one counts as another's later."""
+
 
 def position_of(seen: Observation) -> LogPosition | None:
     """The end of the log that was read; None where it was not."""
@@ -98,14 +101,25 @@ def moved_unremembered(
     if past is None or position is None:
         return {}
     sent, still_open = sent_by(before), {one.step.target for one in sent_by(after)}
+    remembered = (*position.own, *map(_own, sent))
     found = {}
     for feature in {*past.moves, *earlier} - still_open:
         moves = sorted({*past.moves.get(feature, ()), *earlier.get(feature, ())})
         since = tuple(one for one in moves if one[0] > position.offset)
-        own = [one.step.after for one in sent if one.step.feature == feature]
-        if since and [level for _, level in since] != own:
+        if since and [_move(feature, level) for _, level in since] != [
+            one for one in remembered if one.startswith(f"{feature}:")
+        ]:
             found[feature] = since
     return found
+
+
+def with_own_moves(before: Status, settled: Status) -> Status:
+    """The status after a look without the log: what it settled is behind the position, and was the operator's own."""
+    position, still_open = before.log_position, sent_by(settled)
+    closed = tuple(_own(one) for one in sent_by(before) if one not in still_open)
+    if position is None or not closed:
+        return settled
+    return replace(settled, log_position=replace(position, own=(*position.own, *closed)[-MAX_OWN:]))
 
 
 def void_after(before: Status, status: Status, consents: Iterable[str], moved: Mapping[str, Moves]) -> Status:
@@ -161,6 +175,14 @@ def void_all(status: Status, consents: Iterable[str], accepted: str) -> Status:
 def is_downgrade(consent: str) -> bool:
     """Whether a consent is to a downgrade: it names feature and levels."""
     return ":" in consent
+
+
+def _move(feature: str, level: int) -> str:
+    return f"{feature}:{level}"
+
+
+def _own(sent: ChangeInFlight) -> str:
+    return _move(sent.step.feature, sent.step.after)
 
 
 def _was_made(levels: str, moves: Moves) -> bool:

@@ -100,7 +100,7 @@ class MigratingPods(Racks):
         properties = self.node.folder / f"{first}.properties"
         settings = self.settings(first, Shape.MIGRATING_CONTROLLER)
         properties.write_text(text_of({**settings, "log.dirs": str(self.folder(first))}))
-        words = ("format", "-t", CLUSTER_ID, "-c", str(properties), "--release-version", IBP)
+        words = ("format", f"--cluster-id={CLUSTER_ID}", "-c", str(properties), "--release-version", IBP)
         command = release(OLD).java("kafka.tools.StorageTool", *words, log4j="tool")
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         for pod in others:

@@ -252,7 +252,7 @@ class Racks:
     def _format_with_tool(self, version: str, release_version: str, id_: int, pod: str) -> None:
         properties = self.node.folder / f"{pod}.properties"
         properties.write_text(text_of(self._properties(id_, pod) | {"log.dirs": str(self.folder(pod))}))
-        words = ("format", "-t", CLUSTER_ID, "-c", str(properties), "--release-version", release_version)
+        words = ("format", f"--cluster-id={CLUSTER_ID}", "-c", str(properties), "--release-version", release_version)
         login = ("--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]")
         run(*release(version).java("kafka.tools.StorageTool", *words, *login, log4j="tool"))
 

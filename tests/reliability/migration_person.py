@@ -17,7 +17,7 @@ from tests.reliability.migration_records import MIGRATION
 from tests.reliability.migration_scene import MigrationScene
 from tests.reliability.records import Approved
 
-ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:]+):")
+ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:;]+)[:;]")
 STILL_NEEDS = re.compile(r"(broker|controller) (\d+) was restarted in this roll, and still needs it")
 
 

@@ -88,12 +88,14 @@ def _has_consent(version: Stored) -> bool:
 def a_consent_to_unavailable_topics_is_for_one_roll(facts: Facts) -> Iterator[Violation]:
     """The one that has used it, until it was taken out of the document and given again."""
     for versions in facts.versions.values():
-        used = ""
+        used, known = "", set[tuple[str, str]]()
         for _, version in versions:
             rollout = version.status.get("rollout") or {}
+            begun = {(str(one.get("target")), str(one.get("startedAt"))) for one in restarts_in(version)}
+            new, known = begun - known, begun
             if not _has_consent(version):
                 used = ""
-            elif excused_in(version) and restarts_in(version) and version.by.startswith(OPERATOR):
+            elif excused_in(version) and new and version.by.startswith(OPERATOR):
                 if used not in ("", rollout.get("id")):
                     yield Violation("consent", version.at, f"{EXCUSED} of roll {used} is used by {rollout.get('id')}")
                 used = str(rollout.get("id"))

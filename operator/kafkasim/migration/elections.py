@@ -80,6 +80,7 @@ class Elections:
             "timestamp": "0",
         }  # fmt: skip
         life = (node.id, node.incarnation)
+        node.let_in = True  # whatever is controller: a process in ZooKeeper mode listens once its znode is there
         self._sessions[node.id] = life
         self.tree.create(f"{BROKERS}/{node.id}", json.dumps(document).encode(), owner=life)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled
-from kafkafeatures.core.engine.steps import NotSent
+from kafkafeatures.core.engine.steps import NotSent, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkasim.connection import Access
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
     Store,
@@ -27,6 +28,20 @@ def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> N
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.CONFLICT_DETECTED
     assert len(cluster.sent) == 3
+
+
+def test_a_correction_of_which_nothing_is_known_without_the_metadata_log_counts_as_well() -> None:
+    cluster = Cluster({"metadata.version": 27})
+    store = Store(cluster, {})
+    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    run(cluster, store)
+    cluster.reach(Access(cluster_action=False))
+    assert cluster.move("group.version", 0)
+    cluster.outcomes = [OutcomeUnknown("EOF")] * 5
+    last = run(cluster, store, most=40)
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.CONFLICT_DETECTED
+    assert [one["result"] for one in store.status["history"]] == ["Applied", "Unverified", "Unverified"]
 
 
 def test_what_the_controller_accepted_and_a_person_took_back_was_done() -> None:

@@ -75,8 +75,10 @@ def lost_cluster(status: Status) -> bool:
 
 
 def counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
-    """Whether it counts against the next correction of the same drift."""
-    return entry.result == Result.CORRECTED and age_of(entry.at) < CONFLICT_WINDOW
+    """Whether it counts against the next correction of the same drift. One whose level was not there when it was read
+    does as well: something else may have taken it back at once.
+    """
+    return entry.result in (Result.CORRECTED, Result.UNVERIFIED) and age_of(entry.at) < CONFLICT_WINDOW
 
 
 def remembering(status: Status, before: InFlight, now: InFlight) -> Status:

@@ -25,7 +25,7 @@ def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[B
             if memory.corrections.get(change.feature, 0) >= MOST_CORRECTIONS:
                 return Stalled(
                     Reason.CONFLICT_DETECTED,
-                    f"{change.feature} was changed outside KafkaFeatures {MOST_CORRECTIONS + 1} times within an hour; "
+                    f"{change.feature} did not keep its level {MOST_CORRECTIONS + 1} times within an hour; "
                     "find out what else manages it, then update the document",
                     found,
                 )

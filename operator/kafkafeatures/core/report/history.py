@@ -19,6 +19,8 @@ MAX_MESSAGE = 512
 """Bytes of a history message: with a rejection come the server's own words, up to 32 KB of them."""
 
 _MAY_HAVE_CHANGED = (Result.APPLIED, Result.SUPERSEDED, Result.UNVERIFIED)
+_COUNTED = (Result.APPLIED, Result.CORRECTED, Result.UNVERIFIED)
+"""What is recorded each time: what fails is recorded once."""
 _ANSWERED = (Result.APPLIED, Result.CORRECTED, Result.REJECTED)
 """What is known at once. Before anything else is believed, a broker had its time."""
 
@@ -46,8 +48,8 @@ def with_result(
         via=ended.via.value if ended.via is Via.BROKER and named in _ANSWERED else "",
     )
     history = status.history
-    repeats = history and replace(history[-1], at=at) == entry  # what fails again and again is recorded once
-    if named in (Result.APPLIED, Result.CORRECTED) or ended.via is Via.PERSON or not repeats:
+    repeats = history and replace(history[-1], at=at) == entry
+    if named in _COUNTED or ended.via is Via.PERSON or not repeats:
         history = (*history, entry)  # each person hears of what he was asked for
     elif entry.via:  # from now on a broker may pass it on once more
         history = (*history[:-1], entry)

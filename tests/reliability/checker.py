@@ -165,7 +165,7 @@ def what_became_of_an_effect_is_reported_as_it_was(facts: Facts) -> Iterator[Vio
         for (_, earlier), (place, version) in pairwise(versions):
             open_act = by_begin.get(id(earlier), open_act)
             if intents(earlier) and not intents(version) and not version.by.startswith(OPERATOR):
-                open_act = None  # its end cannot be told any more
+                open_act = None  # what becomes of it cannot be said any more
             gone = intents(earlier) and set(intents(earlier)) != set(intents(version))
             kept = set(intents(earlier)) & set(intents(version))
             if not gone or kept or not version.by.startswith(OPERATOR) or open_act is None:

@@ -16,6 +16,7 @@ from kafkafeatures.api.document import read_document
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.report.events import events_between
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
@@ -71,6 +72,8 @@ class Migration:
         self.effects: list[EffectRecord] = []
         self.said: list[str] = []
         """Messages of Ready, each once in a row."""
+        self.events: list[str] = []
+        """Reasons of Events."""
 
     # --- what is seen of it ---
 
@@ -124,6 +127,7 @@ class Migration:
                 effects=self.effects.append, zookeeper=self._zookeeper,
             )  # fmt: skip
             done = await reconcile(context, await store.read())
+        self.events += [one.reason for one in events_between(self.status, done.status)]
         self.status = done.status
         ready = done.status.condition(Condition.READY)
         assert ready is not None

@@ -14,6 +14,7 @@ import pytest
 
 from kafkafeatures.cli.demo import command as demo
 from kafkafeatures.cli.demo import roll as demo_roll
+from kafkafeatures.cli.demo import scene
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
 from tests.kafkasim.test_process import ENVIRONMENT
@@ -28,13 +29,13 @@ KEY_LINES = (
     "RolloutHalted: no other node is restarted and no level is raised: pod broker-0 crashes on its current revision",
     "3 of 6 nodes are current",
     "image: kafka:4.1.2",
-    "RolloutCompleted: all 6 nodes are current",
     "NodeRestarted: broker 1",
+    "RolloutCompleted: all 6 nodes are current",
     "image: kafka:4.4.0",
     "NodeRestarted: broker 1",
     "NodeRestarted: broker 2",
-    "RolloutCompleted: all 6 nodes are current",
     "NodeRestarted: broker 3",
+    "RolloutCompleted: all 6 nodes are current",
     "soaking: metadata.version 33",
     "approve plan sha256:",
     "PlanApproved:",
@@ -88,7 +89,7 @@ def test_a_roll_that_goes_another_way_than_the_story_ends_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo_roll, "_BROKEN", "kafka:4.4.0")  # so that nothing is ever halted
-    monkeypatch.setattr(demo_roll, "_LONGEST_MS", 600_000)
+    monkeypatch.setattr(scene, "_LONGEST_MS", 600_000)
     with pytest.raises(CommandFailed, match=r"the demo did not work as expected: Soaking: ") as failed:
         demo_roll.tell_the_roll()
     assert failed.value.code is Exit.FAILED

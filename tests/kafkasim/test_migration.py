@@ -69,6 +69,25 @@ async def test_a_cluster_goes_back_from_dual_write_with_a_topic_that_was_made_th
     assert [effect.step for effect in migration.effects if isinstance(effect.step, DeleteZnodes)]
 
 
+async def test_each_roll_of_a_migration_begins_once_and_keeps_what_it_has_restarted(migration: Migration) -> None:
+    """While one of three controllers restarts it is not known where the cluster is."""
+    restarted: dict[str, int] = {}
+
+    def fewer_than_before() -> bool:
+        rollout = migration.status.rollout
+        if rollout is None:
+            return bool(restarted)
+        before, restarted[rollout.id] = restarted.get(rollout.id, 0), rollout.done
+        return not 0 <= before <= rollout.done <= rollout.total
+
+    for desired, consents in (("DualWrite", ()), ("Finalized", ("zk-finalize",))):
+        migration.ask(desired, *consents)
+        await migration.until(lambda: fewer_than_before() or migration.reason == Reason.IN_SYNC)
+        assert migration.reason == Reason.IN_SYNC, migration.status.rollout
+    assert migration.events.count("RolloutStarted") == 3
+    assert migration.events.count("NodeRestarted") == 9
+
+
 async def test_a_second_attempt_copies_everything_once_the_disks_were_wiped(migration: Migration) -> None:
     await migration.to("DualWrite")
     await migration.to("RolledBack")

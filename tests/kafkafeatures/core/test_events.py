@@ -257,10 +257,7 @@ def migrating(phase: str, **fields: Any) -> Status:
 def test_each_phase_that_is_entered_is_an_event_with_how_it_is_there() -> None:
     (event,) = events_between(migrating("Migrating"), migrating("DualWrite", restarts_left=0, lag_records=2))
     assert (event.reason, event.action, event.warning) == ("MigrationPhaseChanged", "Migrate", False)
-    assert event.note == (
-        "Migrating -> DualWrite: phase DualWrite; ZooKeeper is 2 records behind the metadata log; "
-        "no restart of a node is left"
-    )
+    assert event.note == "Migrating -> DualWrite; no restart of a node is left"
     assert event.facts == EventFacts(before="Migrating", after="DualWrite")
 
 

@@ -3,7 +3,7 @@
 It starts the simulator (`python -m kafkasim`) as a process, then runs the commands as processes of their own and shows
 each command line with its own output. It decides nothing about clusters: it only checks that every step did
 what the walkthrough expects, and ends with exit code 1 where one did not. It never touches a cluster that is not its
-own. The parts about a roll of nodes and about a fleet are in `cli/demo/roll.py` and `cli/demo/fleet.py`.
+own. The parts about a roll of nodes, a migration and a fleet are modules of their own beside this one.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--story`, for the parts there are."""
     parser.add_argument(
         "--story",
-        choices=("all", *STORIES, _ROLL, _FLEET),
+        choices=("all", *STORIES, _ROLL, _MIGRATE, _FLEET),
         default="all",
-        help="one part of the walkthrough (default: all but fleet)",
+        help="one part of the walkthrough (default: all but migrate and fleet)",
     )
 
 
@@ -66,15 +66,19 @@ def run(arguments: argparse.Namespace) -> int:
 
         tell_the_fleet()
         return Exit.DONE
-    if arguments.story != _ROLL:
+    if arguments.story not in (_ROLL, _MIGRATE):
         _tell_over_the_wire(tuple(STORIES) if arguments.story == "all" else (arguments.story,))
     if find_spec("numpy") is not None:  # partitions are judged with it
         if arguments.story in ("all", _ROLL):
             from kafkafeatures.cli.demo.roll import tell_the_roll
 
             tell_the_roll()
-    elif arguments.story == _ROLL:
-        raise CommandFailed("--story roll needs numpy; install it: pip install numpy", Exit.FAILED)
+        elif arguments.story == _MIGRATE:
+            from kafkafeatures.cli.demo.migrate import tell_the_migration
+
+            tell_the_migration()
+    elif arguments.story in (_ROLL, _MIGRATE):
+        raise CommandFailed(f"--story {arguments.story} needs numpy; install it: pip install numpy", Exit.FAILED)
     elif arguments.story == "all":
         pip, ours = _as_typed("pip"), _as_typed("kafkafeatures")
         tell(f"One more part shows how nodes are rolled: `{pip} install numpy`, then `{ours} demo --story roll`.")
@@ -169,7 +173,7 @@ def _drift(stage: Stage, simulator: Simulator) -> None:
 
 
 STORIES = {"cure": _cure, "back": _back, "drift": _drift}
-_ROLL, _FLEET = "roll", "fleet"
+_ROLL, _MIGRATE, _FLEET = "roll", "migrate", "fleet"
 
 
 def _one(simulator: Simulator) -> str:

@@ -1,44 +1,30 @@
 """`kafkafeatures demo --story roll`: six simulated nodes in pods are rolled by the operator's own reconciliation.
 
-Puts production's `reconcile` and file store together with the simulator's two ports: the one place that knows both.
-There is no wire to Kubernetes here, so it cannot be a process of its own as in the other parts. Time is the simulated
-world's: a wait lets that much happen there. It plays the people (images, the document, the approval), and prints what
-every reconciliation wrote into the status: the Events that the operator makes of it, and the condition Ready. It
-decides nothing about nodes, and ends with exit code 1 where something else happens than the story says.
+Puts production's `reconcile` together with the simulator's two ports, as `scene` says. There is no wire to Kubernetes
+here, so it cannot be a process of its own as in the other parts. It plays the people (images, the document, the
+approval), and ends with exit code 1 where something else happens than the story says.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
 
-import yaml
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from kafkafeatures.api.document import read_document
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import EMPTY, Status, Via
+from kafkafeatures.api.status import Status, Via
 from kafkafeatures.cli.cluster.connect import on_loop
-from kafkafeatures.cli.demo.text import not_the_story, show, tell, title, width
+from kafkafeatures.cli.demo.scene import BEGINS_MS, Scene
+from kafkafeatures.cli.demo.text import not_the_story, show, tell, title
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.status_text import draw_status
-from kafkafeatures.cli.shell.output import console
-from kafkafeatures.core.engine.decisions import Act
-from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.roll.restart_node import RESTARTED
-from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
-from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.act import Reconciliation
+from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.plan import NodePlan, Plan, TopicPlan
 from kafkasim.pods import Pods
@@ -47,9 +33,6 @@ from kafkasim.releases import Release, release_named
 from kafkasim.statefulsets import BudgetPlan, SetPlan, addresses
 from kafkasim.world import World
 
-_BEGINS_MS = 1_800_000_000_000
-_LONGEST_MS = 6 * 3_600_000
-_CHECK_EVERY = 60.0
 _OLD, _NEW, _BROKEN = "kafka:4.1.2", "kafka:4.4.0", "kafka:broken"
 _CONTROLLERS, _BROKERS = (101, 102, 103), (1, 2, 3)
 _SETS = (
@@ -136,8 +119,8 @@ def _is_rolled(status: Status) -> bool:
     return status.rollout is not None and status.rollout.done == status.rollout.total and not status.intents
 
 
-class _Scene:
-    """The simulated world, the resource in a file, and what was seen of both."""
+class _Scene(Scene):
+    """The simulated world, and what was seen of it."""
 
     def __init__(self, state: Path) -> None:
         nodes = [(Role.CONTROLLER, one) for one in _CONTROLLERS] + [(Role.BROKER, one) for one in _BROKERS]
@@ -148,79 +131,36 @@ class _Scene:
             addresses=addresses(_SETS),
             topics=_TOPICS,
         )
-        self._world = World(plan, now_ms=_BEGINS_MS, random=Random(1))  # noqa: S311 - ids of a simulation, no secret
+        self._world = World(plan, now_ms=BEGINS_MS, random=Random(1))  # noqa: S311 - ids of a simulation, no secret
+        super().__init__(_DOCUMENT, state)
         self._pods = Pods(self._world, _SETS)
         self._pods.budgets.append(BudgetPlan("kafka", tuple(one.name for one in _SETS)))
         self._kafka = SimulatedCluster(self._world)
-        self._ages = Ages(self._monotonic)
-        self._document: dict[str, Any] = yaml.safe_load(_DOCUMENT)
-        self._state = state
-        self._last = EMPTY
-        self._generation = 0
-        self._shown = ""
         self._restarted: list[int] = []
-        self._effects: list[EffectRecord] = []
         self.fewest_in_sync = min(self._in_sync())
 
-    async def until(self, reached: Callable[[Status], bool]) -> None:
-        """Reconcile and print what changes, until the status has reached its end."""
-        most = self._world.now_ms + _LONGEST_MS
-        with FileStore(read_document(self._document), self._state) as store:
-            context = ReconcileContext(
-                store, self._kafka, self._kafka.now, self._sleep, self._monotonic, self._ages,
-                effects=self._effects.append, workloads=SimulatedWorkloads(self._pods),
-            )  # fmt: skip
-            while self._world.now_ms < most:
-                resource = await store.read()
-                done = await reconcile(context, resource)
-                self._generation = resource.generation
-                self._see(resource.status, done)
-                if reached(done.status):
-                    show("")
-                    return
-                await self._sleep(_CHECK_EVERY if done.requeue_after is None else done.requeue_after)
-        raise not_the_story(summary_of(done))
-
-    def _monotonic(self) -> float:
-        return self._world.now_ms / 1000
-
-    async def _sleep(self, seconds: float) -> None:
-        self._world.advance(self._world.now_ms + max(int(seconds * 1000), 1), sparse=True)
-
-    def _see(self, before: Status, done: Reconciliation) -> None:
-        self.fewest_in_sync = min(self.fewest_in_sync, *self._in_sync())
-        for event in events_between(before, done.status):
-            self._line(event.reason, event.note, "red" if event.warning else "bold")
-            if event.reason == RESTARTED:
-                self._restarted.append(self._pods.node_of(event.facts.pod))
-        self._last = done.status
-        ready = done.status.condition(Condition.READY)
-        if ready is not None and ready.message != self._shown and not isinstance(done.decision, Act):
-            self._shown = ready.message
-            if done.status.condition(Condition.STALLED) is None:  # else an Event says that
-                self._line("", ready.message, "dim")
-
-    def _line(self, reason: str, text: str, style: str) -> None:
-        row = Table.grid(padding=(0, 1))
-        row.add_column(no_wrap=True)
-        row.add_column(overflow="fold")
-        said = Text.assemble((reason, style), ": ", text) if reason else Text(text, style)
-        row.add_row(self.time, said)
-        self._console().print(row)
-
-    def _console(self) -> Console:
-        """Where output is drawn; without any escape sequence where NO_COLOR is set."""
-        return console(width=width(), plain=bool(os.environ.get("NO_COLOR")))
-
     @property
-    def time(self) -> str:
-        """Since the beginning, by the clock of the simulated world."""
-        return str(timedelta(seconds=(self._world.now_ms - _BEGINS_MS) // 1000))
+    def now_ms(self) -> int:
+        return self._world.now_ms
+
+    def advance(self, milliseconds: int) -> None:
+        self._world.advance(self.now_ms + milliseconds, sparse=True)
+
+    def context(self, store: FileStore) -> ReconcileContext:
+        return ReconcileContext(
+            store, self._kafka, self._kafka.now, self.sleep, self.monotonic, self.ages,
+            effects=self.effects.append, workloads=SimulatedWorkloads(self._pods),
+        )  # fmt: skip
+
+    def looked(self, before: Status, done: Reconciliation) -> None:
+        self.fewest_in_sync = min(self.fewest_in_sync, *self._in_sync())
+        events = events_between(before, done.status)
+        self._restarted += [self._pods.node_of(one.facts.pod) for one in events if one.reason == RESTARTED]
 
     @property
     def evictions(self) -> int:
         """How many the reconciliation asked for."""
-        return sum(one.via is Via.API_SERVER for one in self._effects)
+        return sum(one.via is Via.API_SERVER for one in self.effects)
 
     def _in_sync(self) -> list[int]:
         """How many replicas of each partition are in sync now."""
@@ -236,14 +176,6 @@ class _Scene:
         show("")
         self._world.advance(self._world.now_ms + 1000)
         self._restarted.clear()
-
-    def approve(self) -> None:
-        """The plan that stands in the status."""
-        if self._last.plan is None:
-            raise not_the_story("there is no plan to approve")
-        approval = {"planHash": self._last.plan.hash[:HASH_SHOWN]}
-        show(f"  approval:\n    planHash: {approval['planHash']}\n")
-        self._document["spec"]["approval"] = approval
 
     # --- what is shown of it, and checked ---
 

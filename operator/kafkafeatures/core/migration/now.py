@@ -43,7 +43,7 @@ from kafkafeatures.core.migration.report import migration_settled, with_migratio
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.roll.excuses import is_to_be_shown
-from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
+from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, spent_by
 from kafkafeatures.core.words import format_left, format_span
 
@@ -257,8 +257,8 @@ class MigrationNow(StageNow, frozen=True):
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(status, self.place, self.wish, previous, self.facts, flying=self._flying)
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
-        if self.roll is None:
-            return status
+        if self.roll is None:  # what was restarted stays known while nothing can be said of it
+            return replace(status, rollout=previous.rollout if self.is_due else completed(previous.rollout))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 

@@ -14,17 +14,17 @@ from kafkafeatures.core.engine.event_records import MAX_NOTE, NO_FACTS, EventFac
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.steps import UnknownStep
 from kafkafeatures.core.kinds import in_flight, kind_of, sent_in
-from kafkafeatures.core.report.migration_lines import migration_lines
+from kafkafeatures.core.report.migration_lines import forecast, modes_line
 
 
 def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
     """The Events between two statuses, in the order in which people read them."""
     return (
         *_plan(before, after),
-        *_rollout(before, after),
-        *_begun(before, after),
         *_ended(before, after),
         *_migration(before, after),
+        *_rollout(before, after),
+        *_begun(before, after),
         *_suspended(before, after),
         *_drift(before, after),
         *_stalled(before, after),
@@ -49,10 +49,16 @@ def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:
     if new is None:
         return
     begins = new.is_in_progress and (old is None or old.id != new.id or not old.is_in_progress)
-    if begins:
-        yield EventRecord("RolloutStarted", "Roll", f"{new.total - new.done} of {new.total} nodes are to be restarted")
+    left = new.total - new.done
+    if begins and left > len(_flying(before) & _flying(after)):  # else it is the end of the one before
+        yield EventRecord("RolloutStarted", "Roll", f"{left} of {new.total} nodes are to be restarted")
     elif old is not None and old.is_in_progress and not new.is_in_progress:
         yield EventRecord("RolloutCompleted", "Roll", f"all {new.total} nodes are current")
+
+
+def _flying(status: Status) -> frozenset[str]:
+    """What is in flight."""
+    return frozenset(one.step.target for one in sent_in(status))
 
 
 def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
@@ -60,10 +66,10 @@ def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
     old, new = (one.migration.phase if one.migration is not None else "" for one in (before, after))
     if not new or new == old or after.migration is None or (not old and new == _NOTHING_BEGUN):
         return
-    lines = "; ".join(migration_lines(after.migration, after.rollout))
-    facts = EventFacts(before=old, after=new)
-    note = f"{old} -> {new}: {lines}" if old else lines
-    yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], facts=facts)
+    modes, left = modes_line(after.migration), forecast(after.migration, after.rollout)
+    phases = f"{old} -> {new}" if old else f"phase {new}"
+    note = "; ".join(one for one in (phases, modes, left) if one)
+    yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], facts=EventFacts(before=old, after=new))
 
 
 _NOTHING_BEGUN = "None"

@@ -16,9 +16,8 @@ def migration_lines(now: MigrationStatus, rollout: RolloutStatus | None = None) 
     since = f", since {now.since}" if now.since else ""
     at = f" ({now.position})" if now.position and now.position != now.phase else ""
     yield f"phase {now.phase or '?'}{at}{since}"
-    if now.brokers is not None:
-        of = now.brokers
-        yield f"brokers: {of.zoo_keeper} in ZooKeeper mode, {of.flagged} with the flag, {of.kraft} in KRaft mode"
+    if modes := modes_line(now):
+        yield modes
     if now.lag_records is not None:
         yield f"ZooKeeper is {counted(now.lag_records, 'record')} behind the metadata log"
     if now.equality is not None:
@@ -26,6 +25,14 @@ def migration_lines(now: MigrationStatus, rollout: RolloutStatus | None = None) 
     if now.kept_migration_node:
         yield f"/migration was {now.kept_migration_node}"
     yield forecast(now, rollout)
+
+
+def modes_line(now: MigrationStatus) -> str:
+    """How many brokers run in which mode; empty where that is not known."""
+    of = now.brokers
+    if of is None:
+        return ""
+    return f"brokers: {of.zoo_keeper} in ZooKeeper mode, {of.flagged} with the flag, {of.kraft} in KRaft mode"
 
 
 def equality_line(found: EqualityStatus) -> str:

@@ -225,7 +225,12 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def roll_id(self) -> str:
-        """The hash of what is rolled to."""
+        """The hash of what is rolled to. While that is not known, or nothing more is to be restarted, what is in flight
+        belongs to the roll that has begun: so what was restarted in it stays known.
+        """
+        begun = self.remembered.status.rollout
+        if self.permit is not None and not self.permit.way and begun is not None and begun.is_in_progress:
+            return begun.id
         return roll_id(self.seen, self.changes, self.permit.way if self.permit is not None else "")
 
     @cached_property

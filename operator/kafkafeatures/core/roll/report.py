@@ -56,9 +56,7 @@ def rollout_status(
             before = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
         return _waiting(before, roll, decision, before, now) if before is not None else None
     if not roll.is_active:
-        if before is None:
-            return None
-        return replace(before, done=before.total, waiting_for="", waiting_since=None, unconfirmed=())
+        return completed(before)
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
     started_at = (before.started_at if goes_on and before is not None else None) or now
     status = RolloutStatus(
@@ -75,6 +73,13 @@ def rollout_status(
         unknown=before.unknown if before is not None else {},
     )
     return _waiting(status, roll, decision, before, now)
+
+
+def completed(rollout: RolloutStatus | None) -> RolloutStatus | None:
+    """The roll once every node is current."""
+    if rollout is None:
+        return None
+    return replace(rollout, done=rollout.total, waiting_for="", waiting_since=None, unconfirmed=())
 
 
 def _waiting(

@@ -117,7 +117,7 @@ def roll_of(
         decision = next_restart(question, frozenset(needing))
     return Roll(
         id=question.roll_id,
-        total=len(fleet.pods) or sum(bool(node.roles) for node in seen.nodes),
+        total=len(fleet.pods) or len({node.id for node in seen.nodes if node.roles} | question.flying),
         needing=needing,
         in_flight=in_flight,
         fleet=fleet,

@@ -1,0 +1,213 @@
+"""`kafkafeatures demo --story migrate`: a simulated cluster goes from ZooKeeper to KRaft, with one way back.
+
+Puts production's `reconcile` together with a simulated Kafka and ensemble, as `scene` says. Restarts are asked of a
+person (`driver: Manual`), who is played here: the file of a node is changed, and it is restarted, where the status asks
+for that. It ends with exit code 1 where something else happens than the story says.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import Status
+from kafkafeatures.cli.cluster.connect import on_loop
+from kafkafeatures.cli.demo.scene import BEGINS_MS, Scene
+from kafkafeatures.cli.demo.text import not_the_story, show, tell, title
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.reconcile.act import Reconciliation
+from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore
+from kafkasim.migration.cluster import Faults, MigratingCluster
+from kafkasim.migration.files import Form
+from kafkasim.migration.ports import SimulatedEnsemble, kafka_of
+from kafkasim.plan import TopicPlan
+
+_TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), 2),)
+_DOCUMENT = """\
+apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: demo, namespace: kafka}
+spec:
+  cluster:
+    bootstrapServers: brokers:9092
+    bootstrapControllers: controllers:9093
+    zookeeper: {connect: "zk1:2181,zk2:2181,zk3:2181/kafka"}
+  workload: {driver: Manual}
+  rollout: {stableFor: 10s}
+  migration:
+    desired: DualWrite
+    holdDualWriteFor: 1h
+"""
+_ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:;]+)[:;]")
+
+
+def tell_the_migration() -> None:
+    """Raises CommandFailed where production decides something else than the story says."""
+    on_loop(_story())
+
+
+async def _story() -> None:
+    with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder:
+        await _tell(_Scene(Path(folder) / "state.yaml"))
+
+
+async def _tell(scene: _Scene) -> None:
+    title("From ZooKeeper to KRaft")
+    tell(
+        "This is a SIMULATED cluster: three brokers of Kafka 3.9 that keep their metadata in ZooKeeper. No Kafka and "
+        "no ZooKeeper run here, and the clock is simulated too. The operator's own reconciliation decides; a person "
+        "does what its status asks for. The lines below are its Events, and what it waits for; where it asks for the "
+        "same of each node, only the first time is shown."
+    )
+    show(_DOCUMENT)
+    await scene.until(_is_at(Position.COPIED))
+
+    tell(
+        "All is copied, the quorum is controller, and each change is written to both. Nothing is final yet, and a "
+        "rollback is tried before there is need of one. Git: desired: RolledBack."
+    )
+    scene.ask("RolledBack")
+    await scene.until(_is_in_sync)
+    scene.must_be_controlled_by(Role.BROKER)
+
+    tell("ZooKeeper holds the metadata again, and no topic was lost. The second attempt begins with wiped disks.")
+    scene.wipe()
+    scene.ask("DualWrite")
+    await scene.until(_is_in_sync)
+
+    tell(
+        "Every broker runs in KRaft mode. Then one write to ZooKeeper gets lost, which Kafka never repeats and no tool "
+        "of Kafka shows. Git: desired: Finalized, with the consent that this needs."
+    )
+    scene.lose_a_write()
+    scene.ask("Finalized", "zk-finalize")
+    await scene.until(lambda status: status.reason(Condition.READY) == Reason.APPROVAL_REQUIRED)
+
+    tell("The hour is over. From here on there is no way back, so a person approves: `kafkafeatures approve`.")
+    scene.approve()
+    await scene.until(lambda status: status.reason(Condition.READY) == Reason.METADATA_DIFFERS)
+
+    tell(
+        "Refused: the way back would lose a topic. The remedy that the status names is to restart the active "
+        "controller: the next one writes all anew."
+    )
+    scene.restart_the_active_controller()
+    await scene.until(_is_in_sync)
+    scene.must_be_finalized()
+    tell(
+        f"That took {scene.time} of simulated time. Each node was restarted once in each roll, the active controller "
+        "last; ZooKeeper is no longer needed."
+    )
+
+
+def _is_at(position: Position) -> Callable[[Status], bool]:
+    return lambda status: status.migration is not None and status.migration.position == position
+
+
+def _is_in_sync(status: Status) -> bool:
+    return status.reason(Condition.READY) == Reason.IN_SYNC
+
+
+class _Scene(Scene):
+    """The simulated cluster, and the person beside it."""
+
+    def __init__(self, state: Path) -> None:
+        rng = Random(1)  # noqa: S311 - ids of a simulation, no secret
+        self._cluster = MigratingCluster(now_ms=BEGINS_MS, random=rng, topics=_TOPICS)
+        self._kafka, self._network = kafka_of(self._cluster)
+        self._asked = ""
+        self._seen = frozenset[str]()
+        super().__init__(_DOCUMENT, state)
+
+    @property
+    def now_ms(self) -> int:
+        return self._cluster.now_ms
+
+    def advance(self, milliseconds: int) -> None:
+        self._cluster.advance(self.now_ms + milliseconds, sparse=True)
+
+    def context(self, store: FileStore) -> ReconcileContext:
+        return ReconcileContext(
+            store, self._kafka, self._network.now, self.sleep, self.monotonic, self.ages,
+            effects=self.effects.append, zookeeper=SimulatedEnsemble(self._cluster),
+        )  # fmt: skip
+
+    def looked(self, before: Status, done: Reconciliation) -> None:
+        ready = done.status.condition(Condition.READY)
+        message = "" if ready is None else ready.message
+        if message != self._asked:
+            self._asked = message
+            self._do(message)
+
+    def is_shown(self, message: str, reason: str | None) -> bool:
+        """How a node comes back is seen once for each thing that it is restarted as."""
+        asked = _ASKED.search(message)
+        if asked is None and reason in (Reason.ROLLING_NODES, Reason.PREFLIGHT, Reason.MIGRATING):
+            return False
+        what = asked[3] if asked is not None else message.partition(", of which")[0]
+        is_new, self._seen = what not in self._seen, self._seen | {what}
+        return is_new
+
+    # --- what people do ---
+
+    def _do(self, message: str) -> None:
+        """What the status asks for."""
+        asked = _ASKED.search(message)
+        if asked is not None:
+            role = Role.BROKER if asked[1] == "broker" else Role.CONTROLLER
+            self._cluster.change(role, int(asked[2]), Form(asked[3]))
+            self._cluster.restart(role, int(asked[2]))
+        elif message.startswith("start the controllers"):
+            for one in self._cluster.controller_ids:
+                self._cluster.change(Role.CONTROLLER, one, Form.MIGRATING_CONTROLLER)
+                self._cluster.start(Role.CONTROLLER, one)
+        elif "0 replicas of the controllers" in message:
+            for one in self._cluster.controller_ids:
+                self._cluster.stop(Role.CONTROLLER, one)
+
+    def ask(self, desired: str, *consents: str) -> None:
+        """Ask for this phase, and give these consents, in Git."""
+        show(f"  migration: {{desired: {desired}, holdDualWriteFor: 1h}}")
+        self._document["spec"]["migration"]["desired"] = desired
+        if consents:
+            show(f"  consents: [{', '.join(consents)}]")
+            self._document["spec"]["consents"] = list(consents)
+        show("")
+
+    def wipe(self) -> None:
+        """The disks of the controllers, as the operator asks for after a way back."""
+        self._cluster.wipe()
+
+    def lose_a_write(self) -> None:
+        """A topic is made, and what the active controller writes of it to ZooKeeper does not arrive."""
+        self._cluster.faults = Faults(lost_writes=1.0)
+        if not self._cluster.create_topic(TopicPlan("payments", ((1, 2, 3),), 2)):
+            raise not_the_story("no topic could be made")
+        self.advance(2_000)
+        self._cluster.faults = Faults()
+
+    def restart_the_active_controller(self) -> None:
+        quorum = self._cluster.quorum
+        if quorum is None or quorum.active is None:
+            raise not_the_story("no controller is active")
+        self._cluster.restart(Role.CONTROLLER, quorum.active)
+
+    # --- what is checked ---
+
+    def must_be_controlled_by(self, role: Role) -> None:
+        """Who is controller, and that all topics are there."""
+        by_quorum = self._cluster.is_led_by_quorum
+        found = {one.topic for one in (self._cluster.deciding.partitions() if self._cluster.deciding else ())}
+        if by_quorum == (role is Role.BROKER) or not found >= {one.name for one in _TOPICS}:
+            raise not_the_story(f"controlled by the quorum: {by_quorum}; topics: {sorted(found)}")
+
+    def must_be_finalized(self) -> None:
+        self.must_be_controlled_by(Role.CONTROLLER)
+        if any(self._cluster.zookeeper.nodes[Role.BROKER, one].running for one in self._cluster.broker_ids):
+            raise not_the_story("a broker still runs in ZooKeeper mode")

@@ -1,0 +1,132 @@
+"""What the parts of the walkthrough on a simulated world share: one resource in a file, and what is printed of it.
+
+Production's `reconcile` and file store run on ports of the simulator. Time is the simulated world's: a wait lets that
+much happen there. What every reconciliation wrote into the status is printed: the Events that the operator makes of it,
+and the condition Ready. It decides nothing about nodes.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kafkafeatures.api.document import read_document
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.cli.demo.text import not_the_story, show, width
+from kafkafeatures.cli.shell.output import console
+from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.report.events import events_between
+from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore
+
+BEGINS_MS = 1_800_000_000_000
+_LONGEST_MS = 6 * 3_600_000
+_CHECK_EVERY = 60.0
+
+
+class Scene(ABC):
+    """`document`: of the resource, as in Git. `effects`: what was sent."""
+
+    def __init__(self, document: str, state: Path) -> None:
+        self.ages = Ages(self.monotonic)
+        self.effects: list[EffectRecord] = []
+        self._document: dict[str, Any] = yaml.safe_load(document)
+        self._state = state
+        self._last = EMPTY
+        self._generation = 0
+        self._shown = ""
+
+    @property
+    @abstractmethod
+    def now_ms(self) -> int:
+        """What time it is in the simulated world."""
+
+    @abstractmethod
+    def advance(self, milliseconds: int) -> None:
+        """Let so much time pass there."""
+
+    @abstractmethod
+    def context(self, store: FileStore) -> ReconcileContext:
+        """What a reconciliation is given."""
+
+    def looked(self, before: Status, done: Reconciliation) -> None:  # noqa: B027 - a part may have nothing to do there
+        """What there is to do after each reconciliation."""
+
+    def is_shown(self, message: str, reason: str | None) -> bool:
+        """Whether this message of Ready is printed."""
+        return True
+
+    async def until(self, reached: Callable[[Status], bool]) -> None:
+        """Reconcile and print what changes, until the status has reached its end."""
+        most = self.now_ms + _LONGEST_MS
+        with FileStore(read_document(self._document), self._state) as store:
+            context = self.context(store)
+            while self.now_ms < most:
+                resource = await store.read()
+                done = await reconcile(context, resource)
+                self._generation = resource.generation
+                self._print(resource.status, done)
+                self._last = done.status
+                self.looked(resource.status, done)
+                if reached(done.status):
+                    show("")
+                    return
+                await self.sleep(_CHECK_EVERY if done.requeue_after is None else done.requeue_after)
+        raise not_the_story(summary_of(done))
+
+    def monotonic(self) -> float:
+        """Seconds of the simulated world."""
+        return self.now_ms / 1000
+
+    async def sleep(self, seconds: float) -> None:
+        """Let so much time pass in the simulated world."""
+        self.advance(max(int(seconds * 1000), 1))
+
+    @property
+    def time(self) -> str:
+        """Since the beginning, by the clock of the simulated world."""
+        return str(timedelta(seconds=(self.now_ms - BEGINS_MS) // 1000))
+
+    def approve(self) -> None:
+        """The plan that stands in the status."""
+        if self._last.plan is None:
+            raise not_the_story("there is no plan to approve")
+        approval = {"planHash": self._last.plan.hash[:HASH_SHOWN]}
+        show(f"  approval:\n    planHash: {approval['planHash']}\n")
+        self._document["spec"]["approval"] = approval
+
+    def _print(self, before: Status, done: Reconciliation) -> None:
+        for event in events_between(before, done.status):
+            self._line(event.reason, event.note, "red" if event.warning else "bold")
+        ready = done.status.condition(Condition.READY)
+        if ready is None or ready.message == self._shown or isinstance(done.decision, Act):
+            return
+        self._shown = ready.message
+        is_told = done.status.condition(Condition.STALLED) is not None  # by an Event
+        if not is_told and self.is_shown(ready.message, ready.reason):
+            self._line("", ready.message, "dim")
+
+    def _line(self, reason: str, text: str, style: str) -> None:
+        row = Table.grid(padding=(0, 1))
+        row.add_column(no_wrap=True)
+        row.add_column(overflow="fold")
+        said = Text.assemble((reason, style), ": ", text) if reason else Text(text, style)
+        row.add_row(self.time, said)
+        self._console().print(row)
+
+    def _console(self) -> Console:
+        """Where output is drawn; without any escape sequence where NO_COLOR is set."""
+        return console(width=width(), plain=bool(os.environ.get("NO_COLOR")))

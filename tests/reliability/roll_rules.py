@@ -171,7 +171,9 @@ def no_node_goes_while_a_voter_is_missing(facts: Facts) -> Iterator[Violation]:
 
 
 def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
-    """A node that does not come back within nodeTimeout, whatever its pod says, and whose log is not recovered."""
+    """A node that does not come back within nodeTimeout, whatever its pod says, and whose log is not recovered. What
+    cannot run may leave what it has for something else than what that node crashes on.
+    """
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or one.begun is None or one.look is None or gone(facts, one):
@@ -179,7 +181,8 @@ def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
         timeout = seconds(one.rollout.get("nodeTimeout"), 900.0)
         for node, stopped in _in_flight(facts, one).items():
             crashing = node in nodes.crashing and node != one.asked.node
-            if crashing and one.look.at - stopped.at > timeout + SETTLING:
+            other = one.asked.node in nodes.stuck and nodes.templates[one.asked.node] != nodes.templates[node]
+            if crashing and not other and one.look.at - stopped.at > timeout + SETTLING:
                 text = f"{one}, but node {node} was stopped at {stopped.at:.0f} s and crashes"
                 yield Violation("halt", one.asked.at, text)
 

@@ -108,9 +108,11 @@ def never_on_a_wrong_cluster(facts: Facts) -> Iterator[Violation]:
 
 
 def a_status_tells_of_one_cluster(facts: Facts) -> Iterator[Violation]:
-    """The pinned one: its id stays, and levels of another one are never written down."""
+    """The pinned one: its id stays, and levels of another one are never written down. Those that were written before
+    may come again: a process that has not seen a restored status continues from the one it knows.
+    """
     for uid, versions in facts.versions.items():
-        for (_, earlier), (place, version) in pairwise(versions):
+        for at, ((_, earlier), (place, version)) in enumerate(pairwise(versions)):
             pinned = facts.pinned(uid, place)
             if not version.by.startswith(OPERATOR) or not pinned:
                 continue
@@ -119,7 +121,8 @@ def a_status_tells_of_one_cluster(facts: Facts) -> Iterator[Violation]:
                 text = f"pinned was {pinned}, now it is {version.status.get('clusterId')}"
                 yield Violation("one cluster", version.at, text)
             look = facts.last_look(place, writer(version), uid)
-            if look is not None and look.cluster_id != pinned and _levels(earlier) != _levels(version):
+            is_new = all(_levels(version) != _levels(one) for _, one in versions[: at + 1])
+            if look is not None and look.cluster_id != pinned and is_new:
                 yield Violation("one cluster", version.at, f"levels of {look.cluster_id} are told as those of {pinned}")
 
 

@@ -152,7 +152,7 @@ class Migration:
             cluster.restart(role, int(asked[2]))
         elif message.startswith("start the controllers") and message != self._asked:
             self.start_controllers()
-        elif "0 replicas of the controllers" in message:
+        elif "needed: stop the controllers" in message:
             self.stop_controllers()
         self._asked = message
 

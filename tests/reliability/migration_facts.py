@@ -109,7 +109,7 @@ class MigrationFacts(Facts):
 
 def _stops(version: Stored) -> bool:
     ready = condition(version, "Ready")
-    return ready.get("reason") == "WaitingForGit" and "0 replicas of the controllers" in ready.get("message", "")
+    return ready.get("reason") == "WaitingForGit" and "needed: stop the controllers" in ready.get("message", "")
 
 
 def _key(intent: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -43,7 +43,7 @@ class PersonBeside(MigrationScene):
             self._restarts(Role.BROKER if asked[1] == "broker" else Role.CONTROLLER, int(asked[2]), Form(asked[3]))
         elif message.startswith("start the controllers") and is_new:
             self._starts_controllers()
-        elif "0 replicas of the controllers" in message:
+        elif "needed: stop the controllers" in message:
             self._stops_controllers()
         elif self.follows_advice:
             self._remedies(f"{message} {status.get('blockers')}")

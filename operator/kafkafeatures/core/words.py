@@ -38,10 +38,25 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+"""Seconds of each unit that people write a duration in, the largest first."""
+
+
 def format_span(span: timedelta) -> str:
-    """A duration for people, such as 15 min."""
+    """A duration as people write it, such as 15 min, 1 min 50 s or 24 h: in two units at most; below a minute a part
+    of a second is kept. Days begin with the second one.
+    """
     seconds = span.total_seconds()
-    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
+    if seconds < 60:
+        return f"{seconds:g} s"
+    left = round(seconds)
+    units = UNITS if left >= 2 * 86_400 else UNITS[1:]
+    first = next(place for place, (size, _) in enumerate(units) if left >= size)
+    parts = []
+    for size, name in units[first : first + 2]:
+        count, left = divmod(left, size)
+        parts += [f"{count} {name}"] if count else []
+    return " ".join(parts)
 
 
 def format_left(span: timedelta) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Wait
-from kafkafeatures.core.facts.observation import MetadataMode
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknown
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from tests.kafkafeatures.core.migrations import a_node, cluster, looks, said, wanting
-from tests.kafkafeatures.worlds import known
+from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, said, wanting
+from tests.kafkafeatures.worlds import SILENT, known
 
 P, D = Position, Desired
 
@@ -49,3 +52,44 @@ def test_a_node_that_has_its_settings_is_not_asked_for_with_a_newer_kafka() -> N
     found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(one,))
     assert "restart broker 2 as a broker in ZooKeeper mode that migrates; its settings are not known now" in said(found)
     assert "newer" not in said(found)
+
+
+FORWARD_AND_BACK = pytest.mark.parametrize(
+    ("desired", "before", "others"),
+    [(D.DUAL_WRITE, Shape.FLAGGED_BROKER, Shape.KRAFT_BROKER), (D.ROLLED_BACK, Shape.KRAFT_BROKER, Shape.KRAFT_BROKER)],
+)
+
+
+@FORWARD_AND_BACK
+def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_depends_on_it(
+    desired: Desired, before: Shape, others: Shape
+) -> None:
+    """The last one forward, and the first one back: until it answers, the cluster is in dual write or not."""
+    silent = replace(a_node(2, before), answer=Unknown(SILENT), state=NodeState.UNREACHABLE)
+    seen = cluster(P.COPIED, silent, *(a_node(id_, others) for id_ in (1, 3)))
+    flying = (RestartInFlight(RestartNode(2, "broker 2", broker_epoch=102), Stamp("2026-01-02T03:00:00Z"), Via.PERSON),)
+    first = Look(wanting(desired), seen, sent=flying)
+    later = Look(wanting(desired), seen, sent=flying, before=first, seconds=3600)
+    assert isinstance(later.decision, Wait)
+    assert later.decision.reason is Reason.ROLLING_NODES
+    assert said(later) == "broker 2 does not answer yet"
+    unasked = Look(wanting(desired), seen, before=Look(wanting(desired), seen), seconds=3600)
+    assert isinstance(unasked.decision, Stalled)
+    assert unasked.decision.reason is Reason.MIGRATION_FAILED
+
+
+@FORWARD_AND_BACK
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_restart_stands_while_its_node_stops(
+    desired: Desired, before: Shape, others: Shape, *, answers: bool
+) -> None:
+    """The quorum has fenced a broker before its process ends, and until it registers anew it has its old epoch."""
+    stopping = replace(a_node(2, before), state=NodeState.FENCED)
+    if not answers:
+        stopping = replace(stopping, answer=Unknown(SILENT))
+    rest = [a_node(id_, Shape.FLAGGED_BROKER if desired is D.ROLLED_BACK else others) for id_ in (1, 3)]
+    step = RestartNode(2, "broker 2", broker_epoch=102)
+    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    found = looks(wanting(desired), cluster(P.COPIED, stopping, *rest), sent=(one,))
+    (stage,) = (stage for stage in found.stages if stage.kind == "Migration")
+    assert stage.withdrawn == ()

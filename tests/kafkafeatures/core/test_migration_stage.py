@@ -198,7 +198,7 @@ def test_dual_write_is_kept_for_as_long_as_the_document_says_and_this_process_ha
     early = looks(held, seen, status=status, lived=timedelta(hours=23))
     assert isinstance(early.decision, Wait)
     assert early.decision.reason is Reason.SOAKING
-    assert early.decision.message.startswith("dual write is kept for 1440 min, of which 60 min remain; ")
+    assert early.decision.message.startswith("dual write is kept for 24 h, of which 60 min remain; ")
     assert isinstance(looks(held, seen, status=status, lived=timedelta(hours=25)).decision, Held)
     lost = looks(held, seen, lived=timedelta(hours=25))
     assert isinstance(lost.decision, Wait)

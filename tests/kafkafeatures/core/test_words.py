@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from kafkafeatures.core.words import cut, format_left, printable, printable_lines
+from kafkafeatures.core.words import cut, format_left, format_span, printable, printable_lines
 
 EVIL = "no\x1b[2J\x1b]52;c;cm0=\x07\x9b31m\u202eyes\nready: InSync\r\ttrue\x7f"
 
@@ -39,3 +39,15 @@ def test_a_cut_text_has_at_most_so_many_bytes_and_no_half_character(most: int) -
 )
 def test_what_is_left_of_a_wait_is_rounded_up_and_changes_seldom(seconds: float, text: str) -> None:
     assert format_left(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.5, "0.5 s"), (59, "59 s"), (60, "1 min"), (110, "1 min 50 s"), (900, "15 min"), (3600, "1 h"),
+        (5400, "1 h 30 min"), (5461, "1 h 31 min"), (86_400, "24 h"), (172_740, "47 h 59 min"), (172_800, "2 d"),
+        (604_800 + 3600, "7 d 1 h"), (172_860, "2 d"),
+    ],
+)  # fmt: skip
+def test_a_duration_is_written_as_people_write_it(seconds: float, text: str) -> None:
+    assert format_span(timedelta(seconds=seconds)) == text

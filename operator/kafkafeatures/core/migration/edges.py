@@ -19,8 +19,8 @@ from kafkafeatures.core.migration.settings import Shape
 class Beside(StrEnum):
     """What Git, or a person, is asked for beside settings."""
 
-    NO_CONTROLLERS = "0 replicas of the controllers"
-    WIPE = "the controllers' disks are wiped"
+    NO_CONTROLLERS = "stop the controllers (on Kubernetes: 0 replicas)"
+    WIPE = "wipe the controllers' disks"
 
 
 class Edge(Struct, frozen=True):
@@ -69,8 +69,8 @@ MOVE_BROKERS = Edge((P.COPIED,), P.DUAL_WRITE, Shape.KRAFT_BROKER, Role.BROKER)
 FINALIZE = Edge((P.DUAL_WRITE, P.FINALIZING), P.FINALIZED, Shape.CONTROLLER, Role.CONTROLLER)
 FORWARD = (START_CONTROLLERS, FLAG_BROKERS, MOVE_BROKERS, FINALIZE)
 
-MOVE_BROKERS_BACK = Edge((P.COPIED, P.DUAL_WRITE), P.COPIED, Shape.FLAGGED_BROKER, Role.BROKER)
-STOP_CONTROLLERS = Edge((P.COPYING, P.COPIED), P.NO_CONTROLLER, beside=(Beside.NO_CONTROLLERS,))
+MOVE_BROKERS_BACK = Edge((P.DUAL_WRITE, P.COPIED), P.COPIED, Shape.FLAGGED_BROKER, Role.BROKER)
+STOP_CONTROLLERS = Edge((P.COPIED, P.COPYING), P.NO_CONTROLLER, beside=(Beside.NO_CONTROLLERS,))
 RELEASE = Edge((P.NO_CONTROLLER,), P.RELEASED, deletes=("/controller", "/migration"))
 UNFLAG_BROKERS = Edge((P.RELEASED, P.ZOOKEEPER), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(Beside.WIPE,))
 GIVE_UP_EARLY = Edge((P.PRE_MIGRATION,), P.ZOOKEEPER, beside=(Beside.NO_CONTROLLERS,))

@@ -156,6 +156,8 @@ class MigrationNow(StageNow, frozen=True):
             return Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found) if refused else blocked(found)
         if isinstance(self.place, Failure):
             return Wait(Reason.MIGRATING, f"the phase is not known: {self.place}", after=5.0, blockers=found)
+        if (away := self._away) is not None:
+            return away
         since = self.memory.unknown_since
         lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
         if lasts or (self.place.remedy and not self.place.may_pass):
@@ -165,6 +167,15 @@ class MigrationNow(StageNow, frozen=True):
         text = self.place.message  # without the remedy, which is a lot of work and may be for nothing
         noted = (Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute"),) if self.place.remedy else ()
         return Wait(Reason.MIGRATING, f"the phase is not known yet: {text}", after=2.0, blockers=noted)
+
+    @property
+    def _away(self) -> Wait | Stalled | None:
+        """What a node is waited for that is away for its restart, where only what it is then is missing: a roll waits
+        for as long as the document says (`rollout.nodeTimeout`), and for a person for as long as it takes.
+        """
+        if not isinstance(self.place, Misplaced) or self.roll is None or isinstance(self.roll.decision, Act | None):
+            return None
+        return self.roll.decision if self.place.silent and self._flying.issuperset(self.place.silent) else None
 
     @property
     def soaking(self) -> Wait | None:

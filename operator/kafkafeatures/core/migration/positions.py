@@ -88,11 +88,14 @@ class Facts(Struct, frozen=True):
 
 
 class Misplaced(Struct, frozen=True):
-    """No position, and why. remedy empty: it may pass by itself. may_pass: also where there is one, for a moment."""
+    """No position, and why. remedy empty: it may pass by itself. may_pass: also where there is one, for a moment.
+    silent: nodes that do not answer, where what they are is all that is missing.
+    """
 
     message: str
     remedy: str = ""
     may_pass: bool = False
+    silent: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
@@ -169,7 +172,7 @@ def position_of(facts: Facts) -> Position | Misplaced:
         return found.pop()
     if facts.silent and found:
         ids = ", ".join(map(str, facts.silent))
-        return Misplaced(f"the phase is unknown while these nodes do not answer: {ids}")
+        return Misplaced(f"the phase is unknown while these nodes do not answer: {ids}", silent=facts.silent)
     return Misplaced(f"the phase cannot be determined: {facts}")
 
 

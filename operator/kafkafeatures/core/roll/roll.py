@@ -143,14 +143,16 @@ def is_withdrawn(
     changes: tuple[UpdateFeature, ...],
     permit: Permit | None = None,
 ) -> bool:
-    """Whether a person was asked to restart a node, has not done so, and no longer has to."""
+    """Whether a person was asked to restart a node, has not done so, and no longer has to. On the way of a migration a
+    node that is away for its restart may not be needed by what is known without it: it is waited for all the same.
+    """
     if step.pod or step.state_in(seen, None).phase is not Phase.REQUESTED:
         return False
     if not driver_of(wanted.rollout).asks_people:
         return True
-    if permit is not None:
-        return permit.is_over_for(step.node_id)
     node = seen.node(step.node_id)
+    if permit is not None:
+        return node is not None and node.state is NodeState.LIVE and permit.is_over_for(step.node_id)
     holds = node is not None and all(node.surely_holds(one.feature, one.after) for one in changes)
     return holds and isinstance(seen.finalized, Known)
 

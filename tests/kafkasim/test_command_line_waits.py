@@ -161,7 +161,7 @@ def test_by_hand_the_command_line_asks_for_the_restart_of_one_node_and_waits_for
         applied = shell(f"{PROGRAM} apply -f levels.yaml --yes --timeout 4s", tmp_path)
         assert applied.returncode == 5
         assert applied.stderr.splitlines() == [
-            "RestartRequested broker 2: Applied",
+            "RestartRequested: broker 2",
             "RollingNodes: restart broker 2 with the newer Kafka; it was not restarted yet",
             "kafkafeatures: timed out; run the command again to continue",
         ]

@@ -243,5 +243,8 @@ def summary_of(last: Reconciliation) -> str:
     if isinstance(last.decision, Failure):
         return f"{Reason.UNREACHABLE}: {last.decision}"
     if isinstance(last.decision, Act):
-        return f"{last.decision.step.request}: {type(last.outcome).__name__}"
+        step = last.decision.step
+        if isinstance(step, RestartNode) and not step.pod and isinstance(last.outcome, Applied):
+            return step.request  # a person was asked: nothing is done yet
+        return f"{step.request}: {type(last.outcome).__name__}"
     return f"{last.decision.reason}: {last.decision.message}"

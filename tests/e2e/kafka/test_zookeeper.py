@@ -106,12 +106,14 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
             return look
 
         cluster.run("broker", cluster.plain)
-        wait_until("a broker is elected", reached("ZooKeeper", brokers), step=0.5)
+        wait_until("a broker is elected", reached("ZooKeeper", both), step=0.5)
         assert (found["controller"]["id"], found["controller"]["kraft"], found["migration"]) == (1, False, None)
         assert [one["id"] for one in found["brokers"]] == [1]
 
+        assert phase(cluster, *brokers)["phase"] is None  # controllers may run: none was asked
         needs = asked(cluster, "DualWrite", *brokers)
-        assert (needs["position"], needs["next"], needs["code"]) == ("ZooKeeper", "PreMigration", 0)
+        assert (needs["position"], needs["next"], needs["code"]) == ("ZooKeeper", "PreMigration", 5)
+        assert [one["what"] for one in needs["notRead"]] == ["controllers"]
         assert differing(needs) == {("Broker", 1): set()}
         assert {"process.roles=controller", f"{FLAG}=true"} <= lines(needs, "Controller")
 

@@ -81,7 +81,7 @@ NEXT = {
     "None": {"PreMigration"},
     "PreMigration": {"DualWrite", "RolledBack"},
     "DualWrite": {"Finalized", "RolledBack"},
-    "Finalized": set(),
+    "Finalized": {"DualWrite", "RolledBack"},
     "RolledBack": {"None", "PreMigration", "DualWrite"},
 }
 """Phase of a migration to those that a document may ask for next."""
@@ -120,3 +120,22 @@ def test_a_migration_that_was_begun_stays_in_the_document(ask: Ask, phase: str) 
     reply = with_migration(ask, made, None)
     assert reply.status == (200 if phase in REMOVABLE else 422)
     assert reply.status == 200 or "cannot be removed from the document" in reply.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "may"),
+    [("PreMigration", True), ("Migrating", True), ("DualWrite", True), ("Finalizing", False), ("Finalized", False)],
+)
+def test_who_wanted_it_finalized_may_change_his_mind_until_it_begins(ask: Ask, phase: str, *, may: bool) -> None:
+    """The status is still written when it has begun, and the migration may be taken out of the document."""
+    made = create_and_keep(ask, "Finalized")
+    status = {"migration": {"phase": phase}}
+    kept = ask(Request("PUT", f"{ALL}/orders/status", {}, {**made, "status": status}))
+    assert (kept.status, kept.body["status"]) == (200, status)
+    for desired in ("DualWrite", "RolledBack"):
+        reply = ask(Request("PUT", f"{ALL}/orders", {"dryRun": "All"}, _document(ask, made, desired)))
+        assert reply.status == (200 if may else 422), (desired, reply.body)
+        assert may or "nothing leads back" in reply.body["message"]
+    assert with_migration(ask, made, None).status == 200
+    removed = {**_document(ask, made, None), "status": status}
+    assert ask(Request("PUT", f"{ALL}/orders/status", {}, removed)).status == 200

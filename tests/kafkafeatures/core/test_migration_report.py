@@ -47,6 +47,14 @@ def test_it_says_phase_since_modes_state_and_lag() -> None:
     assert (found.equality, found.node_seconds) == (EqualityStatus(at=found.since, state="Equal", differences=0), 0)
 
 
+def test_once_it_is_finalized_zookeeper_is_behind_nothing() -> None:
+    """ZooKeeper is never written again, and the metadata log grows: an alert about that would never end."""
+    wanted = wanting(D.FINALIZED)
+    assert migration_of(status_after(looks(wanted, cluster(P.FINALIZED, offset=70)))).lag_records is None
+    left = cluster(P.FINALIZED, a_node(3001, Shape.MIGRATING_CONTROLLER), offset=70)
+    assert migration_of(status_after(looks(wanted, left))).lag_records is None
+
+
 def test_since_is_of_the_phase_and_not_of_the_look() -> None:
     found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE)), IN_DUAL_WRITE))
     assert found.since == EARLIER

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -13,11 +14,12 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.cli.migration.reading import look
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document
-from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.migration.demands import NAMES, Demands, demands, known_of
 from kafkafeatures.core.migration.edges import TARGETS, Refused, next_edge
 from kafkafeatures.core.migration.place import release_of
-from kafkafeatures.core.migration.positions import Misplaced, Position
+from kafkafeatures.core.migration.positions import Misplaced, Position, why_uncertain
 from kafkafeatures.core.report.migration_document import settings_document
 from kafkafeatures.core.words import printable
 
@@ -38,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"{edge.message}; {edge.remedy}", Exit.BLOCKED)
     end = TARGETS[desired] if edge is None else edge.end
     found = demands(position, end, edge, known_of(seen.said, release_of(seen.observation)), seen.said)
+    found = msgspec.structs.replace(found, missing=(*found.missing, *unseen(found, seen.observation)))
     if arguments.output == "table":
         draw(console(), found)
     else:
@@ -48,11 +51,20 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.BLOCKED if found.differing else Exit.DONE
 
 
+def unseen(found: Demands, seen: Observation) -> Iterator[Failure]:
+    """Controllers of which nothing is known: none was asked, or none answers and some are to be there next."""
+    if (why := why_uncertain(found.position, seen)) is not None:
+        yield why
+    elif found.position is Position.ZOOKEEPER and any(role is Role.CONTROLLER for role, _, _ in found.lines):
+        yield Failure(FailureKind.UNREACHABLE, "controllers", "none answers", "start them with these lines")
+
+
 def draw(out: Console, found: Demands) -> None:
     """The lines of each kind of node, then each node with what it has otherwise."""
     edge = found.edge
     rest = ", where it is to be" if edge is None else f"; next is {found.end}"
-    out.print(Text(f"The cluster is at {found.position}{rest}.", "bold"))
+    unless = ", unless a controller runs" if any(one.kind is FailureKind.NOT_ASKED for one in found.missing) else ""
+    out.print(Text(f"The cluster is at {found.position}{unless}{rest}.", "bold"))
     for ask in edge.beside if edge is not None else ():
         out.print(Text(f"Needed besides: {ask.value}."))
     for role, shape, lines in found.lines:
@@ -66,10 +78,8 @@ def draw(out: Console, found: Demands) -> None:
         title = f"{role.value.lower()}{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
         for text, style in lacks or (("have all of it" if len(ids) > 1 else "has all of it", ""),):
             out.print(Text(f"{title}: {text}", style), overflow="fold")
-    if found.position is Position.ZOOKEEPER and not any(one.role is Role.CONTROLLER for one in found.nodes):
-        out.print(Text("No controller was asked: if some run already, add --bootstrap-controller."), overflow="fold")
     for failure in found.missing:
-        out.print(Text(f"Not read: {printable(str(failure))}", "red"), overflow="fold")
+        out.print(Text(f"Not known: {printable(str(failure))}", "red"), overflow="fold")
 
 
 def _alike(found: Demands) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:

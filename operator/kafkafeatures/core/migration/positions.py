@@ -268,6 +268,21 @@ def facts_of(seen: Observation, read: ZooKeeperReading, assigned: frozenset[int]
     )
 
 
+WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)
+"""Where no controller of a quorum runs."""
+
+
+def why_uncertain(position: Position, seen: Observation) -> Failure | None:
+    """Why a position at which no quorum runs is not certain: no address of a controller was given, and no broker named
+    one, so one that runs was not asked.
+    """
+    if position not in WITHOUT_QUORUM:
+        return None
+    unasked = (gap.where == "bootstrapControllers" and gap.kind is FailureKind.NOT_ASKED for gap in seen.gaps)
+    why = "no controller was asked: some may run"
+    return Failure(FailureKind.NOT_ASKED, "controllers", why, "give --bootstrap-controller") if any(unasked) else None
+
+
 def _claim(claim: ControllerClaim | None, seen: Observation) -> Claim:
     if claim is None:
         return Claim.NONE

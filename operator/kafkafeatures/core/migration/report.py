@@ -29,6 +29,7 @@ from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced
 from kafkafeatures.core.migration.way_back import held_until, way_back
+from kraftlog.image import ZkMigrationState
 
 
 def with_migration(
@@ -48,7 +49,8 @@ def with_migration(
         return replace(status, migration=previous.migration)
     phase, modes = place.phase.value, list(place.facts.brokers.values())
     lag = -1
-    if place.facts.offset > 0 and place.seen.source.offset > 0:
+    both = place.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
+    if both and place.facts.offset > 0 and place.seen.source.offset > 0:
         lag = max(0, place.seen.source.offset - 1 - place.facts.offset)
     found = MigrationStatus(
         phase=phase,

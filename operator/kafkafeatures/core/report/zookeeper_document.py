@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import FeatureStatus, MigrationProgress, ZooKeeperReading
-from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of
+from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of, why_uncertain
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def _phase(seen: ZooKeeperReading, observation: Observation | None) -> Position 
     if observation is None:
         return None
     facts = facts_of(observation, seen)
-    return facts if isinstance(facts, Failure) else position_of(facts)
+    found = facts if isinstance(facts, Failure) else position_of(facts)
+    return (why_uncertain(found, observation) or found) if isinstance(found, Position) else found
 
 
 def zookeeper_lines(seen: ZooKeeperReading, observation: Observation | None = None) -> Iterator[tuple[str, str]]:

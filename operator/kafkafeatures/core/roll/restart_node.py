@@ -58,7 +58,7 @@ class RestartNode(AwayNode, frozen=True):
     @property
     def request(self) -> str:
         """What leaves the process."""
-        return f"{self._asked_for.capitalize()} of {self}" if self.pod else f"RestartRequested {self}"
+        return f"{self._asked_for.capitalize()} of {self}" if self.pod else f"RestartRequested: {self}"
 
     @property
     def _asked_for(self) -> str:

@@ -1,0 +1,81 @@
+"""`migration settings`, and the phase of `describe --zookeeper`, where no controller was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.migration.settings import draw, unseen
+from kafkafeatures.cli.shell.output import console
+from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.migration.demands import Demands
+from kafkafeatures.core.migration.place import Place, place_of
+from kafkafeatures.core.migration.positions import Position, why_uncertain
+from kafkafeatures.core.report.zookeeper_document import zookeeper_document, zookeeper_lines
+from tests.kafkafeatures.core.migrations import cluster
+
+NO_ADDRESS = Failure(FailureKind.NOT_ASKED, "bootstrapControllers", "no address is given")
+REFUSES = Failure(FailureKind.UNREACHABLE, "controller-1:9093", "connection refused")
+AT = cluster(Position.ZOOKEEPER)
+UNASKED, SILENT = replace(AT, gaps=(NO_ADDRESS,)), replace(AT, gaps=(REFUSES,))
+
+
+def needed(seen: Observation, desired: Desired) -> Demands:
+    place = place_of(seen, desired)
+    assert isinstance(place, Place)
+    return replace(place.demands, missing=tuple(unseen(place.demands, seen)))
+
+
+@pytest.mark.parametrize("desired", [Desired.PRE_MIGRATION, Desired.DUAL_WRITE, Desired.ROLLED_BACK])
+def test_without_an_address_of_a_controller_nothing_is_known_of_controllers(
+    desired: Desired, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = needed(UNASKED, desired)
+    assert [str(one) for one in found.unknown] == [
+        "controllers: no controller was asked: some may run; give --bootstrap-controller"
+    ]
+    draw(console(), found)
+    said = capsys.readouterr().out
+    assert said.startswith("The cluster is at ZooKeeper, unless a controller runs")
+    assert "Not known: controllers: no controller was asked" in said
+
+
+@pytest.mark.parametrize(
+    ("desired", "unknown"),
+    [
+        (Desired.PRE_MIGRATION, ["controllers: none answers; start them with these lines"]),
+        (Desired.ROLLED_BACK, []),
+    ],
+)
+def test_controllers_that_do_not_answer_are_unknown_where_some_are_to_be_there(
+    desired: Desired, unknown: list[str]
+) -> None:
+    assert [str(one) for one in needed(SILENT, desired).unknown] == unknown
+
+
+@pytest.mark.parametrize("position", [Position.PRE_MIGRATION, Position.DUAL_WRITE])
+def test_where_a_quorum_answers_no_address_is_missing(position: Position) -> None:
+    """Brokers that know the quorum name its controllers."""
+    seen = replace(cluster(position), gaps=(NO_ADDRESS,))
+    assert why_uncertain(position, seen) is None
+    assert list(unseen(needed(seen, Desired.DUAL_WRITE), seen)) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "phase", "shown"),
+    [
+        (SILENT, "ZooKeeper", "ZooKeeper"),
+        (UNASKED, None, "unknown: controllers: no controller was asked: some may run; give --bootstrap-controller"),
+    ],
+)
+def test_describe_does_not_say_that_no_controller_runs_where_none_was_asked(
+    seen: Observation, phase: str | None, shown: str
+) -> None:
+    assert isinstance(seen.zookeeper, Known)
+    lines: Mapping[str, str] = dict(zookeeper_lines(seen.zookeeper.value, seen))
+    assert lines["Phase"] == shown
+    assert zookeeper_document(seen.zookeeper.value, seen)["phase"] == phase

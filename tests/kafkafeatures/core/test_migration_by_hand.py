@@ -93,3 +93,4 @@ def test_a_restart_stands_while_its_node_stops(
     found = looks(wanting(desired), cluster(P.COPIED, stopping, *rest), sent=(one,))
     (stage,) = (stage for stage in found.stages if stage.kind == "Migration")
     assert stage.withdrawn == ()
+    assert "newer" not in said(found)  # what it restarts for are its settings

@@ -175,7 +175,13 @@ class MigrationNow(StageNow, frozen=True):
         """
         if not isinstance(self.place, Misplaced) or self.roll is None or isinstance(self.roll.decision, Act | None):
             return None
-        return self.roll.decision if self.place.silent and self._flying.issuperset(self.place.silent) else None
+        if not self.place.silent or not self._flying.issuperset(self.place.silent):
+            return None
+        found = self.roll.decision
+        if isinstance(found, Wait) and all(one.is_asked_of_a_person for one in self.roll.in_flight):
+            text = f"waiting for {self.roll.titles_in_flight} to answer, on which the phase depends"
+            return replace(found, message=text)
+        return found
 
     @property
     def soaking(self) -> Wait | None:

@@ -108,9 +108,7 @@ def never_on_a_wrong_cluster(facts: Facts) -> Iterator[Violation]:
 
 
 def a_status_tells_of_one_cluster(facts: Facts) -> Iterator[Violation]:
-    """The pinned one: its id stays, and levels of another one are never written down. Those that were written before
-    may come again: a process that has not seen a restored status continues from the one it knows.
-    """
+    """No levels of another one are written, and the id stays. Earlier levels may come again: a status was restored."""
     for uid, versions in facts.versions.items():
         for at, ((_, earlier), (place, version)) in enumerate(pairwise(versions)):
             pinned = facts.pinned(uid, place)
@@ -118,8 +116,7 @@ def a_status_tells_of_one_cluster(facts: Facts) -> Iterator[Violation]:
                 continue
             taken_away = not earlier.status.get("clusterId") and not version.status.get("clusterId")
             if version.status.get("clusterId") != pinned and not taken_away:
-                text = f"pinned was {pinned}, now it is {version.status.get('clusterId')}"
-                yield Violation("one cluster", version.at, text)
+                yield Violation("one cluster", version.at, f"{pinned} became {version.status.get('clusterId')}")
             look = facts.last_look(place, writer(version), uid)
             is_new = all(_levels(version) != _levels(one) for _, one in versions[: at + 1])
             if look is not None and look.cluster_id != pinned and is_new:

@@ -18,7 +18,10 @@ from kafkafeatures.core.engine.kind import Asked, Demands, Facts, StageKind
 from kafkafeatures.core.engine.plan import Proposal, plan_of
 from kafkafeatures.core.engine.stage import Part, StageNow
 from kafkafeatures.core.engine.steps import InFlight, Step, UnknownStep
+from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.ibp.stage import InterBrokerProtocols
 from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.stage import Levels
@@ -84,6 +87,18 @@ def is_changing(status: Status) -> bool:
 
 
 # --- stages ---
+
+
+def without_withdrawn_plan(status: Status, wanted: Wanted, workloads: WorkloadsReading | Failure) -> Status:
+    """The status without its plan where something else is asked for by now: its approval ends with it.
+
+    For a look that does not show the levels. Where it does, a plan is compared with what there is to do.
+    """
+    stages = status.plan.stages if status.plan is not None else ()
+    by_kind = ((kind, [one for one in stages if one.kind == kind.kind]) for kind in STAGES)
+    if not any(own and kind.is_withdrawn(own, wanted, workloads) for kind, own in by_kind):
+        return status
+    return replace(status, plan=None, change_count=status.change_count + 1)
 
 
 def demands_of(asked: Asked) -> Demands:

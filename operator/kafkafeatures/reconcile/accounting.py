@@ -16,6 +16,7 @@ from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Moves
+from kafkafeatures.core.kinds import without_withdrawn_plan
 from kafkafeatures.core.levels.accounted import (
     acceptance_of,
     is_downgrade,
@@ -29,7 +30,6 @@ from kafkafeatures.core.levels.accounted import (
     void_all,
     why_restored,
     with_own_moves,
-    without_withdrawn_plan,
 )
 from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.core.report.history import with_result
@@ -98,7 +98,8 @@ def accounted(resource: Resource, settled: Status, seen: Observation, earlier: M
     if moved:
         settled = void_after(before, settled, consents, moved)
     if not seen.shows_levels:
-        settled = without_withdrawn_plan(settled, resource.wanted)
+        pods = seen.workloads.value if isinstance(seen.workloads, Known) else seen.workloads.why
+        settled = without_withdrawn_plan(settled, resource.wanted, pods)
     if seen.past_levels is None:
         settled = with_own_moves(before, settled)
     known = before.unverified_consents if before.cluster_id else tuple(filter(is_downgrade, consents))

@@ -33,8 +33,8 @@ from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure
-from kafkafeatures.core.kinds import assess, in_flight, is_changing
-from kafkafeatures.core.levels.accounted import missing_in, position_of, sent_by, without_withdrawn_plan
+from kafkafeatures.core.kinds import assess, in_flight, is_changing, without_withdrawn_plan
+from kafkafeatures.core.levels.accounted import missing_in, position_of, sent_by
 from kafkafeatures.core.levels.update_feature import what_is_there
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
 from kafkafeatures.core.report.history import with_result
@@ -205,7 +205,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         from kafkafeatures.core.roll.none_answers import with_pods  # no level needs the pods
 
         failure = with_pods(error.failure, asked.workloads)
-        previous = without_withdrawn_plan(resource.status, resource.wanted)
+        previous = without_withdrawn_plan(resource.status, resource.wanted, asked.workloads)
         status = status_of_unreachable(failure, generation=resource.generation, previous=previous, now=context.now())
         return Unread(resource, failure, status)
     kept, wanted, ours = resource, resource.wanted, is_ours(resource, observation)

@@ -5,14 +5,14 @@ Each kind is one object, registered in `core/kinds.py`; nothing else in the engi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from msgspec import Struct, field
 
 from kafkafeatures.api.records import Stamp, stamp
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import Stage, Status
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import AgeOf
@@ -101,6 +101,9 @@ class Asked(Struct, frozen=True):
 class StageKind(Protocol):
     """One kind of stage."""
 
+    kind: ClassVar[str]
+    """Its name, as in `status.plan.stages`."""
+
     def demands(self, asked: Asked) -> Demands:
         """What has to be read for it."""
 
@@ -109,3 +112,8 @@ class StageKind(Protocol):
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
         """Where its stage stands now; None where there is nothing to judge."""
+
+    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Whether something else is asked for by now than these stages of a plan, all of this kind: by the document, or
+        by the pods as they are to be. Nothing else was read.
+        """

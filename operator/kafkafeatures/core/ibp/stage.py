@@ -6,14 +6,32 @@ Pure. It is light: nearly every document wants none, and nothing of what judges 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kafkafeatures.api.status import Stage
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import Part, StageNow
-from kafkafeatures.core.ibp.none_wanted import NoIbp
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL, NoIbp
 
 
 class InterBrokerProtocols:
     """The kind of stage that raises the inter.broker.protocol.version."""
+
+    kind: ClassVar[str] = INTER_BROKER_PROTOCOL
+
+    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Whether the document names another version by now, or none."""
+        if not wanted.ibp:
+            return True
+        from kafkafeatures.core.ibp.now import target_of
+
+        return any(stage.target != {IBP: str(target_of(wanted))} for stage in stages)
 
     def demands(self, asked: Asked) -> Demands:
         """The znodes, what each broker says of it, and partitions, as far as the next roll needs them."""

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from kafkafeatures.api.names import ACCEPT_RESTORED_LOG
 from kafkafeatures.api.status import LogPosition, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
 from kafkafeatures.core.facts.readings import Moves
 from kafkafeatures.core.levels.part import LEVELS
@@ -140,22 +139,6 @@ def void_after(before: Status, status: Status, consents: Iterable[str], moved: M
         counted = status.change_count > before.change_count
         status = replace(status, plan=None, change_count=status.change_count + (0 if counted else 1))
     return replace(status, spent_consents=tuple(sorted(spent)))
-
-
-def without_withdrawn_plan(status: Status, wanted: Wanted) -> Status:
-    """The status without its plan where the document asks for other levels by now: its approval ends with it.
-
-    For a look that does not show the levels. Where it does, a plan is compared with what there is to do.
-    """
-    if status.plan is None:
-        return status
-    targets: dict[str, object] = {}
-    for stage in status.plan.stages:
-        targets |= stage.target if stage.kind == LEVELS else {}
-    asked = wanted.desired({})
-    if all(asked.get(feature) == level for feature, level in targets.items()):
-        return status
-    return replace(status, plan=None, change_count=status.change_count + 1)
 
 
 def void_all(status: Status, consents: Iterable[str], accepted: str) -> Status:

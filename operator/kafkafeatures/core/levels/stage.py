@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import Stage, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, blocked, first_of
@@ -20,9 +20,11 @@ from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import BROKER_KEEPS
 from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, StageNow
 from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, InFlight, Step
-from kafkafeatures.core.engine.wanted import ApprovalPolicy
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.levels.changes import to_validate
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
@@ -201,6 +203,14 @@ class LevelsNow(StageNow, frozen=True):
 
 class Levels:
     """The kind of stage that moves finalized levels."""
+
+    kind: ClassVar[str] = LEVELS
+
+    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Whether the document asks for other levels by now."""
+        targets = {feature: level for stage in stages for feature, level in stage.target.items()}
+        asked = wanted.desired({})
+        return any(asked.get(feature) != level for feature, level in targets.items())
 
     def demands(self, asked: Asked) -> Demands:
         """Nothing that is not read anyway."""

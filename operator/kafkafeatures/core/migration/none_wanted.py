@@ -20,6 +20,8 @@ from kafkafeatures.core.facts.readings import FailureKind
 
 MIGRATION = "Migration"
 """The kind of a stage that moves a cluster from ZooKeeper to KRaft, or back."""
+PHASE = "phase"
+"""What such a stage leads to, in a plan."""
 
 OVER = ("", "None", "Finalized", "RolledBack")
 """Phases at which a document may stop asking for a migration: nothing is left half done."""

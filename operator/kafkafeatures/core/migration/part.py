@@ -19,12 +19,10 @@ from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.migration.edges import FINALIZE, Edge
-from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.none_wanted import MIGRATION, PHASE
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced
 from kafkafeatures.core.migration.way_back import RETURNS
-
-PHASE = "phase"
 
 
 def shown_in(plan: PlanStatus | None, desired: Desired) -> ExcusedTopics | None:

@@ -6,14 +6,28 @@ Pure. It is light: nearly every document wants no migration, and none of what ju
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kafkafeatures.api.status import Stage
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import Part, StageNow
-from kafkafeatures.core.migration.none_wanted import NoMigration, left_open
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.migration.none_wanted import MIGRATION, PHASE, NoMigration, left_open
 
 
 class Migrations:
     """The kind of stage that moves a cluster from ZooKeeper to KRaft."""
+
+    kind: ClassVar[str] = MIGRATION
+
+    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Whether the document asks for another phase by now, or for none."""
+        phase = wanted.migration.desired.value if wanted.migration is not None else ""
+        return any(stage.target != {PHASE: phase} for stage in stages)
 
     def demands(self, asked: Asked) -> Demands:
         """The znodes, the settings of each node, and partitions, as far as the way that comes next needs them."""

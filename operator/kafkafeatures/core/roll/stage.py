@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import ExcusedTopics, Status
+from kafkafeatures.api.status import ExcusedTopics, Stage, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned, excused_in
@@ -25,6 +25,7 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -140,6 +141,18 @@ class RollNow(StageNow, frozen=True):
 
 class Rolls:
     """The kind of stage that restarts nodes."""
+
+    kind: ClassVar[str] = ROLL
+
+    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Whether the document no longer has the operator restart these pods, or their templates are others by now."""
+        rollout = wanted.rollout
+        named = {*rollout.brokers, *rollout.controllers} if driver_of(rollout).reads_pods else set()
+        sets = () if isinstance(workloads, Failure) else workloads.stateful_sets
+        now = {one.name: one.update_revision for one in sets}
+        return any(not stage.target.keys() <= named for stage in stages) or not any(
+            all(now.get(name, revision) == revision for name, revision in stage.target.items()) for stage in stages
+        )
 
     def demands(self, asked: Asked) -> Demands:
         """All partitions, where restarts are under way, or about to be."""

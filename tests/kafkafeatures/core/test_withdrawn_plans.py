@@ -1,0 +1,82 @@
+"""A plan that is withdrawn while the levels cannot be read: it is over, with its approval, whatever its kind."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY, PlanStatus, Stage
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.wanted import Migration, Rollout, Wanted
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
+from kafkafeatures.core.facts.workloads import WorkloadsReading
+from kafkafeatures.core.kinds import STAGES, without_withdrawn_plan
+from tests.kafkafeatures.core.fleets import NEW, OLD, pod, stateful_set
+from tests.kafkafeatures.worlds import NOW
+
+PODS = Rollout("StatefulSet", brokers=("broker",))
+BROKERS = {"broker": NEW}
+LEVELS = Stage(kind="Levels", start={"metadata.version": 21}, target={"metadata.version": 22})
+ROLL = Stage(kind="Roll", start={"broker": OLD}, target=BROKERS)
+MIGRATION = Stage(kind="Migration", start={"phase": "DualWrite"}, target={"phase": "Finalized"})
+IBP = Stage(
+    kind="InterBrokerProtocol", start={"inter.broker.protocol.version": "3.8"},
+    target={"inter.broker.protocol.version": "3.9"},
+)  # fmt: skip
+WANTED = Wanted({"metadata.version": 22}, rollout=PODS, migration=Migration(Desired.FINALIZED), ibp="3.9")
+
+
+def pods(revision: str = NEW) -> WorkloadsReading:
+    """The StatefulSet, whose pods are to have this revision."""
+    return WorkloadsReading(NOW, (stateful_set(pod(1), update_revision=revision),))
+
+
+def is_kept(stages: tuple[Stage, ...], wanted: Wanted, there: WorkloadsReading | Failure) -> bool:
+    plan = PlanStatus(
+        hash="sha256:0", created_at=Stamp("2026-01-02T03:04:05Z"), irreversible=False, summary="", stages=stages
+    )
+    before = replace(EMPTY, plan=plan, change_count=4)
+    after = without_withdrawn_plan(before, wanted, there)
+    assert after in (before, replace(before, plan=None, change_count=5))  # no later plan has its hash
+    return after.plan is not None
+
+
+@pytest.mark.parametrize("stage", [LEVELS, ROLL, MIGRATION, IBP], ids=lambda stage: stage.kind)
+@pytest.mark.parametrize("there", [pods(), NOT_ASKED], ids=["pods", "no pods"])
+def test_a_plan_that_is_still_asked_for_stays(stage: Stage, there: WorkloadsReading | Failure) -> None:
+    assert is_kept((stage,), WANTED, there)
+    assert is_kept((stage, LEVELS), WANTED, there)
+
+
+@pytest.mark.parametrize(
+    ("stage", "otherwise"),
+    [
+        (LEVELS, {"levels": {}}),
+        (LEVELS, {"levels": {"metadata.version": 23}}),
+        (ROLL, {"rollout": Rollout()}),
+        (ROLL, {"rollout": Rollout("Manual")}),
+        (ROLL, {"rollout": replace(PODS, brokers=("other",))}),
+        (MIGRATION, {"migration": None}),
+        (MIGRATION, {"migration": Migration(Desired.ROLLED_BACK, timedelta(0))}),
+        (IBP, {"ibp": ""}),
+        (IBP, {"ibp": "3.8"}),
+    ],
+)
+def test_a_plan_is_over_once_the_document_asks_for_something_else(stage: Stage, otherwise: dict[str, Any]) -> None:
+    """Also one of whose stages this is the second."""
+    assert not is_kept((stage,), replace(WANTED, **otherwise), NOT_ASKED)
+    others = tuple(one for one in (MIGRATION, ROLL) if one is not stage)
+    assert not is_kept((*others, stage), replace(WANTED, **otherwise), NOT_ASKED)
+
+
+def test_a_plan_of_restarts_is_over_once_the_template_is_another() -> None:
+    assert not is_kept((ROLL,), WANTED, pods(OLD))
+    assert is_kept((ROLL,), WANTED, WorkloadsReading(NOW, ()))  # of a StatefulSet that was not read nothing is known
+
+
+def test_every_kind_has_a_name_of_its_own() -> None:
+    assert len({kind.kind for kind in STAGES}) == len(STAGES)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import yaml
 from kazoo.client import KazooClient
 
 from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kafka.cli import run
 from tests.e2e.rig.migrating import MigratingCluster
@@ -28,6 +29,12 @@ STALE = {
     "version": 0, "kraft_metadata_offset": 5, "kraft_controller_id": 3001, "kraft_controller_epoch": 1,
     "kraft_metadata_epoch": 1,
 }  # fmt: skip
+LIES: Mapping[str, Any] = {
+    "phase": "DualWrite", "position": "DualWrite", "since": "2020-01-01T00:00:00Z", "zkMigrationState": "MIGRATION",
+    "brokers": {"kraft": 1}, "equality": {"at": "2020-01-01T00:00:00Z", "state": "Equal", "differences": 0},
+    "lagRecords": 0, "restartsLeft": 0,
+}  # fmt: skip
+"""What a status says of a migration that has reached dual write years ago."""
 
 
 class Refused:
@@ -47,8 +54,10 @@ class Refused:
         both = zip(WATCHED, found, strict=True)
         return [one and (one.czxid if path == "/migration" else one.mzxid) for path, one in both]
 
-    def apply(self, desired: str, *consents: str) -> str:
-        """What `apply` says until it gives up; znodes and processes are as they were."""
+    def apply(self, desired: str, *consents: str, migration: Mapping[str, Any] | None = None) -> str:
+        """What `apply` says until it gives up; znodes and processes are as they were. `migration`: what someone wrote
+        into the status.
+        """
         spec = {
             "cluster": {
                 "bootstrapServers": self.cluster.bootstrap_servers,
@@ -62,13 +71,18 @@ class Refused:
         file = self.folder / "orders.yaml"
         document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "orders"}, "spec": spec}
         file.write_text(yaml.safe_dump(document))
-        file.with_suffix(".status.yaml").unlink(missing_ok=True)
+        state = file.with_suffix(".status.yaml")
+        state.unlink(missing_ok=True)
+        if migration is not None:
+            status = {"clusterId": self.cluster_id, "migration": migration}
+            metadata = {"name": "orders", "namespace": "default", "generation": 1}
+            state.write_text(yaml.safe_dump({**document, "metadata": metadata, "status": status}))
         before = self.written()
         done = run("apply", "-f", str(file), "--yes", "--timeout", "10s")
         assert self.written() == before
         assert done.returncode not in (0, 1), done.stderr  # 1 is what no message was written for
         assert "Traceback" not in done.stderr
-        status = yaml.safe_load(file.with_suffix(".status.yaml").read_text())["status"]
+        status = yaml.safe_load(state.read_text())["status"]
         assert not status.get("intents")
         assert not [one for one in status.get("history", ()) if one["result"] == "Applied"]
         return " ".join((done.stdout + done.stderr).split())
@@ -94,6 +108,21 @@ class Refused:
     def until_led(self) -> None:
         """Wait until the controller leads its quorum."""
         wait_until("the controller leads", lambda: self.describe().get("source", {}).get("kind") == "MetadataLog")
+
+    def until_copied(self) -> None:
+        """Wait until the quorum has taken over, and copied all."""
+        offset = "kraft_metadata_offset"
+        wait_until("ZooKeeper is copied", lambda: (self.at("/migration") or {}).get(offset, -1) > 0)
+
+    def until_answers(self) -> None:
+        """Wait until the broker says what it is."""
+
+        def answers() -> bool:
+            return any(
+                one["id"] == BROKER and one["state"] != "Unreachable" for one in self.describe().get("nodes", ())
+            )
+
+        wait_until("the broker answers", answers)
 
 
 @pytest.fixture(scope="module")
@@ -139,14 +168,49 @@ def test_a_stale_migration_znode_of_an_earlier_attempt(refused: Refused) -> None
     refused.client.delete("/kafka/migration")
 
 
-def test_controllers_that_kept_their_disks_of_an_attempt_that_was_rolled_back(refused: Refused) -> None:
+def test_one_voter_of_a_dynamic_quorum_is_missing(refused: Refused) -> None:
+    """Two of three lead, and Kafka would take over with them: of a dynamic quorum it asks nobody who is to be there."""
+    made = refused.cluster
+    dynamic = made.with_controllers((3001, 3002, 3003), "dynamic")
+    with dynamic:
+        dynamic.format_controllers(refused.cluster_id)
+        for id_ in (3001, 3002):
+            dynamic.run(id_, Shape.MIGRATING_CONTROLLER)
+        quorum = Refused(dynamic, refused.client, refused.folder)
+        quorum.until_led()
+        found = quorum.apply("DualWrite")
+    assert "controller 3003 is a voter that has not registered" in found
+    assert "start controller 3003" in found
+    refused.client.delete("/kafka/migration")
+
+
+def test_a_broker_whose_protocol_is_changed_while_it_has_the_flag(refused: Refused) -> None:
+    """Kafka says so in its own log alone: before the copy it waits for ever, then it fences that broker."""
+    cluster = refused.cluster
+    changed = {**cluster.settings(BROKER, Shape.FLAGGED_BROKER), IBP: "3.8"}
+    says = f"broker {BROKER} has {IBP} 3.8, and the controllers have metadata.version 3.9-IV0"
     refused.begins_anew(Shape.MIGRATING_CONTROLLER)
-    refused.cluster.run(BROKER, Shape.FLAGGED_BROKER)
-    wait_until(
-        "ZooKeeper is copied",
-        lambda: (refused.at("/migration") or {}).get("kraft_metadata_offset", -1) > 0,
-    )
-    refused.cluster.nodes[CONTROLLER].stop()
+    cluster.start(BROKER, changed)
+    refused.until_led()
+    refused.until_answers()
+    assert says in refused.apply("DualWrite")
+    cluster.run(BROKER, Shape.FLAGGED_BROKER)
+    refused.until_copied()
+    cluster.start(BROKER, changed)
+    refused.until_answers()
+    found = refused.apply("DualWrite")
+    assert says in found
+    assert f"set {IBP}=3.9 on broker {BROKER}, and restart it" in found
+
+
+def test_a_status_that_someone_has_edited_moves_no_migration(refused: Refused) -> None:
+    found = refused.apply("Finalized", "zk-finalize", migration=LIES)
+    assert "the cluster is at Copied, and a migration is finalized from DualWrite only" in found
+    assert "phase: Migrating position: Copied" in found
+
+
+def test_controllers_that_kept_their_disks_of_an_attempt_that_was_rolled_back(refused: Refused) -> None:
+    refused.cluster.nodes[CONTROLLER].stop()  # ZooKeeper is copied by now
     refused.client.delete("/kafka/migration")
     refused.client.delete("/kafka/controller")
     wait_until("a broker is controller", lambda: (refused.at("/controller") or {}).get("brokerid") == BROKER)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from kafkafeatures.core.migration.settings import Shape
+from tests.e2e.rig.cluster import uuid64
 from tests.e2e.rig.process import Daemon, free_port
 from tests.e2e.rig.releases import OLD, release
 from tests.e2e.rig.zookeeper import ZooKeeper
@@ -23,7 +25,10 @@ BROKERS, CONTROLLERS = (1, 2, 3), (3001, 3002, 3003)
 
 
 class MigratingCluster:
-    """`nodes`: by id, those that were started. `extra`: settings of every broker besides."""
+    """`nodes`: by id, those that were started. `extra`: settings of every broker besides.
+
+    `dynamic`: the first records of the quorum's log name its voters, and no node's settings do.
+    """
 
     def __init__(
         self,
@@ -34,12 +39,13 @@ class MigratingCluster:
         brokers: tuple[int, ...] = BROKERS,
         controllers: tuple[int, ...] = CONTROLLERS,
         extra: Mapping[str, str] | None = None,
+        dynamic: bool = False,
     ) -> None:
         self.root, self.ensemble = root, zookeeper.connect + chroot
         self.brokers, self.controllers = brokers, controllers
         self.ports = {id_: free_port() for id_ in (*brokers, *controllers)}
         self.nodes: dict[int, Daemon] = {}
-        self.extra = dict(extra or {})
+        self.extra, self.dynamic = dict(extra or {}), dynamic
         root.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -52,8 +58,10 @@ class MigratingCluster:
 
     def settings(self, id_: int, shape: Shape) -> dict[str, str]:
         """All settings of a node that is to be this."""
+        voters = ",".join(f"{one}@127.0.0.1:{self.ports[one]}" for one in self.controllers)
+        dynamic = {"controller.quorum.bootstrap.servers": self.bootstrap_controllers}
         quorum = {
-            "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{self.ports[one]}" for one in self.controllers),
+            **(dynamic if self.dynamic else {"controller.quorum.voters": voters}),
             "controller.listener.names": "CONTROLLER",
         }
         common = {
@@ -80,6 +88,15 @@ class MigratingCluster:
             Shape.CONTROLLER: controller,
         }[shape]
 
+    def with_controllers(self, controllers: tuple[int, ...], name: str) -> MigratingCluster:
+        """The same brokers, as they run, and the controllers of a dynamic quorum beside them. It starts no broker."""
+        made = copy(self)
+        made.controllers, made.dynamic, made.nodes = controllers, True, {}
+        made.ports = {**self.ports, **{id_: free_port() for id_ in controllers}}
+        made.root = self.root / name
+        made.root.mkdir()
+        return made
+
     def run(self, id_: int, shape: Shape, *, wait: bool = False) -> None:
         """Start a node, or start it again with other settings."""
         self.start(id_, self.settings(id_, shape), wait=wait)
@@ -97,20 +114,14 @@ class MigratingCluster:
 
     def format_controllers(self, cluster_id: str, level: str = IBP) -> None:
         """Format the disks of all controllers for this cluster. level: the metadata.version, by its name."""
+        voters = ",".join(f"{one}@127.0.0.1:{self.ports[one]}:{uuid64()}" for one in self.controllers)
+        words = ("--release-version", level, *(("--initial-controllers", voters) if self.dynamic else ()))
         for id_ in self.controllers:
             path = self.root / f"{id_}.format"
             settings = self.settings(id_, Shape.MIGRATING_CONTROLLER)
             path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-            command = release(OLD).java(
-                "kafka.tools.StorageTool",
-                "format",
-                f"--cluster-id={cluster_id}",
-                "-c",
-                str(path),
-                "--release-version",
-                level,
-            )
-            subprocess.run(command, check=True, capture_output=True, timeout=120)
+            tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(path))
+            subprocess.run(release(OLD).java(*tool, *words), check=True, capture_output=True, timeout=120)
 
     def __enter__(self) -> Self:
         return self

@@ -261,6 +261,19 @@ def test_nothing_is_released_while_a_pod_of_a_controller_is_left_whether_it_is_r
     assert "set controller to 0 replicas" in found.blockers[0].remedy
 
 
+def test_nothing_is_released_while_a_pod_on_a_lost_kubernetes_node_never_ends() -> None:
+    """Kubernetes shows it as stopping for ever, and cannot know whether its container runs."""
+    seen = gone([*BROKERS, 3002])
+    assert isinstance(seen.workloads, Known)
+    brokers, controllers = seen.workloads.value.stateful_sets
+    stopping = replace(controllers, replicas=0, pods=tuple(replace(one, terminating=True) for one in controllers.pods))
+    reading = replace(seen.workloads.value, stateful_sets=(brokers, stopping))
+    found = released(replace(seen, workloads=replace(seen.workloads, value=reading))).decision
+    assert isinstance(found, Wait)
+    assert "controller-3002 of StatefulSet controller is stopping, and may still write to ZooKeeper" in found.message
+    assert "kubectl delete pod controller-3002 --force" in found.blockers[0].remedy
+
+
 def test_nothing_is_released_while_git_still_asks_for_a_controller() -> None:
     """The pod of a controller was deleted, and another one is about to be made."""
     seen = gone()

@@ -75,7 +75,7 @@ def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decid
     either = Facts(S.MIGRATION, Claim.LEADER, 409, brokers(KRAFT, KRAFT, None), ALL)
     found = position_of(either)
     assert isinstance(found, Misplaced)
-    assert found.message.endswith("do not answer: 3")
+    assert (found.message.rpartition("these ")[2], found.hint) == ("nodes do not answer: 3", "bring each of them back")
 
 
 def test_a_controller_that_does_not_answer_may_be_one_without_the_flag() -> None:

@@ -41,6 +41,7 @@ from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
+from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
 
 LARGEST_LAG = 10.0
 """Seconds: how far behind ZooKeeper may be when the last controller with the flag is stopped."""
@@ -122,19 +123,10 @@ def settings_are_known(asked: Asked) -> Iterator[Blocker]:
 
 
 def brokers_are_registered(asked: Asked) -> Iterator[Blocker]:
-    """With the quorum, and live."""
-    seen = asked.place.seen
-    if isinstance(seen.registered_brokers, Unknown):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {seen.registered_brokers.why}")
-        return
-    for node in asked.nodes(Role.BROKER):
-        if node.id not in seen.registered_brokers.value:
-            text = f"{node.title} is not registered with the controllers yet"
-            remedy = f"see the log of {node.title}: it registers once controller.quorum.* and its listener are right"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=(node,))
-        elif node.state is not NodeState.LIVE:
-            text = f"{node.title} is {node.state.value.lower()}"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring {node.title} back", nodes=(node,))
+    """With the quorum, and live; each that has replicas is there, and can register with its level."""
+    yield from with_other_levels(asked.place, asked.flying)
+    yield from unregistered(asked.place, asked.flying)
+    yield from missing(asked.place, asked.flying)
 
 
 def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
@@ -150,14 +142,15 @@ def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
 
 
 def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
-    """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer may run in
-    it.
+    """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer, or is in
+    no list, may run in it.
     """
     for id_, mode in asked.place.facts.brokers.items():
         if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in asked.flying:
             nodes = tuple(node for node in asked.place.seen.nodes if node.id == id_)
             text = f"broker {id_} is not known to run in ZooKeeper mode"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
+    yield from missing(asked.place, asked.flying)
 
 
 def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
@@ -276,12 +269,19 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
             yield Blocker(BlockerKind.MIGRATION, f"the pods could not be read: {workloads.why}")
         return
     for owner in workloads.value.stateful_sets:
+        if owner.role != "controllers" or not (owner.pods or owner.replicas):
+            continue
         pods = [pod.name for pod in owner.pods]
-        if owner.role == "controllers" and (pods or owner.replicas):
-            named = ", ".join(pods[:3]) if pods else "a pod that is to come"
-            more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
-            text = f"{named}{more} of StatefulSet {owner.name} may still write to ZooKeeper"
-            yield Blocker(BlockerKind.MIGRATION, text, f"set {owner.name} to 0 replicas in Git")
+        named = ", ".join(pods[:3]) if pods else "a pod that is to come"
+        more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
+        text, remedy = "may still write to ZooKeeper", f"set {owner.name} to 0 replicas in Git"
+        if not owner.replicas and all(pod.terminating for pod in owner.pods):
+            text = f"{'is' if len(pods) == 1 else 'are'} stopping, and {text}"
+            remedy = (
+                "wait for that; where the Kubernetes node is lost, shut it down, so that no controller runs there, and "
+                f"only then: kubectl delete pod {pods[0]} --force"
+            )
+        yield Blocker(BlockerKind.MIGRATION, f"{named}{more} of StatefulSet {owner.name} {text}", remedy)
 
 
 def nothing_writes_to_zookeeper(asked: Asked) -> Iterator[Blocker]:

@@ -31,7 +31,7 @@ from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NAMES
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, UNFLAG_BROKERS, WITHDRAWING, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS, WITHDRAWING, Refused
 from kafkafeatures.core.migration.kept import MigrationKept
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
@@ -100,7 +100,7 @@ class MigrationNow(StageNow, frozen=True):
         if isinstance(self.place, Failure):
             return (Blocker(BlockerKind.ZOOKEEPER, self.place.message, self.place.remedy),)
         if isinstance(self.place, Misplaced):
-            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy),)
+            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy or self.place.hint),)
         if isinstance(self.place.edge, Refused):
             refused = self.place.edge
             return (Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED),)
@@ -311,7 +311,7 @@ def demands_of(asked: Asked, wish: Migration) -> Demands:
     if not isinstance(place, Place):
         return Demands(znodes=True, settings=ALL_NAMES)
     shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)
-    restarts = shows or (place.way is not None and place.way.restarts is not None)
+    restarts = shows or (place.way is not None and (place.way.restarts is not None or place.way is STOP_CONTROLLERS))
     compares = checks.needs_comparison(place) and _is_due_again(asked, place, wish)
     surveys = _age_of_survey(place)
     return Demands(

@@ -14,7 +14,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.words import counted
@@ -60,7 +60,8 @@ class Facts(Struct, frozen=True):
     `/migration`, -1 also where that is absent. brokers, controllers: by id, how each process runs and whether it has
     the flag; None for one that does not answer. has_progress: whether `/migration` is there at all.
     absent: brokers that have replicas, and that neither ZooKeeper nor the quorum has registered: how one of them will
-    run is not known; None where it is not known whether there are any.
+    run is not known; None where it is not known whether there are any. unlisted: brokers that do not answer, and follow
+    the quorum without being registered with it.
     """
 
     state: ZkMigrationState | None
@@ -70,6 +71,7 @@ class Facts(Struct, frozen=True):
     controllers: Mapping[int, bool | None] = field(default_factory=dict)
     has_progress: bool = False
     absent: tuple[int, ...] | None = ()
+    unlisted: tuple[int, ...] = ()
 
     @property
     def silent(self) -> tuple[int, ...]:
@@ -88,13 +90,15 @@ class Facts(Struct, frozen=True):
 
 
 class Misplaced(Struct, frozen=True):
-    """No position, and why. remedy empty: it may pass by itself. may_pass: also where there is one, for a moment.
-    silent: nodes that do not answer, where what they are is all that is missing.
+    """No position, and why. remedy empty: it may pass by itself. may_pass: also where there is one, for a moment. hint:
+    what to look at where there is no remedy, and it does not pass. silent: nodes that do not answer, where what they
+    are is all that is missing.
     """
 
     message: str
     remedy: str = ""
     may_pass: bool = False
+    hint: str = ""
     silent: tuple[int, ...] = ()
 
     def __str__(self) -> str:
@@ -171,9 +175,17 @@ def position_of(facts: Facts) -> Position | Misplaced:
     if len(found) == 1:
         return found.pop()
     if facts.silent and found:
-        ids = ", ".join(map(str, facts.silent))
-        return Misplaced(f"the phase is unknown while these nodes do not answer: {ids}", silent=facts.silent)
+        return _silent(facts)
     return Misplaced(f"the phase cannot be determined: {facts}")
+
+
+def _silent(facts: Facts) -> Misplaced:
+    silent, unlisted = (", ".join(map(str, ids)) for ids in (facts.silent, facts.unlisted))
+    text = f"the phase is unknown while these nodes do not answer: {silent}"
+    if not unlisted:
+        return Misplaced(text, hint="bring each of them back", silent=facts.silent)
+    text += f"; brokers that run, and were unregistered: {unlisted}"
+    return Misplaced(text, hint="restart each of them with its settings: it registers when it starts")
 
 
 def _contradiction(facts: Facts) -> Misplaced | None:
@@ -257,6 +269,9 @@ def facts_of(seen: Observation, read: ZooKeeperReading, assigned: frozenset[int]
         missing = Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read")
         return why.why if not isinstance(why, Known) else missing
     brokers = {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles}
+    refused = (
+        node.id for node in seen.nodes if node.state is NodeState.REFUSED and brokers.get(node.id, PLAIN) is None
+    )
     return Facts(
         state,
         _claim(claim, seen),
@@ -265,6 +280,7 @@ def facts_of(seen: Observation, read: ZooKeeperReading, assigned: frozenset[int]
         {node.id: _flag(node) for node in controllers} if state is not None else {},
         migration is not None,
         None if assigned is None else tuple(sorted(assigned - brokers.keys())),
+        tuple(id_ for id_, mode in brokers.items() if mode is None and id_ in refused),
     )
 
 

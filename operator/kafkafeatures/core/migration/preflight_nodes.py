@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, these, title_of, verb
-from kafkafeatures.core.facts.observation import Node, Unknown
+from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, metadata_version_named
 from kafkafeatures.core.facts.settings import IBP
@@ -157,10 +157,21 @@ def the_quorum_has_the_protocol(asked: Preflight) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.QUORUM, text, finalized.why.remedy, why=finalized.why.kind)
         return
     level = finalized.value.get(METADATA_VERSION, 0)
+    is_of_others = any(protocol_of(node) == level for node in asked.brokers)
+    yield from with_another_protocol(asked.seen, asked.brokers, is_of_others=is_of_others)
+
+
+def with_another_protocol(seen: Observation, brokers: Nodes, *, is_of_others: bool) -> Iterator[Blocker]:
+    """Brokers that cannot register with the finalized metadata.version. is_of_others: some other broker can, so that
+    these have to change, and not the quorum.
+    """
+    if isinstance(seen.finalized, Unknown):
+        return
+    level = seen.finalized.value.get(METADATA_VERSION, 0)
     name = METADATA_VERSIONS[level].name if level in METADATA_VERSIONS else str(level)
-    for node, setting in said(asked.brokers, IBP):
+    for node, setting in said(brokers, IBP):
         if protocol_of(node) != level:
-            words = (own(setting), name)
+            words = (own(setting), name, is_of_others)
             yield from of_each((node,), BlockerKind.SETTING, _other_quorum, *words)
 
 
@@ -256,9 +267,12 @@ def _several_log_dirs(nodes: Nodes) -> tuple[str, str]:
     )
 
 
-def _other_quorum(found: str, finalized: str, nodes: Nodes) -> tuple[str, str]:
+def _other_quorum(found: str, finalized: str, is_of_others: bool, nodes: Nodes) -> tuple[str, str]:
+    set_ = f"set {IBP}={finalized.removesuffix('-IV0')} on {these(nodes)}, and restart {verb(nodes, 'it', 'them')}"
     return (
         f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {found or 'unset'}, and the controllers have "
         f"metadata.version {finalized}: {verb(nodes, 'it', 'they')} could not register",
-        "stop the controllers, delete /migration, and format them with --release-version as the brokers have it",
+        set_
+        if is_of_others
+        else "stop the controllers, delete /migration, and format them with --release-version as the brokers have it",
     )

@@ -1,0 +1,58 @@
+"""Is each broker one that the quorum knows, once it has taken over: registered, live, and with its level?
+
+Pure. Called by `core/migration/checks.py`. A broker that is in no list is the worst: it is expected nowhere, and nobody
+knows in which mode it will come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.observation import NodeState, Unknown
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import BrokerMode
+from kafkafeatures.core.migration.preflight_nodes import with_another_protocol
+
+
+def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+    """Brokers that are not registered with the quorum, or not live. `flying`: nodes that are being restarted, of which
+    nothing is expected.
+    """
+    seen = place.seen
+    if isinstance(seen.registered_brokers, Unknown):
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {seen.registered_brokers.why}")
+        return
+    for node in (one for one in seen.nodes if Role.BROKER in one.roles and one.id not in flying):
+        if node.id not in seen.registered_brokers.value:
+            text = f"{node.title} is not registered with the controllers yet"
+            remedy = f"see the log of {node.title}: it registers once controller.quorum.* and its listener are right"
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=(node,))
+        elif node.state is not NodeState.LIVE:
+            text = f"{node.title} is {node.state.value.lower()}"
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring {node.title} back", nodes=(node,))
+
+
+def missing(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+    """Brokers that have replicas, and that no list has any more: someone unregistered them. `flying`: nodes that are
+    being restarted, and that are in no list meanwhile.
+    """
+    for id_ in place.facts.absent or ():
+        if id_ not in flying:
+            text = f"broker {id_} has replicas, and is not registered: in which mode it would come back is not known"
+            remedy = f"start broker {id_} as the other brokers are, or move its replicas away"
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
+
+
+def with_other_levels(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+    """Brokers in ZooKeeper mode whose inter-broker protocol is not the finalized metadata.version: one that was
+    restarted with another is fenced for as long as it has it.
+    """
+    in_zookeeper = tuple(
+        node
+        for node in place.seen.nodes
+        if place.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and node.id not in flying
+    )
+    yield from with_another_protocol(place.seen, in_zookeeper, is_of_others=True)

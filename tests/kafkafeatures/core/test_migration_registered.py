@@ -1,0 +1,98 @@
+"""Brokers that the quorum does not know, or no longer, while a migration is open: named, with what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.wanted import Migration
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation
+from kafkafeatures.core.facts.readings import NOT_ASKED
+from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.migration.now import demands_of
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from tests.kafkafeatures.core.migrations import Look, a_node, approved, cluster, looks, restarted, said, wanting
+from tests.kafkafeatures.core.preflights import from_file
+from tests.kafkafeatures.worlds import NOW, SILENT, node
+
+P, D = Position, Desired
+
+
+def with_level(id_: int, level: str) -> Node:
+    """A broker with the flag, whose file names another protocol than the others have."""
+    made = a_node(id_, Shape.FLAGGED_BROKER)
+    return replace(made, settings={**made.settings, IBP: from_file(level)})
+
+
+def without(seen: Observation, id_: int) -> Observation:
+    """Someone unregistered it: no list has it."""
+    return replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_))
+
+
+@pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
+def test_a_broker_that_came_back_with_another_protocol_is_named_once_the_quorum_has_taken_over(
+    desired: Desired,
+) -> None:
+    """Kafka fences it, and says so in its log alone."""
+    moved = a_node(1, Shape.KRAFT_BROKER)
+    found = looks(wanting(desired), cluster(P.COPIED, moved, with_level(2, "3.8")))
+    assert isinstance(found.decision, Stalled)
+    assert found.decision.reason is Reason.MIGRATION_BLOCKED
+    assert f"broker 2 has {IBP} 3.8, and the controllers have metadata.version 3.9-IV0" in said(found)
+    assert f"set {IBP}=3.9 on broker 2, and restart it" in said(found)
+
+
+def test_a_protocol_that_is_written_with_its_minor_level_is_the_same() -> None:
+    assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, with_level(2, "3.9-IV0")))) == 1
+
+
+def test_no_quorum_is_formatted_anew_for_one_broker_that_has_another_protocol() -> None:
+    found = said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, with_level(2, "3.8"))))
+    assert f"set {IBP}=3.9 on broker 2, and restart it" in found
+    assert "--release-version" not in found
+
+
+@pytest.mark.parametrize(
+    ("position", "desired"), [(P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK), (P.COPIED, D.ROLLED_BACK)]
+)
+def test_a_broker_that_was_unregistered_and_has_replicas_is_named(position: Position, desired: Desired) -> None:
+    found = looks(wanting(desired), without(cluster(position), 2))
+    assert isinstance(found.decision, Wait)
+    assert "broker 2 has replicas, and is not registered: in which mode it would come back is not known" in said(found)
+    assert "start broker 2 as the other brokers are, or move its replicas away" in said(found)
+
+
+def test_nothing_is_finalized_while_a_broker_with_replicas_is_not_registered() -> None:
+    found = approved(without(cluster(P.DUAL_WRITE), 2))
+    assert not isinstance(found.decision, Act)
+    assert "broker 2 has replicas, and is not registered" in said(found)
+
+
+def test_a_broker_that_is_being_restarted_is_in_no_list_and_expected_back() -> None:
+    step = RestartNode(2, "broker 2", before="", czxid=102)
+    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    found = looks(wanting(D.DUAL_WRITE), without(cluster(P.COPIED), 2), sent=(one,))
+    assert "has replicas, and is not registered" not in said(found)
+
+
+def test_who_has_replicas_is_read_before_the_controllers_are_stopped() -> None:
+    asked = Asked(wanting(D.ROLLED_BACK), Status(), NOT_ASKED, NOW, cluster(P.COPIED))
+    assert demands_of(asked, Migration(D.ROLLED_BACK)).partitions
+
+
+def test_a_broker_that_runs_and_was_unregistered_is_to_be_restarted() -> None:
+    """It serves nothing, and does not register again by itself."""
+    one = node(2, state=NodeState.REFUSED, said=SILENT)
+    found = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, one))
+    assert isinstance(found.decision, Wait)
+    assert "these nodes do not answer: 2; brokers that run, and were unregistered: 2" in said(found)
+    (blocker,) = found.decision.blockers
+    assert blocker.remedy == "restart each of them with its settings: it registers when it starts"

@@ -12,7 +12,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.kind import Asked
 from kafkafeatures.core.engine.wanted import Migration
-from kafkafeatures.core.facts.observation import Node, NodeState, Observation
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.now import demands_of
@@ -35,6 +35,18 @@ def with_level(id_: int, level: str) -> Node:
 def without(seen: Observation, id_: int) -> Observation:
     """Someone unregistered it: no list has it."""
     return replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_))
+
+
+def test_a_controller_that_runs_and_was_never_added_to_the_quorum_is_named_before_it_takes_over() -> None:
+    """A quorum that was begun with one controller alone: Kafka asks nobody who is to be in it."""
+    never_added = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), is_voter=False)
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, never_added))
+    assert isinstance(found.decision, Wait)
+    assert found.decision.reason is Reason.WAITING_FOR_QUORUM
+    assert "controller 3002 runs, and is no voter of the quorum" in said(found)
+    assert "kafka-metadata-quorum.sh add-controller" in said(found)
+    stopped = replace(never_added, state=NodeState.GHOST, answer=Unknown(SILENT))
+    assert "no voter" not in said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
 
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])

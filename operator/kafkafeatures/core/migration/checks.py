@@ -106,6 +106,19 @@ def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.QUORUM, f"controller {id_} {text}", f"start controller {id_}")
 
 
+def every_controller_votes(asked: Asked) -> Iterator[Blocker]:
+    """One that was formatted with `--no-initial-controllers`, and never added, keeps no log that counts: a quorum that
+    was begun with `--standalone` is that of one controller, and Kafka takes over with it.
+    """
+    if isinstance(asked.place.seen.quorum, Unknown):
+        return  # `quorum_is_led` says so
+    for node in asked.nodes(Role.CONTROLLER):
+        if node.state is NodeState.LIVE and not node.is_voter:
+            text = f"{node.title} runs, and is no voter of the quorum"
+            remedy = f"add it with kafka-metadata-quorum.sh add-controller, run with the settings of {node.title}"
+            yield Blocker(BlockerKind.QUORUM, text, f"{remedy}; or stop it", nodes=(node,))
+
+
 def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
     """Controllers have the settings that come before those of brokers: see `core/migration/settings.py`."""
     for one in asked.place.demands.nodes:
@@ -310,7 +323,7 @@ def needs_comparison(place: Place) -> bool:
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     START_CONTROLLERS: (preflight_passes,),
     FLAG_BROKERS: (
-        preflight_passes, quorum_is_led, controllers_have_their_settings, settings_are_known,
+        preflight_passes, quorum_is_led, every_controller_votes, controllers_have_their_settings, settings_are_known,
     ),
     MOVE_BROKERS: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     FINALIZE: (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 from operator import or_
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from kafkafeatures.api.status import HistoryEntry, Intent, Status
 from kafkafeatures.api.values import replace
@@ -21,7 +21,6 @@ from kafkafeatures.core.engine.steps import InFlight, Step, UnknownStep
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.ibp.stage import InterBrokerProtocols
 from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.stage import Levels
@@ -31,6 +30,9 @@ from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.stage import Migrations
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.stage import Rolls
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
 
 KnownStep = UpdateFeature | RestartNode | DeleteZnodes
 

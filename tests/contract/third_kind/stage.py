@@ -14,8 +14,10 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Done
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import Conditions, Next, Part, StageNow
-from kafkafeatures.core.engine.wanted import ApprovalPolicy
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.workloads import WorkloadsReading
 from tests.contract.third_kind.step import UnregisterBroker, asked_for, registered_in
 
 UNREGISTRATION = "Unregistration"
@@ -159,6 +161,13 @@ def _has_consent(facts: Facts, step: UnregisterBroker) -> Iterator[Blocker]:
 
 class Unregistrations:
     """The kind of stage that unregisters a broker."""
+
+    kind: ClassVar[str] = UNREGISTRATION
+
+    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Whether no consent names a broker of these stages by now."""
+        asked = {f"broker.{one}" for one in asked_for(wanted.consents)}
+        return any(not stage.target.keys() <= asked for stage in stages)
 
     def demands(self, asked: Asked) -> Demands:
         """Nothing that is not read anyway."""

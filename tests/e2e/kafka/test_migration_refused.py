@@ -55,8 +55,8 @@ class Refused:
         return [one and (one.czxid if path == "/migration" else one.mzxid) for path, one in both]
 
     def apply(self, desired: str, *consents: str, migration: Mapping[str, Any] | None = None) -> str:
-        """What `apply` says until it gives up; znodes and processes are as they were. `migration`: what someone wrote
-        into the status.
+        """What `apply` says until it gives up; znodes and processes are as they were. `migration`: what a person
+        wrote into the status.
         """
         spec = {
             "cluster": {
@@ -169,7 +169,7 @@ def test_a_stale_migration_znode_of_an_earlier_attempt(refused: Refused) -> None
 
 
 def test_one_voter_of_a_dynamic_quorum_is_missing(refused: Refused) -> None:
-    """Two of three lead, and Kafka would take over with them: of a dynamic quorum it asks nobody who is to be there."""
+    """Two of three lead, and Kafka would take over with them: with a dynamic quorum it does not check that."""
     made = refused.cluster
     dynamic = made.with_controllers((3001, 3002, 3003), "dynamic")
     with dynamic:
@@ -203,7 +203,7 @@ def test_a_broker_whose_protocol_is_changed_while_it_has_the_flag(refused: Refus
     assert f"set {IBP}=3.9 on broker {BROKER}, and restart it" in found
 
 
-def test_a_status_that_someone_has_edited_moves_no_migration(refused: Refused) -> None:
+def test_a_status_that_was_edited_by_hand_moves_no_migration(refused: Refused) -> None:
     found = refused.apply("Finalized", "zk-finalize", migration=LIES)
     assert "the cluster is at Copied, and a migration is finalized from DualWrite only" in found
     assert "phase: Migrating position: Copied" in found

@@ -89,7 +89,7 @@ class MigratingCluster:
         }[shape]
 
     def with_controllers(self, controllers: tuple[int, ...], name: str) -> MigratingCluster:
-        """The same brokers, as they run, and the controllers of a dynamic quorum beside them. It starts no broker."""
+        """This cluster with the controllers of a dynamic quorum beside its brokers, which run already."""
         made = copy(self)
         made.controllers, made.dynamic, made.nodes = controllers, True, {}
         made.ports = {**self.ports, **{id_: free_port() for id_ in controllers}}

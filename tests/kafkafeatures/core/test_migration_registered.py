@@ -33,20 +33,20 @@ def with_level(id_: int, level: str) -> Node:
 
 
 def without(seen: Observation, id_: int) -> Observation:
-    """Someone unregistered it: no list has it."""
+    """A broker was unregistered: no list has it."""
     return replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_))
 
 
 def test_a_controller_that_runs_and_was_never_added_to_the_quorum_is_named_before_it_takes_over() -> None:
-    """A quorum that was begun with one controller alone: Kafka asks nobody who is to be in it."""
+    """A quorum that was begun with one controller alone: Kafka does not ask who is to be in it."""
     never_added = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), is_voter=False)
     found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, never_added))
     assert isinstance(found.decision, Wait)
     assert found.decision.reason is Reason.WAITING_FOR_QUORUM
-    assert "controller 3002 runs, and is no voter of the quorum" in said(found)
+    assert "controller 3002 runs, and is not a voter of the quorum" in said(found)
     assert "kafka-metadata-quorum.sh add-controller" in said(found)
     stopped = replace(never_added, state=NodeState.GHOST, answer=Unknown(SILENT))
-    assert "no voter" not in said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
+    assert "not a voter" not in said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
 
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
@@ -101,7 +101,7 @@ def test_who_has_replicas_is_read_before_the_controllers_are_stopped() -> None:
 
 
 def test_a_broker_that_runs_and_was_unregistered_is_to_be_restarted() -> None:
-    """It serves nothing, and does not register again by itself."""
+    """A broker that runs does not register again by itself."""
     one = node(2, state=NodeState.REFUSED, said=SILENT)
     found = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, one))
     assert isinstance(found.decision, Wait)

@@ -67,7 +67,7 @@ def test_a_plan_that_is_still_asked_for_stays(stage: Stage, there: WorkloadsRead
     ],
 )
 def test_a_plan_is_over_once_the_document_asks_for_something_else(stage: Stage, otherwise: dict[str, Any]) -> None:
-    """Also one of whose stages this is the second."""
+    """Whichever of its stages that is."""
     assert not is_kept((stage,), replace(WANTED, **otherwise), NOT_ASKED)
     others = tuple(one for one in (MIGRATION, ROLL) if one is not stage)
     assert not is_kept((*others, stage), replace(WANTED, **otherwise), NOT_ASKED)

@@ -102,7 +102,7 @@ class StageKind(Protocol):
     """One kind of stage."""
 
     kind: ClassVar[str]
-    """Its name, as in `status.plan.stages`."""
+    """Name of the kind, as in `status.plan.stages`."""
 
     def demands(self, asked: Asked) -> Demands:
         """What has to be read for it."""

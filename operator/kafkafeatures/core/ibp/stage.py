@@ -7,7 +7,7 @@ Pure. It is light: nearly every document wants none, and nothing of what judges 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.status import Stage
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
@@ -16,8 +16,10 @@ from kafkafeatures.core.engine.stage import Part, StageNow
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL, NoIbp
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
 
 
 class InterBrokerProtocols:

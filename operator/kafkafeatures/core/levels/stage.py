@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Stage, Status
@@ -24,7 +24,6 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
-from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.levels.changes import to_validate
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
@@ -34,6 +33,9 @@ from kafkafeatures.core.levels.read_back import read_back
 from kafkafeatures.core.levels.report import drift_detected, features_finalized, with_levels
 from kafkafeatures.core.levels.soak import LOOK_AGAIN, Soak, soak_of, with_soak
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
 
 
 class LevelsNow(StageNow, frozen=True):

@@ -114,7 +114,7 @@ def every_controller_votes(asked: Asked) -> Iterator[Blocker]:
         return  # `quorum_is_led` says so
     for node in asked.nodes(Role.CONTROLLER):
         if node.state is NodeState.LIVE and not node.is_voter:
-            text = f"{node.title} runs, and is no voter of the quorum"
+            text = f"{node.title} runs, and is not a voter of the quorum"
             remedy = f"add it with kafka-metadata-quorum.sh add-controller, run with the settings of {node.title}"
             yield Blocker(BlockerKind.QUORUM, text, f"{remedy}; or stop it", nodes=(node,))
 

@@ -1,7 +1,7 @@
 """Is each broker one that the quorum knows, once it has taken over: registered, live, and with its level?
 
-Pure. Called by `core/migration/checks.py`. A broker that is in no list is the worst: it is expected nowhere, and nobody
-knows in which mode it will come back.
+Pure. Called by `core/migration/checks.py`. A broker that is in no list is the worst: it is expected nowhere, and its
+mode is not known when it comes back.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
 
 
 def missing(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Brokers that have replicas, and that no list has any more: someone unregistered them. `flying`: nodes that are
+    """Brokers that have replicas, and that no list has: they were unregistered. `flying`: nodes that are
     being restarted, and that are in no list meanwhile.
     """
     for id_ in place.facts.absent or ():

@@ -7,7 +7,7 @@ Pure. It is light: nearly every document wants no migration, and none of what ju
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.status import Stage
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
@@ -15,8 +15,10 @@ from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import Part, StageNow
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.migration.none_wanted import MIGRATION, PHASE, NoMigration, left_open
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
 
 
 class Migrations:

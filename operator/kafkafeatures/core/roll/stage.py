@@ -25,7 +25,6 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -38,6 +37,7 @@ from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
+    from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.roll.roll import Roll
 
 

@@ -110,6 +110,21 @@ def account(plane: ControlPlane, namespace: str, name: str, rules: list[dict[str
     )
 
 
+def allow_restarts(plane: ControlPlane, namespace: str) -> None:
+    """The operator's own account gets the rights to roll the StatefulSets of a namespace."""
+    metadata = {"name": "roll", "namespace": namespace}
+    plane.apply(
+        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": RIGHTS_TO_ROLL},
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "roll"},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+        },
+    )
+
+
 class Resources:
     """Resources of one namespace that all speak of one Kafka cluster, unless a test says otherwise."""
 

@@ -104,6 +104,27 @@ def test_a_secret_without_the_label_reads_as_if_there_were_none(
     nowhere(operator, UNLABELLED)
 
 
+def test_so_does_one_for_the_digest_login_to_zookeeper(resources: Resources, operator: Operator) -> None:
+    """No connection to the ensemble is made."""
+    plane = resources.plane
+    there = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "digest", "namespace": NS}}
+    plane.apply({**there, "stringData": {"username": "x", "password": UNLABELLED}})
+    told = set()
+    with socket.create_server(("127.0.0.1", 0)) as ensemble:
+        ensemble.setblocking(False)
+        for name in ("digest", "missing"):
+            zookeeper = {"connect": f"127.0.0.1:{ensemble.getsockname()[1]}", "digestSecretRef": {"name": name}}
+            cluster = {"bootstrapServers": "127.0.0.1:1", "zookeeper": zookeeper}
+            resources.apply(name, {}, cluster=cluster, migration={"desired": "PreMigration"})
+            message = resources.until(name, "Reachable", "CredentialsInvalid")["message"]
+            told.add(message.replace(name, "NAME"))
+        with pytest.raises(BlockingIOError):
+            ensemble.accept()
+    assert len(told) == 1
+    assert f'{CREDENTIALS}: "true"' in told.pop()
+    nowhere(operator, UNLABELLED)
+
+
 def test_no_reference_leads_into_another_namespace(resources: Resources, operator: Operator) -> None:
     plane = resources.plane
     plane.kubectl("create", "namespace", "elsewhere")

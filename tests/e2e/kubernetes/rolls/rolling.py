@@ -13,10 +13,9 @@ from statistics import mean
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
-from tests.e2e.kubernetes.resources import RIGHTS_TO_ROLL, Resources
+from tests.e2e.kubernetes.resources import Resources, allow_restarts
 from tests.e2e.rig.kubernetes.audit import Row
 from tests.e2e.rig.kubernetes.observer import Observer
-from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE
 from tests.e2e.rig.kubernetes.operator import USER as OPERATOR
 from tests.e2e.rig.kubernetes.racks import IDS, PASSWORD, USER, USER_PORT, Racks, pods_of
 from tests.e2e.rig.kubernetes.tools import is_true
@@ -261,21 +260,10 @@ def prepare(racks: Racks) -> None:
 
 def allow_rolls(racks: Racks) -> None:
     """The operator's rights on Kubernetes, and its login to Kafka."""
-    plane, rbac = racks.plane, "rbac.authorization.k8s.io"
     metadata = {"name": "login", "namespace": racks.namespace, "labels": {"kafkafeatures.dev/credentials": "true"}}
     data = {"username": USER, "password": PASSWORD}
-    plane.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
-    role = {"name": "roll", "namespace": racks.namespace}
-    plane.apply(
-        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": role, "rules": RIGHTS_TO_ROLL},
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "RoleBinding",
-            "metadata": role,
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "roll"},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
-        },
-    )
+    racks.plane.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
+    allow_restarts(racks.plane, racks.namespace)
 
 
 def grant(racks: Racks, where: str, *operations: str, verb: str = "--add") -> None:

@@ -116,7 +116,7 @@ def every_controller_votes(asked: Asked) -> Iterator[Blocker]:
         if node.state is NodeState.LIVE and not node.is_voter:
             text = f"{node.title} runs, and is not a voter of the quorum"
             remedy = f"add it with kafka-metadata-quorum.sh add-controller, run with the settings of {node.title}"
-            yield Blocker(BlockerKind.QUORUM, text, f"{remedy}; or stop it", nodes=(node,))
+            yield Blocker(BlockerKind.QUORUM, text, remedy, nodes=(node,))
 
 
 def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import COMMANDS
 from tests import examples
-from tests.contract import kraftlog_page, migration_page, pipeline_tables_page, runbooks
+from tests.contract import fields_page, kraftlog_page, migration_page, pipeline_tables_page, runbooks
 from tests.contract.alerts import alerts
 from tests.contract.runbook_alerts import OF_ALERTS
 from tests.contract.runbook_texts import PAGES as RUNBOOKS
@@ -61,30 +58,6 @@ def commands() -> str:
     return "\n".join([*head, *rows, "", "## Exit codes", "", "| Code | Meaning |", "|---|---|", *codes, ""])
 
 
-def fields() -> str:
-    """Every field of the spec."""
-    crd = yaml.safe_load((ROOT / "crds" / "kafkafeatures.yaml").read_text())
-    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    rows = list(_rows(spec, "spec"))
-    return "\n".join(["# Fields", "", NOTE, "| Field | Type | Default | Allowed |", "|---|---|---|---|", *rows, ""])
-
-
-def _rows(schema: dict[str, Any], path: str) -> list[str]:
-    rows = []
-    for name, inner in schema.get("properties", {}).items():
-        kind = "integer or string" if inner.get("x-kubernetes-int-or-string") else inner["type"]
-        allowed = ", ".join(f"`{one}`" for one in inner.get("enum", ())) or (
-            f"`{inner['pattern'].replace('|', chr(92) + '|')}`" if "pattern" in inner else ""
-        )
-        default = f"`{inner['default']}`" if "default" in inner else ""
-        here = f"{path}.{name}"
-        rows.append(f"| `{here}` | {kind} | {default} | {allowed} |")
-        rows += _rows(inner, here)
-        if "items" in inner:
-            rows += _rows(inner["items"], f"{here}[]")
-    return rows
-
-
 def crd() -> str:
     """A chart can read its own files only."""
     return (ROOT / "crds" / "kafkafeatures.yaml").read_text()
@@ -94,7 +67,7 @@ CHART = "charts/kafka-features-operator"
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/reasons.md": reasons,
     "docs/reference/commands.md": commands,
-    "docs/reference/fields.md": fields,
+    "docs/reference/fields.md": partial(fields_page.page, NOTE),
     "docs/reference/kraftlog.md": partial(kraftlog_page.page, NOTE),
     "docs/reference/migration.md": partial(migration_page.page, NOTE),
     "docs/reference/pipeline-tables.md": partial(pipeline_tables_page.page, NOTE),

@@ -22,8 +22,10 @@ from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import ControllerEpoch
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes, DeletionInFlight, ZnodeLife
 from kafkafeatures.core.report.status import status_of_unreachable
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.roll.drivers import DRIVERS
@@ -189,15 +191,18 @@ def test_the_schema_keeps_every_field_of_a_status() -> None:
 def test_the_schema_keeps_every_field_of_an_intent() -> None:
     intents = SCHEMA["status"]["properties"]["intents"]["items"]
     restart = RestartNode(
-        1, "broker 1", "broker-1", "uid", "a", "b", 7, "incarnation", 2, frozenset({"a1b2c3d4"}), "quorum-of-one"
-    )
+        1, "broker 1", "broker-1", "uid", "a", "b", 7, "incarnation", 2, frozenset({"a1b2c3d4"}),
+        by="annotation", czxid=90, consent="quorum-of-one",
+    )  # fmt: skip
     now = stamp(NOW)
     restarting = RestartInFlight(
         restart, now, Via.API_SERVER, accepted=True, stable_since=now, unwanted_since=now, stopping_since=now
     )
     change = UpdateFeature("group.version", 0, 1)
     changing = ChangeInFlight(change, now, Via.BROKER, accepted=True, offset=1, corrects_drift=True)
-    for sent in (restarting, changing):
+    life = ZnodeLife(czxid=40, version=3)
+    deletion = DeleteZnodes("id", ControllerEpoch(3, 9), life, life, 4, "{}", "zk-rollback-lossy")
+    for sent in (restarting, changing, DeletionInFlight(deletion, now, Via.ZOOKEEPER, accepted=True)):
         assert set(sent.to_intent().as_json()) - set(intents["properties"]) == set()
         assert list(misfits(sent.to_intent().as_json(), intents)) == []
 

@@ -1,0 +1,152 @@
+"""Every field of the CRD is described, once, in words that `kubectl explain` and the reference show alike."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+
+import pytest
+import yaml
+
+from kafkafeatures.api.reasons import BlockerKind, Condition
+from kafkafeatures.api.spec import Availability, Desired
+from kafkafeatures.api.status import ApprovedBy, ComparisonState, FeatureState, Result, StepState, Via
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift
+from kafkafeatures.core.facts.observation import MetadataMode, SourceKind
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.kinds import KINDS
+from kafkafeatures.core.levels.part import LEVELS
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.phases import Phase
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.roll.drivers import DRIVERS
+from kafkafeatures.core.roll.part import ROLL
+from kafkafeatures.core.roll.restart_node import RestartNode
+from kraftlog.image import ZkMigrationState
+from tests.contract.fields_page import CRD, Field, fields, root, version
+from tests.contract.reference import PAGES
+
+FIELDS = {one.path: one for one in fields()}
+COLUMNS = {one["name"]: one for one in version()["additionalPrinterColumns"]}
+
+LONGEST = 420
+"""Characters of a description: a few lines of `kubectl explain`."""
+MOST_BYTES = 262_144
+"""What `kubectl apply` keeps of an object in an annotation; the API server accepts no larger one."""
+
+
+def described() -> Iterable[tuple[str, str | None]]:
+    """Everything that has a description, by its name."""
+    yield "KafkaFeatures", root().get("description")
+    yield from ((path, one.schema.get("description")) for path, one in FIELDS.items())
+    yield from ((f"column {name}", one.get("description")) for name, one in COLUMNS.items())
+
+
+DESCRIBED = dict(described())
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_the_kind_each_field_and_each_column_has_a_description(name: str) -> None:
+    assert DESCRIBED[name]
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_a_description_is_whole_sentences_of_plain_text_and_short(name: str) -> None:
+    text = DESCRIBED[name] or ""
+    assert re.fullmatch(r"(/|[A-Z]|<)[ -~]*\.", text)
+    assert len(text) <= LONGEST
+    assert "  " not in text
+    assert "`" not in text
+
+
+def test_all_fields_are_found_also_those_in_lists_and_there_is_no_other_page_for_them() -> None:
+    assert {"spec", "spec.features.levels[].name", "status.plan.stages[].excused.names"} <= FIELDS.keys()
+    shown = set(re.findall(r"(?m)^\| `([a-z]+\.[^`]+)` \|", PAGES["docs/reference/fields.md"]()))
+    assert shown == FIELDS.keys() - {"spec", "status"}
+
+
+def test_fields_that_mean_the_same_are_described_alike() -> None:
+    """References to Secrets are there up to three times, and shared by one type each."""
+    by_end: dict[str, set[str]] = {}
+    for path, one in FIELDS.items():
+        end = re.search(r"\b(tls|sasl|digestSecretRef|excused)\.(.*)", path)
+        if end is not None and end[0] != "excused.marks":
+            by_end.setdefault(end[0], set()).add(one.schema["description"])
+    assert len(by_end) > 20
+    assert not {end: texts for end, texts in by_end.items() if len(texts) > 1}
+
+
+# --- compared with the code ---
+
+MAIN_SOURCES = (SourceKind.METADATA_LOG, SourceKind.API_REQUESTS)
+STAGES = (LEVELS, ROLL, MIGRATION, INTER_BROKER_PROTOCOL)
+ACTIONS = (UpdateFeature.kind, RestartNode.kind, MIGRATION, INTER_BROKER_PROTOCOL)
+WORDS: dict[str, Iterable[str]] = {
+    "spec.mode": Mode,
+    "spec.workload.driver": [one.name for one in DRIVERS],
+    "spec.migration.desired": Desired,
+    "spec.approval.policy": ApprovalPolicy,
+    "spec.rollout.availability": Availability,
+    "spec.drift.onDrift": OnDrift,
+    "status.source": MAIN_SOURCES,
+    "status.metadataMode": MetadataMode,
+    "status.features[].state": FeatureState,
+    "status.blockers[].kind": BlockerKind,
+    "status.blockers[].roles": Role,
+    "status.migration.phase": Phase,
+    "status.migration.position": Position,
+    "status.migration.zkMigrationState": [one.name for one in ZkMigrationState],
+    "status.migration.equality.state": ComparisonState,
+    "status.plan.approvedBy": ApprovedBy,
+    "status.plan.stages[].kind": STAGES,
+    "status.plan.steps[].action": ACTIONS,
+    "status.plan.steps[].state": StepState,
+    "status.plan.steps[].undo": Undo,
+    "status.intents[].kind": KINDS,
+    "status.intents[].via": Via,
+    "status.history[].kind": [kind.recorded_as for kind in KINDS.values() if kind.recorded_as],
+    "status.history[].result": Result,
+    "status.conditions": Condition,
+    "status.conditions[].status": ("True", "False", "Unknown"),
+}
+"""Fields whose values are words of the code, and these."""
+
+
+@pytest.mark.parametrize("path", WORDS)
+def test_a_description_has_all_words_that_the_code_writes_or_reads_there(path: str) -> None:
+    found = set(re.findall(r"\w+", FIELDS[path].schema["description"]))
+    wanted = {str(one.value) if isinstance(one, StrEnum) else str(one) for one in WORDS[path]}
+    assert wanted <= found
+    assert set(FIELDS[path].schema.get("enum", wanted)) == wanted
+
+
+def test_the_code_is_asked_about_every_field_of_the_spec_with_a_closed_list() -> None:
+    of_kafka = ("spec.cluster.sasl.mechanism", "spec.cluster.controllerListener.sasl.mechanism")
+    assert {path for path, one in FIELDS.items() if "enum" in one.schema} == {
+        *(path for path in WORDS if "enum" in FIELDS[path].schema),
+        *of_kafka,
+    }
+
+
+LIMIT = re.compile(r"\bat (most|least) ([0-9]+[a-z]*)|\bfrom ([0-9]+[a-z]*) to ([0-9]+[a-z]*)")
+
+
+@pytest.mark.parametrize("path", [path for path in FIELDS if FIELDS[path].schema.get("pattern", "").endswith(")$")])
+def test_a_description_of_a_duration_has_the_bounds_of_its_rule(path: str) -> None:
+    one: Field = FIELDS[path]
+    rules = " ".join(rule["rule"] for rule in one.schema.get("x-kubernetes-validations", ()))
+    bounds = set(re.findall(r"duration\('([0-9]+[a-z]+)'\)", rules))
+    found = {part for match in LIMIT.findall(one.schema["description"]) for part in (match[1], *match[2:]) if part}
+    assert bounds <= found
+
+
+# --- its size ---
+
+
+def test_kubectl_apply_can_keep_the_whole_crd_in_its_annotation() -> None:
+    assert len(json.dumps(yaml.safe_load(CRD.read_text()))) < MOST_BYTES * 3 // 4

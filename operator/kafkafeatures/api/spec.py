@@ -1,7 +1,8 @@
 """The resource as frozen types: what a user may write, and nothing that does nothing.
 
 A field enters here together with the behaviour behind it. Its type says what is allowed, and `api/schema.py` reads it
-so: the types are needed while the program runs, so they are not postponed here. The schema is in `crds/`.
+so: the types are needed while the program runs, so they are not postponed here. The schema is in
+`crds/kafkafeatures.yaml`, with what each field means.
 """
 
 import re
@@ -261,9 +262,7 @@ class Desired(StrEnum):
 
 
 class MigrationSpec(Struct, frozen=True, kw_only=True):
-    """The migration from ZooKeeper to KRaft, one phase at a time. `hold_dual_write_for`: how long it stays where it can
-    still go back, before it may be finalized.
-    """
+    """The migration from ZooKeeper to KRaft, one phase at a time."""
 
     desired: Literal["None", "PreMigration", "DualWrite", "Finalized", "RolledBack"]
     hold_dual_write_for: MinutesToHours = "24h"

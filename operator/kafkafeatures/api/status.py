@@ -1,7 +1,8 @@
 """The status of a resource as types: what is reported, and all that is remembered from one reconciliation to the next.
 
-Words are open strings where they are read, since another release may have other ones; this release writes the members
-of the enums below. Made by `core/report/status.py`; read by `core/engine/memory.py`, the stores, the metrics.
+What each field means is written once, as its description in `crds/kafkafeatures.yaml`. Words are open strings where
+they are read, since another release may have other ones; this release writes the members of the enums below. Made by
+`core/report/status.py`; read by `core/engine/memory.py`, the stores, the metrics.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class FeatureStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
-    """`node_id`: where it is about one node; of several, the message names them. `wanted`: the level."""
+    """One entry of what prevents the next step: nodes of which the same is true share it."""
 
     KEY: ClassVar[tuple[str, ...]] = ("kind", "node_id", "feature", "wanted")
 
@@ -105,9 +106,7 @@ class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
-    """What the consent single-replica-topics was given for. `names`: the first of them. `digest`: over all names;
-    `marks`: of each, while they are few enough. See `core/roll/excuses.py`.
-    """
+    """What the consent single-replica-topics was given for. See `core/roll/excuses.py`."""
 
     partitions: int = 0
     topics: int = 0
@@ -117,10 +116,7 @@ class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
 
 
 class Stage(StatusRecord, frozen=True, kw_only=True):
-    """What an approval covers of one stage: its kind, its targets, and what it starts from.
-
-    Of levels: feature to level. Of a roll: StatefulSet to revision. `excused`: what its restarts make unavailable.
-    """
+    """What an approval covers of one stage, and the hash of its plan."""
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"start": "from", "target": "to"}
 
@@ -131,9 +127,7 @@ class Stage(StatusRecord, frozen=True, kw_only=True):
 
 
 class StepStatus(StatusRecord, frozen=True, kw_only=True):
-    """A step of the plan, for people. `consent`: the entry of `spec.consents` that it uses. `way_back`: how far one can
-    go back once it is done, and what would be lost; empty where `undo` says all of it.
-    """
+    """A step of the plan, for people."""
 
     KEY: ClassVar[tuple[str, ...]] = ("action", "detail")
 
@@ -170,7 +164,7 @@ class Intent(StatusRecord, frozen=True, kw_only=True):
 
 
 class WayBack(StatusRecord, frozen=True, kw_only=True):
-    """Until when one can still go back, and how. `until` None: until an irreversible step is carried out."""
+    """Until when one can still go back, and how."""
 
     until: Stamp | None = None
     how: str
@@ -184,11 +178,7 @@ class ReadyReason(StatusRecord, frozen=True, kw_only=True):
 
 
 class LogPosition(StatusRecord, frozen=True, kw_only=True):
-    """An end of the metadata log (exclusive), and the leader epoch of what is before it.
-
-    `own`: the operator's own changes of levels behind it, as `feature:level`, in their order: settled while the log
-    could not be read.
-    """
+    """An end of the metadata log, and which changes behind it are accounted for."""
 
     offset: int
     epoch: int
@@ -214,14 +204,7 @@ class NodeSince(StatusRecord, frozen=True, kw_only=True):
 
 
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
-    """A rolling restart. `waiting_for`: what has to happen before the next node, and since when it says so; empty where
-    nothing has to. `unconfirmed`: nodes of which it is not certain which pod is theirs.
-
-    `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average; `nodes`: of which
-    nodes, as "1-3, 7". `rounds`: how many restarts one after the other it takes; 0 where that is not known. `notes`:
-    what limits how many nodes are restarted at once, and what would help. Both as it was when the roll began.
-    `excused`: what it may make unavailable.
-    """
+    """A rolling restart. `rounds` and `notes` stay as they were when it began."""
 
     KEY: ClassVar[tuple[str, ...]] = ("id",)
 
@@ -262,9 +245,7 @@ class ComparisonState(StrEnum):
 
 
 class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
-    """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState; Unknown where the last one
-    came to no result. `at`: of the last one that did.
-    """
+    """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState."""
 
     at: Stamp | None = None
     state: str = ""
@@ -272,13 +253,7 @@ class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
-    """Where a migration from ZooKeeper was last seen. For people: decisions rest on what each look reads.
-
-    `since`: of this phase. `lag_records`: of the metadata log, not written to ZooKeeper yet. `kept_migration_node`:
-    what was in /migration before it was deleted. `restarts_left`: of nodes, on all of the way that is left; None where
-    that is not known. `node_seconds`: how long each has taken, on average, in the last roll that measured it; 0: none
-    has. `consents`: those that were spent on the plan that is carried out.
-    """
+    """Where a migration from ZooKeeper was last seen. For people: decisions rest on what each look reads."""
 
     KEY: ClassVar[tuple[str, ...]] = ("phase",)
 
@@ -296,9 +271,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
-    """How an act ended. `action` is for people; `target` is what was acted on; `after`: of a restart, the revision that
-    it was for; `plan_hash`: of which plan it was. `via`: of a change that a broker passed on, and may pass on again.
-    """
+    """How an act ended. `action` is for people, `target` for programs."""
 
     at: Stamp
     action: str
@@ -312,12 +285,7 @@ class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
 
 
 class Status(StatusRecord, frozen=True, kw_only=True):
-    """The whole status of a resource. `change_count`: effects applied in the life of the resource, and plans that ended
-    without one.
-
-    `unverified_consents`: in the document at the first contact, so maybe used before. `log_position`: up to where each
-    move of a level in the metadata log is accounted for (`core/levels/accounted.py`).
-    """
+    """The whole status of a resource, but for the name of its writer, which the store of the resource adds."""
 
     observed_generation: int = 0
     progress: str = ""

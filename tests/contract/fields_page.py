@@ -40,9 +40,9 @@ def root() -> Mapping[str, Any]:
     return found
 
 
-def fields() -> Iterator[Field]:
-    """All fields, but for those of every object."""
-    return (one for one in _inside(root(), "") if one.path not in OF_KUBERNETES)
+def fields(schema: Mapping[str, Any] | None = None) -> Iterator[Field]:
+    """All fields of the resource, by the CRD or another schema of it, but for those of every object."""
+    return (one for one in _inside(schema or root(), "") if one.path.partition(".")[0] not in OF_KUBERNETES)
 
 
 def _inside(schema: Mapping[str, Any], path: str) -> Iterator[Field]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.names import KIND
+from tests.contract.fields_page import fields, root
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.process import wait_until
 from tests.kafkafeatures.api.test_document import RIGHT, WRONG, document_with
 from tests.simulated.conformance import ALL, NAMESPACE, Ask
 from tests.simulated.requests import Reply, Request
@@ -139,3 +144,21 @@ def test_who_wanted_it_finalized_may_change_his_mind_until_it_begins(ask: Ask, p
     assert with_migration(ask, made, None).status == 200
     removed = {**_document(ask, made, None), "status": status}
     assert ask(Request("PUT", f"{ALL}/orders/status", {}, removed)).status == 200
+
+
+def test_kubectl_explain_shows_the_descriptions_of_the_crd(ask: Ask, control_plane: ControlPlane) -> None:
+    """The server publishes every one of them, and refuses none."""
+    path, ours = "/openapi/v3/apis/kafkafeatures.dev/v1alpha1", dict(descriptions(root()))
+
+    def published() -> bool:
+        schemas = control_plane.read(path).get("components", {}).get("schemas", {})
+        found = (one for name, one in schemas.items() if name.endswith(f".{KIND}"))
+        return any(ours == {at: text for at, text in descriptions(one) if at in ours} for one in found)
+
+    wait_until("the server publishes the descriptions", published, 60)
+    explained = control_plane.kubectl("explain", "kafkafeatures.spec.rollout.nodeTimeout")
+    assert ours["spec.rollout.nodeTimeout"] in " ".join(explained.split())
+
+
+def descriptions(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    return ((one.path, one.schema["description"]) for one in fields(schema) if "description" in one.schema)

@@ -291,9 +291,7 @@ def generations_only_grow(facts: Facts) -> Iterator[Violation]:
 
 
 def drift_is_corrected_only_where_that_is_asked_for(facts: Facts) -> Iterator[Violation]:
-    """A level is set again only if it was reached and then changed from outside; and not more than twice within an
-    hour.
-    """
+    """A level is set again only where it was reached and then changed from outside, at most twice within an hour."""
     corrected: dict[tuple[str, str], list[Act]] = {}
     for act in facts.acts:
         sent = act.sent
@@ -345,9 +343,8 @@ def an_irreversible_change_soaks(facts: Facts) -> Iterator[Violation]:
         ]
         looks = (one for _, one in facts.of_kind(Looked) if one.uid == sent.uid and since <= one.at <= look.at)
         if ended and all(one.log for one in looks):  # else a restart between two looks is not seen
-            yield Violation(
-                "soak", sent.at, f"{sent} after {lasts:g} s, but node {ended[-1].node} ended {ended[-1].at}"
-            )
+            last = ended[-1]
+            yield Violation("soak", sent.at, f"{sent} after {lasts:g} s, but node {last.node} ended {last.at}")
         if facts.began.get(sent.process, 0.0) > since:
             yield Violation("soak", sent.at, f"{sent} after {lasts:g} s, of which {sent.process} did not see all")
 

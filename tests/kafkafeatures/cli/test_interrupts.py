@@ -63,6 +63,7 @@ WORDS = {
     "run": (),
     "suspend": ("a",),
     "resume": ("a",),
+    "list": (),
     "status": ("a",),
     "wait": ("a",),
     "approve": ("a", "--yes"),

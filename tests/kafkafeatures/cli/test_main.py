@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.shell.main import COMMANDS
+from kafkafeatures.cli.shell.main import COMMANDS, GROUPS, grouped_help
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import PYTHONPATH
 
@@ -58,7 +58,20 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("describe",), 64, "--bootstrap-server or --bootstrap-controller"),
         (("describe", "--bootstrap-server", "nonsense"), 64, "expected host:port"),
         (("describe", "--bootstrap-server", "a:1", "--request-timeout", "0"), 64, "expected 0.1 to"),
-        (("describe", "--boot", "a:1"), 64, "unrecognized arguments: --boot a:1; see kafkafeatures describe --help"),
+        (("describe", "--boot", "a:1"), 64, "unknown flag --boot (did you mean --bootstrap-controller or"),
+        (
+            ("plan", "--bootstrap-server", "x"),
+            64,
+            "kafkafeatures plan: unknown flag --bootstrap-server (describe, init,",
+        ),
+        (
+            ("apply", "--tmeout=3s"),
+            64,
+            "unknown flag --tmeout (did you mean --timeout?); see kafkafeatures apply --help",
+        ),
+        (("migration", "settings", "--frob"), 64, "kafkafeatures migration: unknown flag --frob; see"),
+        (("-n", "kafka", "status"), 64, "kafkafeatures status: the following arguments are required: NAME"),
+        (("-n", "kafka"), 64, "invalid choice: 'kafka'"),
         (("describe", "--bootstrap-server", "a:1", "--config", "/nowhere"), 4, "/nowhere: No such file"),
         (("describe", "--bootstrap-server", "a:1", "--config", "-", "--controller-config", "/nowhere"), 4, "/nowhere"),
         (("describe", "--bootstrap-server", "127.0.0.1:1"), 5, "127.0.0.1:1: connection refused"),
@@ -92,6 +105,13 @@ def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
 def test_help_of_a_command_is_asked_for_in_either_way() -> None:
     assert run("help", "plan").stdout == run("plan", "--help").stdout
     assert run("help").stdout == run("--help").stdout
+
+
+def test_each_command_is_in_one_group_of_the_help() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(COMMANDS)
+    assert all(f"  {name} " in run("help").stdout for name in COMMANDS)
+    assert max(map(len, grouped_help().splitlines())) <= 80
 
 
 @pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)])

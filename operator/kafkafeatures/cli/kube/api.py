@@ -129,6 +129,12 @@ class Kube:
         found = self._ours("get", name)
         return KubeResource(found)
 
+    def resources(self, *, everywhere: bool, selector: str = "") -> list[KubeResource]:
+        """All KafkaFeatures of the namespace, or of all namespaces, that have these labels."""
+        only = {"labelSelector": selector} if selector else {}
+        namespace = None if everywhere else self.namespace
+        return [KubeResource(one) for one in self._pages(_OURS, only, API_VERSION, PLURAL, namespace)]
+
     def stateful_set(self, name: str) -> dict[str, Any] | None:
         """One StatefulSet as it is now; None where there is none."""
         try:
@@ -151,13 +157,16 @@ class Kube:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Events about the resource of this name, and about earlier ones that had it."""
+        only = {"fieldSelector": f"regarding.kind={KIND},regarding.name={name}"}
+        return self._pages(_EVENTS, only, "events.k8s.io/v1", "events", self.namespace)
+
+    def _pages(
+        self, what: tuple[str, str], only: Mapping[str, str], version: str, url: str, namespace: str | None
+    ) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        only = f"regarding.kind={KIND},regarding.name={name}"
-        more: dict[str, Any] = {"fieldSelector": only, "limit": PAGE}
+        more: dict[str, Any] = {**only, "limit": PAGE}
         while True:
-            page = self._send(
-                "get", "list", _EVENTS, version="events.k8s.io/v1", namespace=self.namespace, url="events", params=more
-            )
+            page = self._send("get", "list", what, version=version, namespace=namespace, url=url, params=more)
             found += page.get("items") or ()
             more["continue"] = page.get("metadata", {}).get("continue", "")
             if not more["continue"]:

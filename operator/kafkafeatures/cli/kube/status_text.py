@@ -43,7 +43,12 @@ WORTH_SAYING = timedelta(seconds=90)
 
 _NOT_MADE = (Result.NOT_APPLIED, Result.REJECTED, Result.NOT_SENT)
 
-_READY = {"True": ("ready", "bold green"), "False": ("not ready", "bold red"), "Unknown": ("unknown", "bold yellow")}
+NOT_YET = ("not reconciled", "bold yellow")
+READY_WORDS = {
+    "True": ("ready", "bold green"),
+    "False": ("not ready", "bold red"),
+    "Unknown": ("unknown", "bold yellow"),
+}
 _STATES = {"InSync": "green", "Pending": "yellow", "Blocked": "red", "Drifted": "red", "Unmanaged": "dim"}
 _AGES = ((90, 1, "s"), (90 * 60, 60, "m"), (36 * 3600, 3600, "h"), (float("inf"), 86400, "d"))
 
@@ -95,7 +100,7 @@ def draw_headline(console: Console, resource: KubeResource, now: datetime) -> No
     """How it is and since when; which cluster; and whatever makes the rest less true than it looks."""
     status = resource.status
     ready = status.condition(Condition.READY)
-    word, style = _READY.get(ready.status if ready else "", ("not reconciled", "bold yellow"))
+    word, style = READY_WORDS.get(ready.status if ready else "", NOT_YET)
     line = Text.assemble((str(resource), "bold"), "  ", (word, style))
     if ready:
         line.append(f": {ready.reason}", style).append(f", for {_ages_of(status, ready, word, now)}")
@@ -190,14 +195,14 @@ def age(moment: str, now: datetime) -> str:
 def _ages_of(status: Status, ready: StatusCondition, word: str, now: datetime) -> str:
     """How long Ready has had its reason; and how long it has been what it is, where that is longer."""
     whole, began = ready.last_transition_time, time_of(ready.last_transition_time)
-    reason = _reason_since(status, ready)
+    reason = reason_since(status, ready)
     since = time_of(reason)
     if began is None or since is None or since <= began:
         return age(whole, now)
     return age(reason, now) + (f" ({word} for {age(whole, now)})" if since - began >= WORTH_SAYING else "")
 
 
-def _reason_since(status: Status, ready: StatusCondition) -> str:
+def reason_since(status: Status, ready: StatusCondition) -> str:
     """Since when Ready has its reason. The status of an older release has it only in the condition of that reason."""
     written = status.ready_reason
     if written is not None and written.reason == ready.reason and written.since:

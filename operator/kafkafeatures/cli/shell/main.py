@@ -16,6 +16,7 @@ from typing import NoReturn
 from kafkafeatures import __version__, interrupts
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import Patient, tell
+from kafkafeatures.cli.shell.words import flags_behind, unknown_flag
 
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
 COMMANDS = {
@@ -36,6 +37,7 @@ COMMANDS = {
         "kafkafeatures.cli.pipeline.command",
         "make tables of the metadata logs of many clusters, on Spark if wanted",
     ),
+    "list": ("kafkafeatures.cli.kube.list", "list the resources on Kubernetes, those that need a person first"),
     "status": ("kafkafeatures.cli.kube.status", "show a resource on Kubernetes: its condition, plan and blockers"),
     "wait": (
         "kafkafeatures.cli.kube.wait",
@@ -54,10 +56,28 @@ COMMANDS = {
     "version": ("kafkafeatures.cli.shell.version", "show the version and the known Kafka releases"),
 }
 
+GROUPS = {
+    "look": ("describe", "plan", "init", "migration"),
+    "change": ("apply", "unregister"),
+    "Kubernetes": ("list", "status", "wait", "approve", "suspend", "resume", "report", "run"),
+    "files and pipelines": ("log", "pipeline"),
+    "more": ("demo", "completion", "version"),
+}
+"""All commands, as the help has them."""
+
+
+PROGRAM = "kafkafeatures"
+
 
 class _Parser(argparse.ArgumentParser):
     command = ""
     """The one that was named: its help has the flags, also where this parser is that of all commands."""
+
+    def format_help(self) -> str:
+        """Of all commands at once: in groups, which argparse does not know."""
+        if self.command or self.prog != PROGRAM:
+            return super().format_help()
+        return f"{self.format_usage()}\n{self.description}\n{grouped_help()}"
 
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.USAGE, f"{self.prog}: {message}; see {f'{self.prog} {self.command}'.strip()} --help\n")
@@ -69,9 +89,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
+    words = flags_behind(words)
     parser = _parser(words)
     try:
         _check_command(parser, words)
+        unknown = unknown_flag(parser, words, others=_flags_of_all)
+        if unknown:
+            parser.exit(Exit.USAGE, f"{PROGRAM} {words[0]}: {unknown}; see {PROGRAM} {words[0]} --help\n")
         parsed = parser.parse_args(words)
     except SystemExit as done:  # argparse ends by itself for --help and for wrong flags
         return int(done.code or 0)
@@ -94,6 +118,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def grouped_help() -> str:
+    """One line for each command, no wider than 80 columns."""
+    from textwrap import wrap
+
+    width = max(map(len, COMMANDS)) + 4
+    lines = []
+    for group, names in GROUPS.items():
+        lines += ["", f"{group}:"]
+        for name in names:
+            first, *more = wrap(COMMANDS[name][1], 80 - width)
+            lines += [f"  {name:<{width - 2}}{first}", *(" " * width + one for one in more)]
+    return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help explains a command, --version shows the version."]) + "\n"
+
+
 def _say(text: str) -> None:
     print(f"kafkafeatures: {text}", file=sys.stderr)
 
@@ -107,12 +145,22 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         parser.error(f"unknown command {words[0][:60]!r}{meant}")
 
 
+def _flags_of_all() -> dict[str, frozenset[str]]:
+    """Of each command, its flags: to name the one that has what another lacks."""
+    found = {}
+    for name, (module, _) in COMMANDS.items():
+        alone = argparse.ArgumentParser(add_help=False)
+        importlib.import_module(module).add_arguments(alone)
+        found[name] = frozenset(flag for action in alone._actions for flag in action.option_strings)
+    return found
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     # argparse makes a formatter for each flag, just to check it; that imports `shutil` to ask for the terminal's width.
     needs_width = not words or not {"-h", "--help"}.isdisjoint(words)
     form = argparse.HelpFormatter if needs_width else partial(argparse.HelpFormatter, width=80)
     parser = _Parser(
-        prog="kafkafeatures",
+        prog=PROGRAM,
         description="Finalized feature levels of Apache Kafka clusters: see them, plan them, raise them safely.",
         allow_abbrev=False,
         formatter_class=form,

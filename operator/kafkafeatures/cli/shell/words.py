@@ -1,0 +1,58 @@
+"""The words of a command line before argparse reads them: it would blame the wrong one.
+
+kubectl takes its flags before and after the command; argparse only after it. And argparse reads places before it looks
+at flags: of a flag that the command does not have, the value counts as a NAME, and that is what the error is about.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+_OF_KUBECTL = {"-n": 1, "--namespace": 1, "--context": 1, "-A": 0, "--all-namespaces": 0, "--debug": 0}
+"""Flags that may stand before the command, with how many words follow each."""
+
+
+def flags_behind(words: Sequence[str]) -> list[str]:
+    """The words with kubectl's flags behind the command."""
+    at = 0
+    while at < len(words) and (name := words[at].partition("=")[0]) in _OF_KUBECTL:
+        at += 1 + (0 if "=" in words[at] else _OF_KUBECTL[name])
+    return list(words) if at == 0 or at >= len(words) else [*words[at:], *words[:at]]
+
+
+def unknown_flag(
+    parser: argparse.ArgumentParser, words: Sequence[str], others: Callable[[], Mapping[str, frozenset[str]]]
+) -> str:
+    """What is wrong with the first flag that the command does not have; empty where it has all. `others`: the flags of
+    each command.
+    """
+    known = frozenset(_flags(parser, words))
+    for word in words:
+        name = word.partition("=")[0]
+        if word == "--":
+            break
+        if not name.startswith("--") or name in known:
+            continue
+        from difflib import get_close_matches
+
+        similar = [one for one in sorted(known) if one.startswith(name)] or get_close_matches(name, known, 1, 0.75)
+        if similar:
+            return f"unknown flag {name[:60]} (did you mean {' or '.join(similar[:2])}?)"
+        having = [command for command, flags in others().items() if name in flags]
+        return f"unknown flag {name[:60]}" + (f" ({', '.join(having[:3])} {_take(having)} it)" if having else "")
+    return ""
+
+
+def _take(having: Sequence[str]) -> str:
+    return "takes" if len(having) == 1 else "take"
+
+
+def _flags(parser: argparse.ArgumentParser, words: Sequence[str]) -> Iterator[str]:
+    """Of this parser, and of those of its commands that the words name."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            named = next((word for word in words if word in action.choices), None)
+            if named is not None:
+                yield from _flags(action.choices[named], words)

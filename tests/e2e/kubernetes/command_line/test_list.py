@@ -1,0 +1,49 @@
+"""`list` as a process against a real API server: one line for each resource, those that need a person first."""
+
+from __future__ import annotations
+
+import json
+
+from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, Orders
+from tests.e2e.kubernetes.command_line.person import Person
+from tests.kafkafeatures import statuses
+
+OTHER = "another"
+
+
+def test_those_that_need_a_person_come_first_with_why_and_since_when(orders: Orders, person: Person) -> None:
+    stalled = Orders(orders.plane, namespace=NS)
+    stalled.name = "zebra"
+    stalled.apply(stalled.name, {"metadata.version": 27}, **CLUSTER)
+    try:
+        orders.write(statuses.in_sync())
+        stalled.write(statuses.stalled())
+        done = person.run("list")
+        assert done.returncode == 0, done.stderr
+        title, first, second = done.stdout.splitlines()
+        assert title.split() == ["Name", "State", "For", "Metadata", "Target", "Levels"]
+        assert first.startswith("zebra")
+        assert "not ready: GhostRegistration" in first
+        assert second.startswith("orders")
+        assert "ready: InSync" in second
+        names = [one["metadata"]["name"] for one in json.loads(person.run("list", "-o", "json").stdout)["items"]]
+        assert names == ["orders", "zebra"]
+        assert "zebra" not in person.run("list", "-l", "team=payments").stdout
+    finally:
+        stalled.delete(stalled.name)
+
+
+def test_flags_of_kubectl_may_stand_before_the_command(orders: Orders, person: Person) -> None:
+    assert orders.name in person.run("-n", NS, "list").stdout
+    assert f"no KafkaFeatures (kafkafeatures.dev/v1alpha1) in namespace {NS}" in person.run("list", "-l", "a=b").stderr
+
+
+def test_all_namespaces_need_a_right_in_all_of_them(orders: Orders, person: Person, kubeconfig: object) -> None:
+    done = person.run("list", "-A")
+    assert done.returncode == 4
+    assert "grant the verb list on kafkafeatures.kafkafeatures.dev" in done.stderr
+    everything = Person(person.home, orders.plane.kubeconfig)
+    done = everything.run("-A", "list")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split()[:2] == ["Namespace", "Name"]
+    assert f"{NS}" in done.stdout

@@ -74,7 +74,7 @@ class _Parser(argparse.ArgumentParser):
     """The one that was named: its help has the flags, also where this parser is that of all commands."""
 
     def format_help(self) -> str:
-        """Of all commands at once: in groups, which argparse does not know."""
+        """Help for all commands at once is in groups, which argparse does not know."""
         if self.command or self.prog != PROGRAM:
             return super().format_help()
         return f"{self.format_usage()}\n{self.description}\n{grouped_help()}"
@@ -146,7 +146,7 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 
 def _flags_of_all() -> dict[str, frozenset[str]]:
-    """Of each command, its flags: to name the one that has what another lacks."""
+    """The flags of each command: to name the one that has what another lacks."""
     found = {}
     for name, (module, _) in COMMANDS.items():
         alone = argparse.ArgumentParser(add_help=False)

@@ -49,7 +49,7 @@ def _take(having: Sequence[str]) -> str:
 
 
 def _flags(parser: argparse.ArgumentParser, words: Sequence[str]) -> Iterator[str]:
-    """Of this parser, and of those of its commands that the words name."""
+    """The flags of this parser, and of those of its commands that the words name."""
     for action in parser._actions:
         yield from action.option_strings
         if isinstance(action, argparse._SubParsersAction):

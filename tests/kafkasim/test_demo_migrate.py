@@ -19,7 +19,7 @@ KEY_LINES = (
     "MigrationPhaseChanged: None -> PreMigration",
     "restart broker 2 as a broker in ZooKeeper mode that migrates: set",
     "desired: RolledBack",
-    "needed: 0 replicas of the controllers",
+    "needed: stop the controllers",
     "ZnodesDeleted: delete /controller and /migration",
     "MigrationPhaseChanged: RollingBack -> RolledBack",
     "RolloutCompleted",

@@ -167,7 +167,7 @@ class _Scene(Scene):
             for one in self._cluster.controller_ids:
                 self._cluster.change(Role.CONTROLLER, one, Form.MIGRATING_CONTROLLER)
                 self._cluster.start(Role.CONTROLLER, one)
-        elif "0 replicas of the controllers" in message:
+        elif "needed: stop the controllers" in message:
             for one in self._cluster.controller_ids:
                 self._cluster.stop(Role.CONTROLLER, one)
 

@@ -108,3 +108,9 @@ def test_a_broker_that_runs_and_was_unregistered_is_to_be_restarted() -> None:
     assert "these nodes do not answer: 2; brokers that run, and were unregistered: 2" in said(found)
     (blocker,) = found.decision.blockers
     assert blocker.remedy == "restart each of them with its settings: it registers when it starts"
+
+
+def test_it_is_named_beside_a_broker_that_is_only_away() -> None:
+    away, one = node(1, state=NodeState.UNREACHABLE, said=SILENT), node(2, state=NodeState.REFUSED, said=SILENT)
+    found = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, away, one))
+    assert "these nodes do not answer: 1, 2; brokers that run, and were unregistered: 2" in said(found)

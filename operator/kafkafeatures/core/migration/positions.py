@@ -269,9 +269,7 @@ def facts_of(seen: Observation, read: ZooKeeperReading, assigned: frozenset[int]
         missing = Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read")
         return why.why if not isinstance(why, Known) else missing
     brokers = {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles}
-    refused = (
-        node.id for node in seen.nodes if node.state is NodeState.REFUSED and brokers.get(node.id, PLAIN) is None
-    )
+    refused = {node.id for node in seen.nodes if node.state is NodeState.REFUSED}
     return Facts(
         state,
         _claim(claim, seen),

@@ -79,3 +79,11 @@ def test_describe_does_not_say_that_no_controller_runs_where_none_was_asked(
     lines: Mapping[str, str] = dict(zookeeper_lines(seen.zookeeper.value, seen))
     assert lines["Phase"] == shown
     assert zookeeper_document(seen.zookeeper.value, seen)["phase"] == phase
+
+
+def test_describe_names_the_brokers_in_kraft_mode_beside_those_in_zookeeper_mode() -> None:
+    seen = cluster(Position.DUAL_WRITE)
+    assert isinstance(seen.zookeeper, Known)
+    assert dict(zookeeper_lines(seen.zookeeper.value, seen))["KRaft mode"] == "3 brokers: 1, 2, 3"
+    early = cluster(Position.PRE_MIGRATION)
+    assert "KRaft mode" not in dict(zookeeper_lines(early.zookeeper.value, early))  # type: ignore[union-attr]

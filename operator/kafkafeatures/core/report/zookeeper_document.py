@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.observation import Node, Observation
+from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.znodes import FeatureStatus, MigrationProgress, ZooKeeperReading
 from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of, why_uncertain
 from kafkafeatures.core.words import counted
@@ -72,10 +72,17 @@ def zookeeper_lines(seen: ZooKeeperReading, observation: Observation | None = No
     if not isinstance(seen.brokers, Failure):
         ids = ", ".join(map(str, seen.brokers))
         yield "Registered", f"{counted(len(seen.brokers), 'broker')} in ZooKeeper mode" + (f": {ids}" if ids else "")
+    in_kraft = [node.id for node in observation.nodes if _is_kraft_broker(node)] if observation is not None else []
+    if in_kraft:
+        yield "KRaft mode", f"{counted(len(in_kraft), 'broker')}: {', '.join(map(str, in_kraft))}"
     if not isinstance(seen.deletions, Failure) and seen.deletions:
         yield "Deletions", f"{counted(len(seen.deletions), 'topic')} to be deleted: {', '.join(seen.deletions[:5])}"
     if seen.reassigning is True:
         yield "Reassignment", "requested in /admin/reassign_partitions"
+
+
+def _is_kraft_broker(node: Node) -> bool:
+    return Role.BROKER in node.roles and node.runs_in_kraft_mode is True
 
 
 def _controller(seen: ZooKeeperReading) -> str:

@@ -27,10 +27,14 @@ def test_no_page_shows_an_output_that_no_test_compares() -> None:
 
 
 def test_an_output_that_its_input_cannot_give_is_found_out() -> None:
-    page = (ROOT / "README.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "without-kubernetes.md").read_text()
     wrong = page.replace("share.version 0 -> 1: Applied", "group.version 0 -> 1: Applied")
     assert wrong != page
     assert as_simulated(wrong) == page
+
+
+def test_the_readme_is_short_enough_to_be_read() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) < 120
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ spec: {cluster: {bootstrapServers: "127.0.0.1:1"}, features: {levels: [{name: gr
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 WORDS = {
     "describe": NOWHERE,
+    "check": NOWHERE,
     "plan": ("-f", "levels.yaml"),
     "apply": ("-f", "levels.yaml"),
     "init": NOWHERE,

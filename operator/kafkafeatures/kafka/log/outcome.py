@@ -17,8 +17,8 @@ NO_CONTROLLER = Failure(
     FailureKind.NOT_ASKED,
     "metadata log",
     "no controller that answers is known",
-    "check that the controllers run, and name them (--bootstrap-controller, in a document bootstrapControllers): brokers "
-    "of Kafka 3.9 or newer name them only while a controller is active",
+    "check that the controllers run, and name them (--bootstrap-controller, in a document bootstrapControllers); "
+    "brokers of Kafka 3.9 or newer name them only while a controller is active",
 )
 """No controller is named, or those that are named do not answer, beside brokers that follow none."""
 

@@ -1,0 +1,103 @@
+"""`kafkafeatures check`: is every node healthy, and able to go to a release? A gate for scripts. Changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import FORMATS, console, print_document
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.releases import bundle
+from kafkafeatures.core.report.check import Check, CheckVerdict, check
+from kafkafeatures.core.words import counted
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.observation import Observation
+
+JUNIT = "junit"
+CODES = {CheckVerdict.READY: Exit.DONE, CheckVerdict.BLOCKED: Exit.BLOCKED, CheckVerdict.UNKNOWN: Exit.UNREACHABLE}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `check`."""
+    add_connection_flags(parser)
+    parser.add_argument("--release", default="", metavar="X", help="also: can its levels be raised to those of Kafka X")
+    parser.add_argument(
+        "-o", "--output", choices=(*FORMATS, JUNIT), default="table", help="table for people (default), or a document"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look once, and say what prevents it: 0 for nothing, 4 for something, 5 where it is not known."""
+    levels = bundle(arguments.release) if arguments.release else {}
+    if levels is None:
+        why = f"release {arguments.release!r} is not known to this version; kafkafeatures version lists those that are"
+        raise CommandFailed(why, Exit.USAGE)
+    seen = on_cluster(look(settings_from_flags(arguments)))
+    found = check(seen, levels, flags_of(arguments))
+    if arguments.output == "table":
+        _draw(found, seen, arguments.release)
+    elif arguments.output == JUNIT:
+        sys.stdout.write(_junit(found, seen, arguments.release) + "\n")
+    else:
+        print_document(_document(found, seen, arguments.release), arguments.output)
+    return CODES[found.verdict]
+
+
+def _draw(found: Check, seen: Observation, release: str) -> None:
+    from kafkafeatures.cli.document.steps_text import draw_blockers
+    from kafkafeatures.core.report.status import blocker_status
+
+    nodes = counted(sum(bool(node.roles) for node in seen.nodes), "node")
+    what = f"{nodes} healthy" + (f", and ready for Kafka {release}" if release else "")
+    print(f"{found.verdict}: {what}" if found.verdict is CheckVerdict.READY else f"{found.verdict}")
+    draw_blockers(console(), map(blocker_status, found.blockers))
+    for gap in found.unread:
+        print(f"  not read: {gap}")
+
+
+def _document(found: Check, seen: Observation, release: str) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Check",
+        "clusterId": seen.cluster_id.value if isinstance(seen.cluster_id, Known) else None,
+        "release": release or None,
+        "verdict": found.verdict.value,
+        "blockers": [
+            {
+                "kind": one.kind.value, "message": one.message, "remedy": one.remedy,
+                "nodes": [{"id": node.id, "roles": [role.value for role in node.roles]} for node in one.nodes],
+            }
+            for one in found.blockers
+        ],
+        "unread": list(map(str, found.unread)),
+    }  # fmt: skip
+
+
+def _junit(found: Check, seen: Observation, release: str) -> str:
+    """One case for each node, and one for the cluster, as CI servers read them."""
+    suite = ElementTree.Element("testsuite", name="kafkafeatures check")
+    of_cluster = [one for one in found.blockers if not one.nodes]
+    cases = [(f"cluster, for Kafka {release}" if release else "cluster", of_cluster)]
+    cases += [
+        (node.title, [one for one in found.blockers if node.id in {it.id for it in one.nodes}])
+        for node in seen.nodes
+        if node.roles
+    ]
+    for title, blockers in cases:
+        case = ElementTree.SubElement(suite, "testcase", classname="kafkafeatures.check", name=title)
+        for one in blockers:
+            ElementTree.SubElement(case, "failure", type=one.kind.value, message=one.message).text = one.remedy
+    for gap in found.unread:
+        case = ElementTree.SubElement(suite, "testcase", classname="kafkafeatures.check", name=f"read {gap.where}")
+        ElementTree.SubElement(case, "error", message=str(gap))
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(sum(case.find("failure") is not None for case in suite)))
+    suite.set("errors", str(sum(case.find("error") is not None for case in suite)))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)

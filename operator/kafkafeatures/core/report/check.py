@@ -1,0 +1,103 @@
+"""Is a cluster healthy, and can it go to a release? What prevents it, as one list: for scripts and for people.
+
+Pure. Called by `cli/cluster/check.py`. Every node that is registered or votes has to be live; for a release, the checks
+of a raise are asked for its levels. Where something could not be read, the verdict is unknown unless something else
+prevents it already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, grouped, title_of, verb
+from kafkafeatures.core.engine.remedies import ghost_remedy
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.checks import blockers
+from kafkafeatures.core.levels.question import Question
+
+
+class CheckVerdict(StrEnum):
+    """What a check comes to."""
+
+    READY = "Ready"
+    BLOCKED = "Blocked"
+    UNKNOWN = "Unknown"
+
+
+class Check(Struct, frozen=True):
+    """`blockers`: what prevents it, of several nodes alike in one. `unread`: what could not be read."""
+
+    blockers: tuple[Blocker, ...]
+    unread: tuple[Failure, ...]
+
+    @property
+    def verdict(self) -> CheckVerdict:
+        if self.blockers:
+            return CheckVerdict.BLOCKED
+        return CheckVerdict.UNKNOWN if self.unread else CheckVerdict.READY
+
+
+def check(seen: Observation, levels: Mapping[str, int], flags: str) -> Check:
+    """The check of a cluster. `levels`: those of a release, empty where none is asked about; one that is higher already
+    counts as reached. `flags`: how our own commands reach the cluster.
+    """
+    found = [*_quorum(seen), *_nodes(seen, flags)]
+    if isinstance(seen.finalized, Known):
+        now = seen.finalized.value
+        wanted = {name: max(level, now.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
+        asked = Question(seen, changes_between(wanted, now), cluster_flags=flags)
+        # What is said of the quorum and of ghosts above is not said once more for each level.
+        said = {BlockerKind.QUORUM} | ({BlockerKind.GHOST_REGISTRATION} if _ghosts(seen) else set())
+        found += [one for one in (blockers(asked) if asked.changes else ()) if one.kind not in said]
+    return Check(grouped(found), tuple(seen.gaps))
+
+
+def _quorum(seen: Observation) -> Iterator[Blocker]:
+    if seen.no_quorum is not None and not seen.in_zookeeper_mode:
+        text = f"no active controller is known: {seen.no_quorum.message}"
+        yield Blocker(BlockerKind.QUORUM, text, seen.no_quorum.remedy or "restore a majority of the controllers")
+    if isinstance(seen.finalized, Unknown) and not seen.in_zookeeper_mode:
+        why = seen.finalized.why
+        yield Blocker(BlockerKind.QUORUM, f"the finalized levels are not known: {why.message}", why.remedy)
+
+
+def _ghosts(seen: Observation) -> Nodes:
+    return tuple(node for node in seen.nodes if node.roles and node.state is NodeState.GHOST)
+
+
+_HELP = {
+    NodeState.FENCED: ("fenced: it recovers its log, catches up, or cannot reach the controller", "see the log of {}"),
+    NodeState.UNREACHABLE: ("not reachable", "start {0}, or see whether {0} listens at its address"),
+    NodeState.REFUSED: ("not let in by the controller", "see the log of {}"),
+}
+
+
+def _nodes(seen: Observation, flags: str) -> Iterator[Blocker]:
+    for node in seen.nodes:
+        if not node.roles or node.state is NodeState.LIVE:
+            continue
+        yield _ghost(node, seen, flags) if node.state is NodeState.GHOST else _away(node)
+
+
+def _ghost(node: Node, seen: Observation, flags: str) -> Blocker:
+    def words(nodes: Nodes) -> tuple[str, str]:
+        is_registered, runs = verb(nodes, "is registered", "are registered"), verb(nodes, "it runs", "they run")
+        text = f"{title_of(nodes)} {is_registered}, but nothing shows that {runs} (ghost registration)"
+        return text, ghost_remedy(nodes, flags, seen.finalized)
+
+    return about_nodes(BlockerKind.GHOST_REGISTRATION, (node,), words)
+
+
+def _away(node: Node) -> Blocker:
+    def words(nodes: Nodes) -> tuple[str, str]:
+        what, remedy = _HELP[node.state]
+        return f"{title_of(nodes)} {verb(nodes, 'is', 'are')} {what}", remedy.format(verb(nodes, "it", "them"))
+
+    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words)

@@ -1,0 +1,69 @@
+"""`kafkafeatures check` on simulated clusters: exit codes for scripts, words for people, JUnit for CI servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.kafkasim.commands import shell
+from tests.kafkasim.documents import PROGRAM
+from tests.kafkasim.test_process import heard, simulator
+
+MIXED = ("--release", "4.2", "--old-broker", "2=4.0", "--ghost-broker", "4=4.0", "--metadata-version", "25")
+
+
+@pytest.fixture(scope="module")
+def healthy() -> Iterator[str]:
+    with simulator("--release", "4.2", "--metadata-version", "25") as process:
+        yield str(heard(process)["bootstrapServers"])
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Iterator[str]:
+    with simulator(*MIXED) as process:
+        yield str(heard(process)["bootstrapServers"])
+
+
+def test_a_healthy_cluster_that_can_go_to_a_release_is_ready(healthy: str) -> None:
+    done = shell(f"{PROGRAM} check --bootstrap-server {healthy} --release 4.2")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Ready: 6 nodes healthy, and ready for Kafka 4.2\n", "")
+
+
+def test_a_release_that_no_node_supports_is_blocked_and_nothing_else_is(healthy: str) -> None:
+    done = shell(f"{PROGRAM} check --bootstrap-server {healthy} --release 4.4")
+    assert done.returncode == 4
+    assert done.stdout.startswith("Blocked\n")
+    assert "metadata.version 33" in done.stdout
+    assert shell(f"{PROGRAM} check --bootstrap-server {healthy}").returncode == 0
+
+
+def test_an_old_broker_and_a_ghost_are_named_with_their_remedies(mixed: str) -> None:
+    done = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2 -o json")
+    assert done.returncode == 4
+    found = json.loads(done.stdout)
+    assert (found["kind"], found["release"], found["verdict"]) == ("Check", "4.2", "Blocked")
+    kinds = {(one["kind"], tuple(node["id"] for node in one["nodes"])) for one in found["blockers"]}
+    assert {("GhostRegistration", (4,)), ("NodeRange", (2,))} <= kinds
+    assert all(one["remedy"] for one in found["blockers"])
+
+
+def test_without_a_release_only_health_is_asked_about(mixed: str) -> None:
+    found = json.loads(shell(f"{PROGRAM} check --bootstrap-server {mixed} -o json").stdout)
+    assert [one["kind"] for one in found["blockers"]] == ["GhostRegistration"]
+
+
+def test_a_ci_server_sees_one_case_for_each_node(mixed: str) -> None:
+    done = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2 -o junit")
+    suite = ElementTree.fromstring(done.stdout)
+    failed = {case.get("name") for case in suite if case.find("failure") is not None}
+    assert failed == {"broker 2", "broker 4"}
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("8", "2", "0")
+
+
+def test_a_release_that_is_not_known_is_a_wrong_flag(healthy: str) -> None:
+    done = shell(f"{PROGRAM} check --bootstrap-server {healthy} --release 9.9")
+    assert done.returncode == 64
+    assert "release '9.9' is not known to this version" in done.stderr

@@ -382,3 +382,10 @@ def test_a_quorum_that_has_just_elected_its_leader_is_not_taken_for_a_new_cluste
     later = Look(wanting(D.DUAL_WRITE), seen, before=first, seconds=61)
     assert isinstance(later.decision, Stalled)
     assert "wipe" in later.decision.message
+
+
+def test_a_controller_that_kept_the_flag_loses_it_although_zookeeper_is_not_written_any_more() -> None:
+    """It died while it led, and was started as it was: the next leader, without the flag, has ended the migration."""
+    over = cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER))
+    long_after = replace(over, source=replace(over.source, offset=over.source.offset + 10_000))
+    assert restarted(approved(long_after)) == 3002

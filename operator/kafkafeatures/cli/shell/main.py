@@ -21,7 +21,7 @@ from kafkafeatures.cli.shell.words import flags_behind, unknown_flag
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
 COMMANDS = {
     "describe": ("kafkafeatures.cli.cluster.describe", "show every feature on every node of a cluster"),
-    "check": ("kafkafeatures.cli.cluster.check", "is every node healthy, and can it go to a release? for scripts"),
+    "check": ("kafkafeatures.cli.document.check", "is every node healthy, and can it go to a release? for scripts"),
     "plan": ("kafkafeatures.cli.document.plan", "show what apply would do, and its blockers; changes nothing"),
     "apply": ("kafkafeatures.cli.document.apply", "bring a cluster to the levels of a document, and verify them"),
     "init": ("kafkafeatures.cli.cluster.init", "print a document that matches a cluster, to adopt it"),

@@ -42,6 +42,7 @@ from kafkafeatures.core.migration.positions import BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
+from kraftlog.image import ZkMigrationState
 
 LARGEST_LAG = 10.0
 """Seconds: how far behind ZooKeeper may be when the last controller with the flag is stopped."""
@@ -185,7 +186,11 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
 
 
 def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
-    """What changes is written to ZooKeeper within seconds: who goes back later finds it there."""
+    """What changes is written to ZooKeeper within seconds: who goes back later finds it there. Once the migration is
+    over nothing is written there any more, and a controller that still has the flag must lose it all the same.
+    """
+    if asked.place.facts.state is not ZkMigrationState.MIGRATION:
+        return
     if asked.lag is None:
         yield Blocker(BlockerKind.MIGRATION, "how far ZooKeeper is behind the metadata log is not known yet")
     elif asked.lag > LARGEST_LAG:

@@ -29,7 +29,7 @@ from kafkasim.plan import TopicPlan
 START_MS = 1_800_000_000_000
 ORDERS = TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), 2)
 LONGEST_S = 3_600
-ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:]+):")
+ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:;]+):")
 
 
 def migrating(

@@ -22,7 +22,7 @@ from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.zookeeper import ZooKeeper
 
-ASKED = re.compile(r"restart (?:broker|controller) (\d+) as ([^:]*):")
+ASKED = re.compile(r"restart (?:broker|controller) (\d+) as ([^:;]*):")
 PATIENCE = 150.0
 
 

@@ -121,7 +121,7 @@ class MigratingResource(Resources):
 
     def _is_in_events(self, phase: str) -> bool:
         notes = (note for _, reason, note in self.events(NAME) if reason == PHASE_CHANGED)
-        return any(f"-> {phase}: " in note for note in notes)
+        return any(f"-> {phase}; " in note for note in notes)
 
     def _is_in_metrics(self, phase: str) -> bool:
         """All brokers have a mode, and no other phase is the one that holds."""

@@ -384,8 +384,8 @@ def test_a_quorum_that_has_just_elected_its_leader_is_not_taken_for_a_new_cluste
     assert "wipe" in later.decision.message
 
 
-def test_a_controller_that_kept_the_flag_loses_it_although_zookeeper_is_not_written_any_more() -> None:
-    """It died while it led, and was started as it was: the next leader, without the flag, has ended the migration."""
+def test_a_controller_that_kept_the_flag_loses_it_although_zookeeper_is_no_longer_written() -> None:
+    """The leader died and was started as before; the next one, without the flag, has ended the migration."""
     over = cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER))
     long_after = replace(over, source=replace(over.source, offset=over.source.offset + 10_000))
     assert restarted(approved(long_after)) == 3002

@@ -187,7 +187,7 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
 
 def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
     """What changes is written to ZooKeeper within seconds: who goes back later finds it there. Once the migration is
-    over nothing is written there any more, and a controller that still has the flag must lose it all the same.
+    over nothing more is written there, and a controller that still has the flag must lose it all the same.
     """
     if asked.place.facts.state is not ZkMigrationState.MIGRATION:
         return

@@ -1,8 +1,8 @@
 """Is a cluster healthy, and can it go to a release? What prevents it, as one list: for scripts and for people.
 
-Pure. Called by `cli/document/check.py`. Every node that is registered or votes has to be live; for a release, the checks
-of a raise are asked for its levels. Where something could not be read, the verdict is unknown unless something else
-prevents it already.
+Pure. Called by `cli/document/check.py`. Every node that is registered or votes has to be live; for a release, the
+checks of a raise are asked for its levels. Where something could not be read, the verdict is unknown unless something
+else prevents it already.
 """
 
 from __future__ import annotations

@@ -8,15 +8,13 @@ for that. It ends with exit code 1 where something else happens than the story s
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status
-from kafkafeatures.cli.cluster.connect import on_loop
-from kafkafeatures.cli.demo.scene import BEGINS_MS, Scene
+from kafkafeatures.cli.demo.scene import BEGINS_MS, Scene, play
 from kafkafeatures.cli.demo.text import not_the_story, show, tell, title
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.positions import Position
@@ -49,12 +47,7 @@ _ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:;]+)[:;]")
 
 def tell_the_migration() -> None:
     """Raises CommandFailed where production decides something else than the story says."""
-    on_loop(_story())
-
-
-async def _story() -> None:
-    with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder:
-        await _tell(_Scene(Path(folder) / "state.yaml"))
+    play(_Scene, _tell)
 
 
 async def _tell(scene: _Scene) -> None:

@@ -7,7 +7,6 @@ approval), and ends with exit code 1 where something else happens than the story
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -15,8 +14,7 @@ from random import Random
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status, Via
-from kafkafeatures.cli.cluster.connect import on_loop
-from kafkafeatures.cli.demo.scene import BEGINS_MS, Scene
+from kafkafeatures.cli.demo.scene import BEGINS_MS, Scene, play
 from kafkafeatures.cli.demo.text import not_the_story, show, tell, title
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.status_text import draw_status
@@ -65,12 +63,7 @@ spec:
 
 def tell_the_roll() -> None:
     """Raises CommandFailed where production decides something else than the story says."""
-    on_loop(_story())
-
-
-async def _story() -> None:
-    with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder:
-        await _tell(_Scene(Path(folder) / "state.yaml"))
+    play(_Scene, _tell)
 
 
 async def _tell(scene: _Scene) -> None:

@@ -8,11 +8,12 @@ and the condition Ready. It decides nothing about nodes.
 from __future__ import annotations
 
 import os
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from rich.console import Console
@@ -22,6 +23,7 @@ from rich.text import Text
 from kafkafeatures.api.document import read_document
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.cli.cluster.connect import on_loop
 from kafkafeatures.cli.demo.text import not_the_story, show, width
 from kafkafeatures.cli.shell.output import console
 from kafkafeatures.core.engine.decisions import Act
@@ -130,3 +132,16 @@ class Scene(ABC):
     def _console(self) -> Console:
         """Where output is drawn; without any escape sequence where NO_COLOR is set."""
         return console(width=width(), plain=bool(os.environ.get("NO_COLOR")))
+
+
+S = TypeVar("S", bound=Scene)
+
+
+def play(scene: Callable[[Path], S], story: Callable[[S], Awaitable[None]]) -> None:
+    """Tell a story on a scene whose status is kept in a folder of its own."""
+
+    async def played() -> None:
+        with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder:
+            await story(scene(Path(folder) / "state.yaml"))
+
+    on_loop(played())

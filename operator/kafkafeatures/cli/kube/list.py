@@ -35,11 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = kube.resources(everywhere=arguments.all_namespaces, selector=arguments.selector)
         where = "any namespace" if arguments.all_namespaces else f"namespace {kube.namespace}"
     if arguments.output != "table":
-        plain = [
-            {**one.raw, "metadata": {key: value for key, value in one.metadata.items() if key != "managedFields"}}
-            for one in found
-        ]
-        print_document({"apiVersion": "v1", "kind": "List", "items": plain}, arguments.output)
+        items = [one.document for one in found]
+        print_document({"apiVersion": "v1", "kind": "List", "items": items}, arguments.output)
     elif not found:
         tell(f"no {KIND} ({API_VERSION}) in {where}")
     else:

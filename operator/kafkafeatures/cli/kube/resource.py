@@ -35,6 +35,11 @@ class KubeResource(Struct, frozen=True, dict=True):
         return found
 
     @property
+    def document(self) -> dict[str, Any]:
+        """The object for scripts: without managedFields, as kubectl shows it."""
+        return {**self.raw, "metadata": {key: value for key, value in self.metadata.items() if key != "managedFields"}}
+
+    @property
     def uid(self) -> str:
         """Another one once the resource was deleted and created again."""
         return str(self.metadata["uid"])

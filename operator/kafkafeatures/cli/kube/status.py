@@ -25,6 +25,5 @@ def run(arguments: argparse.Namespace) -> int:
 
         draw_status(console(), resource, datetime.now(UTC))
     else:
-        metadata = {key: value for key, value in resource.metadata.items() if key != "managedFields"}
-        print_document({**resource.raw, "metadata": metadata}, arguments.output)
+        print_document(resource.document, arguments.output)
     return Exit.DONE

@@ -11,11 +11,10 @@ For `kubectl kafkafeatures` it is kubectl that completes, and asks the program `
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
-from collections.abc import Iterator
 
 from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import every_command
 
 PROGRAMS = ("kafkafeatures", "kubectl-kafkafeatures")
 
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _bash() -> str:
     """Where a flag wants a value that is not one of a few there are no words, and the shell offers files."""
     values, flags = [], []
-    for command, _, actions in _commands():
+    for command, _, actions in every_command():
         names = [flag for action in actions for flag in action.option_strings]
         places = [str(one) for action in actions if not action.option_strings for one in action.choices or ()]
         flags.append(f'            {command}) offered="{" ".join((*places, *names))}" ;;')
@@ -64,7 +63,7 @@ def _bash() -> str:
                 by_words.setdefault(words, []).extend(f'"{command} {flag}"' for flag in action.option_strings)
         values += [f'        {"|".join(cases)}) offered="{words}" ;;' for words, cases in by_words.items()]
     return _BASH.format(
-        commands=" ".join(name for name, _, _ in _commands()),
+        commands=" ".join(name for name, _, _ in every_command()),
         values="\n".join(values),
         flags="\n".join(flags),
         programs=" ".join(PROGRAMS),
@@ -78,7 +77,7 @@ def _zsh() -> str:
 def _fish() -> str:
     lines = []
     for program in PROGRAMS:
-        for command, help_line, actions in _commands():
+        for command, help_line, actions in every_command():
             lines.append(f"complete -c {program} -n __fish_use_subcommand -a {command} -d {_quoted(help_line)}")
             here = f"complete -c {program} -n {_quoted(f'__fish_seen_subcommand_from {command}')}"
             for action in actions:
@@ -90,17 +89,6 @@ def _fish() -> str:
                 if names or words:
                     lines.append(f"{here}{names}{value} -d {_quoted((action.help or '') % vars(action))}")
     return "\n".join(lines) + "\n"
-
-
-def _commands() -> Iterator[tuple[str, str, list[argparse.Action]]]:
-    """(command, its line of help, its flags and arguments)."""
-    from kafkafeatures.cli.shell.main import COMMANDS
-
-    for name, (module, help_line) in COMMANDS.items():
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
-        importlib.import_module(module).add_arguments(parser)
-        yield name, help_line, parser._actions  # argparse has no public name for them
 
 
 def _quoted(text: str) -> str:
@@ -120,10 +108,10 @@ def for_kubectl() -> None:
 
 def _offered(before: list[str]) -> tuple[list[str], bool]:
     """What may come next, and whether files may."""
-    commands = {name: (help_line, actions) for name, help_line, actions in _commands()}
+    known = {name: (help_line, actions) for name, help_line, actions in every_command()}
     if not before:
-        return [f"{name}\t{help_line}" for name, (help_line, _) in commands.items()], False
-    _, actions = commands.get(before[0], ("", []))
+        return [f"{name}\t{help_line}" for name, (help_line, _) in known.items()], False
+    _, actions = known.get(before[0], ("", []))
     flags = {flag: action for action in actions for flag in action.option_strings}
     asking = flags.get(before[-1])
     if asking is not None and asking.nargs != 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -96,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _check_command(parser, words)
         unknown = unknown_flag(parser, words, others=_flags_of_all)
         if unknown:
-            parser.exit(Exit.USAGE, f"{PROGRAM} {words[0]}: {unknown}; see {PROGRAM} {words[0]} --help\n")
+            program = f"{PROGRAM} {parser.command}".strip()
+            parser.exit(Exit.USAGE, f"{program}: {unknown}; see {program} --help\n")
         parsed = parser.parse_args(words)
     except SystemExit as done:  # argparse ends by itself for --help and for wrong flags
         return int(done.code or 0)
@@ -146,17 +147,27 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         parser.error(f"unknown command {words[0][:60]!r}{meant}")
 
 
+def every_command() -> Iterator[tuple[str, str, list[argparse.Action]]]:
+    """(command, its line of help, its flags and arguments). Imports all of them."""
+    for name, (module, help_line) in COMMANDS.items():
+        parser = argparse.ArgumentParser()
+        _add_debug(parser)
+        importlib.import_module(module).add_arguments(parser)
+        yield name, help_line, parser._actions  # argparse has no public name for them
+
+
+def _add_debug(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
+
+
 def _flags_of_all() -> dict[str, frozenset[str]]:
     """The flags of each command: to name the one that has what another lacks."""
-    found = {}
-    for name, (module, _) in COMMANDS.items():
-        alone = argparse.ArgumentParser(add_help=False)
-        importlib.import_module(module).add_arguments(alone)
-        found[name] = frozenset(flag for action in alone._actions for flag in action.option_strings)
-    return found
+    return {
+        name: frozenset(flag for one in actions for flag in one.option_strings) for name, _, actions in every_command()
+    }
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> _Parser:
     # argparse makes a formatter for each flag, just to check it; that imports `shutil` to ask for the terminal's width.
     needs_width = not words or not {"-h", "--help"}.isdisjoint(words)
     form = argparse.HelpFormatter if needs_width else partial(argparse.HelpFormatter, width=80)
@@ -174,7 +185,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         sub = subparsers.add_parser(
             name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False, formatter_class=form
         )
-        sub.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
+        _add_debug(sub)
         if name in words:  # only the command in question is imported
             command = importlib.import_module(module)
             command.add_arguments(sub)

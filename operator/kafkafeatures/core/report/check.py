@@ -16,10 +16,10 @@ from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, grouped, title_of, verb
 from kafkafeatures.core.engine.remedies import ghost_remedy
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.changes import changes_between
-from kafkafeatures.core.levels.checks import blockers
+from kafkafeatures.core.levels.checks import blockers, quorum_is_known
 from kafkafeatures.core.levels.question import Question
 
 
@@ -48,28 +48,15 @@ def check(seen: Observation, levels: Mapping[str, int], flags: str) -> Check:
     """The check of a cluster. `levels`: those of a release, empty where none is asked about; one that is higher already
     counts as reached. `flags`: how our own commands reach the cluster.
     """
-    found = [*_quorum(seen), *_nodes(seen, flags)]
-    if isinstance(seen.finalized, Known):
-        now = seen.finalized.value
-        wanted = {name: max(level, now.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
-        asked = Question(seen, changes_between(wanted, now), cluster_flags=flags)
-        # What is said of the quorum and of ghosts above is not said once more for each level.
-        said = {BlockerKind.QUORUM} | ({BlockerKind.GHOST_REGISTRATION} if _ghosts(seen) else set())
-        found += [one for one in (blockers(asked) if asked.changes else ()) if one.kind not in said]
-    return Check(grouped(found), tuple(seen.gaps))
-
-
-def _quorum(seen: Observation) -> Iterator[Blocker]:
-    if seen.no_quorum is not None and not seen.in_zookeeper_mode:
-        text = f"no active controller is known: {seen.no_quorum.message}"
-        yield Blocker(BlockerKind.QUORUM, text, seen.no_quorum.remedy or "restore a majority of the controllers")
-    if isinstance(seen.finalized, Unknown) and not seen.in_zookeeper_mode:
-        why = seen.finalized.why
-        yield Blocker(BlockerKind.QUORUM, f"the finalized levels are not known: {why.message}", why.remedy)
-
-
-def _ghosts(seen: Observation) -> Nodes:
-    return tuple(node for node in seen.nodes if node.roles and node.state is NodeState.GHOST)
+    now = seen.finalized.value if isinstance(seen.finalized, Known) else {}
+    wanted = {name: max(level, now.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
+    asked = Question(seen, changes_between(wanted, now), cluster_flags=flags)
+    of_nodes = tuple(_nodes(seen, flags))
+    health = () if seen.in_zookeeper_mode else tuple(quorum_is_known(asked))
+    found = blockers(asked) if asked.changes else health
+    # What is said of ghosts already is not said once more for each level.
+    said = {one.kind for one in of_nodes} & {BlockerKind.GHOST_REGISTRATION}
+    return Check(grouped((*of_nodes, *(one for one in found if one.kind not in said))), tuple(seen.gaps))
 
 
 _HELP = {

@@ -49,6 +49,11 @@ def ask(*words: str) -> subprocess.CompletedProcess[str]:
     return run("describe", *words, "--request-timeout", TIMEOUT, timeout=20)
 
 
+def ask_patiently(*words: str) -> subprocess.CompletedProcess[str]:
+    """`describe` of a node that answers: the first handshakes of a JVM take seconds on a busy machine."""
+    return run("describe", *words, "--request-timeout", "10", timeout=60)
+
+
 # --- who answers there is not Kafka ---
 
 
@@ -190,7 +195,7 @@ def test_a_login_that_fails(secured: Cluster, tmp_path: Path, user: str, passwor
         sasl_mechanism="SCRAM-SHA-256",
         sasl_jaas_config=login(user, password),
     )
-    done = ask("--bootstrap-server", secured.bootstrap_servers, *files)
+    done = ask_patiently("--bootstrap-server", secured.bootstrap_servers, *files)
     one_line(done, 4, secured.bootstrap_servers, "SCRAM-SHA-256: Authentication failed", "check user name and password")
 
 
@@ -202,26 +207,26 @@ def test_a_mechanism_the_node_does_not_offer(secured: Cluster, tmp_path: Path) -
         sasl_mechanism="SCRAM-SHA-512",
         sasl_jaas_config=login("alice", USERS["alice"]),
     )
-    done = ask("--bootstrap-server", secured.bootstrap_servers, *files)
+    done = ask_patiently("--bootstrap-server", secured.bootstrap_servers, *files)
     one_line(done, 4, "the node does not offer SCRAM-SHA-512; it offers SCRAM-SHA-256")
 
 
 def test_plaintext_to_a_tls_port(secured: Cluster) -> None:
-    done = ask("--bootstrap-server", secured.bootstrap_servers)
+    done = ask_patiently("--bootstrap-server", secured.bootstrap_servers)
     one_line(done, 5, secured.bootstrap_servers, "TLS")
 
 
 def test_tls_to_a_plaintext_port(secured: Cluster, tmp_path: Path) -> None:
     internal = f"127.0.0.1:{secured.brokers[0].ports[secured.internal]}"
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(secured.root / "ca.pem"))
-    done = ask("--bootstrap-server", internal, *files)
+    done = ask_patiently("--bootstrap-server", internal, *files)
     one_line(done, 5, internal, "the node may not speak TLS on this port")
 
 
 def test_a_node_whose_ca_is_not_trusted(secured: Cluster, tmp_path: Path) -> None:
     (tmp_path / "other.pem").write_text(secured.certificates.other_ca)
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(tmp_path / "other.pem"))
-    done = ask("--bootstrap-server", secured.bootstrap_servers, *files)
+    done = ask_patiently("--bootstrap-server", secured.bootstrap_servers, *files)
     one_line(done, 5, secured.bootstrap_servers, "a CA that is not trusted; configure the CA that signed the nodes")
 
 
@@ -239,7 +244,9 @@ def test_a_node_with_a_wrong_certificate(tmp_path: Path, which: str, said: str) 
         certificates=certificates, node_certificate=getattr(certificates, which),
     ) as cluster:  # fmt: skip
         files = "--config", str(cluster.client_config())
-        one_line(ask("--bootstrap-server", cluster.bootstrap_servers, *files), 5, cluster.bootstrap_servers, said)
+        one_line(
+            ask_patiently("--bootstrap-server", cluster.bootstrap_servers, *files), 5, cluster.bootstrap_servers, said
+        )
         # What it does not believe of the node, it does not tell the node either: no level is moved.
         path = write_document(
             tmp_path / "levels.yaml", {"group.version": 1}, bootstrapServers=cluster.bootstrap_servers, tls={}
@@ -252,7 +259,7 @@ def test_a_node_with_a_wrong_certificate(tmp_path: Path, which: str, said: str) 
 def test_a_client_certificate_that_is_missing(borrow: Callable[[str], Cluster], tmp_path: Path) -> None:
     cluster = borrow(f"secured {NEWEST}-SSL")
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(cluster.root / "ca.pem"))
-    done = ask("--bootstrap-server", cluster.bootstrap_servers, *files)
+    done = ask_patiently("--bootstrap-server", cluster.bootstrap_servers, *files)
     one_line(done, 5, cluster.bootstrap_servers, "the node requires a client certificate; configure one (mTLS)")
 
 

@@ -26,7 +26,7 @@ from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import finalized, hold_topic
 from tests.e2e.rig.releases import NEWEST, OLD
 
-ASKED_FOR = re.compile(r"^RestartRequested \w+ (\d+): Applied$")
+ASKED_FOR = re.compile(r"^RestartRequested: \w+ (\d+)$")
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ def test_every_part_of_the_benchmark_runs() -> None:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert ran.returncode == 0, ran.stdout
     for line in LINES:

@@ -193,7 +193,7 @@ def test_a_broker_that_redirects_leads_nowhere(resources: Resources, tmp_path: P
         cluster.nodes[2].extra["advertised.listeners"] = f"CLIENT://{TRAP}:{trap.getsockname()[1]}"
         with cluster:
             assert 2 in listed_brokers(cluster.nodes[1].port)
-            run("describe", "--bootstrap-server", address, "--request-timeout", "1")
+            run("describe", "--bootstrap-server", address, "--request-timeout", "4")
             trap.accept()[0].close()  # so it would be gone to
             with pytest.raises(BlockingIOError):
                 trap.accept()

@@ -49,6 +49,18 @@ def test_a_controller_that_runs_and_was_never_added_to_the_quorum_is_named_befor
     assert "not a voter" not in said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
 
 
+def test_a_controller_that_stopped_and_never_voted_prevents_nothing_as_kafka_cannot_unregister_it() -> None:
+    ghost = replace(
+        a_node(3004, Shape.MIGRATING_CONTROLLER),
+        state=NodeState.GHOST, answer=Unknown(SILENT), is_voter=False, settings={}, proved_at="",
+    )  # fmt: skip
+    assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, ghost))) == 2
+    assert restarted(approved(cluster(P.DUAL_WRITE, ghost))) == 3001
+    voter = replace(ghost, is_voter=True, state=NodeState.UNREACHABLE)
+    assert isinstance(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, voter)).decision, Wait)
+    assert isinstance(approved(cluster(P.DUAL_WRITE, voter)).decision, Wait)
+
+
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
 def test_a_broker_that_came_back_with_another_protocol_is_named_once_the_quorum_has_taken_over(
     desired: Desired,

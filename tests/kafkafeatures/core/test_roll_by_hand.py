@@ -51,6 +51,19 @@ def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_supp
     assert rolled(told, rollout=by_hand).decision is None
 
 
+@pytest.mark.parametrize(
+    ("epoch", "text"),
+    [
+        (101, "broker 1 does not answer yet"),
+        (202, "broker 1 is fenced, and does not answer: it recovers its log, or was stopped"),
+    ],
+)
+def test_a_fenced_broker_that_does_not_answer_is_not_said_to_run(epoch: int, text: str) -> None:
+    fenced = replace(a_node(1), state=NodeState.FENCED, answer=Unknown(SILENT), broker_epoch=epoch)
+    step = RestartNode(1, "broker 1", before="7-27", broker_epoch=101)
+    assert step.state_in(replace(cluster(nodes={1: fenced}), workloads=Unknown(SILENT)), None).detail == text
+
+
 def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_more_than_before() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}

@@ -14,8 +14,8 @@ from msgspec import Struct
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.observation import Known, Observation, Unknown
-from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
@@ -104,12 +104,25 @@ def place_of(
     """
     if isinstance(seen.zookeeper, Unknown):
         return seen.zookeeper.why
-    znodes = seen.zookeeper.value
+    znodes, seen = seen.zookeeper.value, without_ghost_controllers(seen)
     facts = facts_of(seen, znodes, assigned)
     if isinstance(facts, Failure):
         return facts
     position = position_of(facts)
     return position if isinstance(position, Misplaced) else Place(seen, znodes, facts, position, desired)
+
+
+def without_ghost_controllers(seen: Observation) -> Observation:
+    """The observation without controllers that are registered, do not vote, and do not run: such as one of a dynamic
+    quorum that was tried and taken away. Kafka 3.9 cannot unregister it, and it can never lead: neither its settings
+    nor its flag matter.
+    """
+    kept = tuple(
+        node
+        for node in seen.nodes
+        if node.roles != (Role.CONTROLLER,) or node.is_voter or node.state is not NodeState.GHOST
+    )
+    return seen if len(kept) == len(seen.nodes) else msgspec.structs.replace(seen, nodes=kept)
 
 
 def release_of(seen: Observation) -> str:

@@ -37,7 +37,7 @@ def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
         return waits
     title = f"{one.role.value.lower()} {one.id}"
     if isinstance(one.differs, Failure):
-        text = f"restart {title} as {one.shape.value}; its settings are not known now: {one.differs}"
+        text = f"{title} is to be restarted as {one.shape.value}; whether it was is not known: {one.differs}"
     elif one.differs:
         text = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
     else:

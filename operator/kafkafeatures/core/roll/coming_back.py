@@ -154,12 +154,17 @@ class AwayNode(Struct, frozen=True):
             )
         if node is None or node.state in (NodeState.GHOST, NodeState.UNREACHABLE, NodeState.REFUSED):
             return RestartState(Phase.STARTING, f"{self.title} does not answer yet")
+        answers = isinstance(node.answer, Known)
         if self._is_the_old_process(node):
             if self.pod:
                 return RestartState(Phase.STARTING, f"{self.title} has not registered again yet")
+            if node.state is NodeState.FENCED and not answers:
+                return RestartState(Phase.STARTING, f"{self.title} does not answer yet")
             return RestartState(Phase.REQUESTED, f"restart {self.title} with the newer Kafka; it was not restarted yet")
         if node.state is NodeState.FENCED:
-            return RestartState(Phase.RECOVERING, f"{self.title} is fenced: it recovers its log, or catches up")
+            why = "" if answers else ", and does not answer"
+            doing = "it recovers its log, or catches up" if answers else "it recovers its log, or was stopped"
+            return RestartState(Phase.RECOVERING, f"{self.title} is fenced{why}: {doing}")
         return self._replicas(node, seen, replication)
 
     def _of_pod(self, seen: Observation) -> RestartState | None:

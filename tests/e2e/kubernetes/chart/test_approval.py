@@ -1,0 +1,137 @@
+"""Who may approve, as a real API server decides it: three people, and the operator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.kubernetes.chart.rendering import CHART, CRD_NAME, EVERYTHING, NAME, NS, document, helm, render
+from tests.e2e.kubernetes.command_line.person import Person
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.tools import Refused
+from tests.e2e.rig.process import wait_until
+from tests.kafkafeatures import statuses
+
+APPROVE, RESTORED = "kafkafeatures.dev/approve", "kafkafeatures.dev/accept-restored-log"
+HASH = "sha256:8c71e41eb5de"
+ROLES = {"editor": ("edit",), "approver": ("edit", f"{NAME}-approve"), "reader": ("view",)}
+FORBIDDEN = {
+    f"the annotation {APPROVE}": {"metadata": {"annotations": {APPROVE: HASH}}},
+    f"the annotation {RESTORED}": {"metadata": {"annotations": {RESTORED: "x@3"}}},
+    "spec.approval.planHash": {"spec": {"approval": {"planHash": HASH}}},
+    "spec.approval.policy, other than Always,": {"spec": {"approval": {"policy": "Never"}}},
+    "spec.consents": {"spec": {"consents": ["dynamic-quorum"]}},
+}
+"""What takes the verb `approve`, and a change that does it."""
+
+
+@pytest.fixture(scope="module")
+def guarded(plane: ControlPlane) -> Iterator[ControlPlane]:
+    plane.helm("install", NAME, str(CHART), "-n", NS, "--set", "approvalPolicy.enabled=true")
+    for user, roles in ROLES.items():
+        for role in roles:
+            plane.kubectl(
+                "create", "rolebinding", f"{user}-{role}", "-n", "kafka", f"--clusterrole={role}", f"--user={user}"
+            )
+    plane.kubectl("wait", "--for=condition=Established", f"crd/{CRD_NAME}")
+    plane.apply(document("orders"))
+
+    def is_enforced() -> bool:
+        try:
+            change(plane, "editor", FORBIDDEN["spec.consents"])
+        except Refused as refused:
+            return "verb approve" in str(refused)
+        change(plane, "approver", {"spec": {"consents": None}})
+        return False
+
+    wait_until("the policy is enforced", is_enforced, 60)
+    yield plane
+    plane.helm("uninstall", NAME, "-n", NS, "--wait")
+    plane.kubectl("delete", "crd", CRD_NAME)
+
+
+def change(plane: ControlPlane, user: str, patch: dict[str, Any], *more: str) -> None:
+    plane.kubectl(
+        "patch", "kff", "orders", "-n", "kafka", "--type=merge", f"--patch={json.dumps(patch)}", f"--as={user}", *more
+    )
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_who_may_change_a_resource_may_neither_approve_nor_consent_without_the_verb(
+    guarded: ControlPlane, what: str
+) -> None:
+    patch = FORBIDDEN[what]
+    with pytest.raises(Refused, match=f"{what} needs the verb approve on kafkafeatures"):
+        change(guarded, "editor", patch)
+    change(guarded, "approver", patch)
+    change(guarded, "editor", {"spec": {"suspend": True}})  # anything else stays theirs
+    empty = {"metadata": {"annotations": {APPROVE: None, RESTORED: None}}, "spec": {"approval": None, "consents": None}}
+    if "policy" not in what:  # what was given may be withdrawn without the verb
+        change(guarded, "editor", empty)
+    change(guarded, "approver", empty)
+
+
+def test_a_resource_is_not_made_with_an_approval_that_it_could_not_be_given(guarded: ControlPlane) -> None:
+    made = document("made")
+    for patch in FORBIDDEN.values():
+        both = {
+            **made,
+            "metadata": {**made["metadata"], **patch.get("metadata", {})},
+            "spec": {**made["spec"], **patch.get("spec", {})},
+        }
+        with pytest.raises(Refused, match="needs the verb approve"):
+            guarded.kubectl("create", "-f", "-", "--as=editor", input=json.dumps(both))
+    strict = {**made, "spec": {**made["spec"], "approval": {"policy": "Always"}}}
+    guarded.kubectl("create", "-f", "-", "--as=editor", input=json.dumps(strict))
+    guarded.kubectl("delete", "kff", "made", "-n", "kafka", "--as=editor")
+
+
+def test_readers_and_the_operator_are_as_they_were(guarded: ControlPlane) -> None:
+    with pytest.raises(Refused, match=r'cannot patch resource "kafkafeatures"'):
+        change(guarded, "reader", FORBIDDEN["spec.consents"])
+    operator = f"system:serviceaccount:{NS}:{NAME}"
+    one = guarded.get("kff", "orders", "-n", "kafka")
+    one["metadata"]["annotations"] = {APPROVE: HASH}
+    one["status"] = {"operatorVersion": "9.9"}
+    guarded.kubectl("replace", "--subresource=status", "-f", "-", f"--as={operator}", input=json.dumps(one))
+    now = guarded.get("kff", "orders", "-n", "kafka")
+    assert now["status"] == {"operatorVersion": "9.9"}
+    assert APPROVE not in now["metadata"].get("annotations", {})
+
+
+def test_the_command_line_says_which_right_is_missing(guarded: ControlPlane, tmp_path: Path) -> None:
+    one = guarded.get("kff", "orders", "-n", "kafka")
+    guarded.kubectl(
+        "replace", "--subresource=status", "-f", "-",
+        input=json.dumps({**one, "status": statuses.waiting_for_approval(one["metadata"]["generation"])}),
+    )  # fmt: skip
+    people = {
+        name: Person(tmp_path / name, guarded.authority.kubeconfig(name, guarded.server, user=name)) for name in ROLES
+    }
+    done = people["editor"].run("approve", "orders", "-n", "kafka", "--yes")
+    assert done.returncode == 4
+    assert f"the annotation {APPROVE} needs the verb approve on kafkafeatures" in " ".join(done.stderr.split())
+    done = people["approver"].run("approve", "orders", "-n", "kafka", "--yes")
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_is_refused_where_kubernetes_has_no_such_policy() -> None:
+    done = helm("template", NAME, str(CHART), "--kube-version", "1.29.0", values={"approvalPolicy": {"enabled": True}})
+    assert done.returncode != 0
+    assert "ValidatingAdmissionPolicy needs Kubernetes 1.30 or newer, this is v1.29.0" in done.stderr
+
+
+def test_it_holds_where_the_operator_looks() -> None:
+    def selected(**values: Any) -> Any:
+        objects = render({**values, "approvalPolicy": {"enabled": True}})
+        (binding,) = [one for one in objects if one["kind"] == "ValidatingAdmissionPolicyBinding"]
+        return binding["spec"].get("matchResources")
+
+    assert selected() is None
+    namespaces = [*EVERYTHING["watchNamespaces"]]
+    (chosen,) = selected(watchNamespaces=namespaces)["namespaceSelector"]["matchExpressions"]
+    assert chosen == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from kafkafeatures import __version__
@@ -131,7 +132,10 @@ class Operator:
             restored=self._controller.discard_versions,
             every=settings.resync,
         )
-        self.health = Health(lambda: str(self._queue.hung() or ""), self._resources.missing, metrics.registry)
+        watched = {one: partial(self._resources.holds, one) for one in settings.namespaces or ("",)}
+        metrics.follow(lambda: self._queue.waiting, watched)
+        self.answered = metrics.answered
+        self.health = Health(lambda: str(self._queue.hung() or ""), self._resources.unready, metrics.registry)
         self.pages = AsyncExitStack()
         """What answers probes. Closed at the end: the host waits for whatever is still open then."""
         self._stopping, self._over = asyncio.Event(), asyncio.Event()
@@ -202,6 +206,7 @@ async def run(
         opened = opener or real_clusters(settings, environment)
         policy = _policy(settings, api_server)
         operator = Operator(api, opened, environment, settings, policy, prepare=api_server.refresh)
+        api.answered = operator.answered
         async with operator.pages:
             pages = serving(operator.health, settings.listen_host, settings.listen_port)
             port = await operator.pages.enter_async_context(pages)

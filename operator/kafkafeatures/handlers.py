@@ -25,10 +25,9 @@ from weakref import WeakSet
 import aiohttp
 import kopf
 
-from kafkafeatures import __version__
 from kafkafeatures.api.names import GROUP, PLURAL, VERSION
 from kafkafeatures.environment import Environment
-from kafkafeatures.kube.client import account
+from kafkafeatures.kube.client import USER_AGENT, account
 
 WATCH_TIMEOUT = 3600
 """Seconds for one watch request, a whole number as the API server wants it."""
@@ -36,8 +35,6 @@ RETRY_DELAY = 5.0
 """Seconds between two tries of a request, between two logins, and between two watches of the same namespace."""
 LONGEST_DELAY = 60.0
 """Seconds between two watches that the API server ends with an error: twice as long each time, up to this."""
-USER_AGENT = f"kafka-features-operator/{__version__} (kopf)"
-"""Our name in the audit log of the API server."""
 _TRIED_AGAIN = frozenset({401, 403, 429})
 """HTTP codes, beside 5xx, that Kopf itself meets with a new login, or with another try."""
 _NAMED = ("uid", "namespace", "name", "resourceVersion")
@@ -58,6 +55,9 @@ class Hosted(Protocol):
 
     def show(self, resource: Mapping[str, Any], *, gone: bool) -> None:
         """What a watch shows."""
+
+    def answered(self, code: int) -> None:
+        """The API server answered a request with this HTTP status."""
 
     def missed(self, namespace: str) -> Sequence[Mapping[str, Any]]:
         """What is gone since it was last asked, and no watch of the namespace showed that: `metadata` of each."""
@@ -194,7 +194,7 @@ class Watches:
         info = kopf.ConnectionInfo(**(await account())._asdict())
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
-            headers={**info.as_http_headers(), "User-Agent": USER_AGENT},
+            headers={**info.as_http_headers(), "User-Agent": f"{USER_AGENT} (kopf)"},
             middlewares=(self._request,),
         )
         return kopf.AiohttpSession(server=info.server, aiohttp_session=session)
@@ -214,6 +214,7 @@ class Watches:
             request.url = request.url.without_query_params("sendInitialEvents", "resourceVersionMatch")
             request.url = request.url.update_query(resourceVersion="0")
         response = await send(request)
+        self._operator.answered(response.status)
         if response.status != 200 and response.status < 500 and response.status not in _TRIED_AGAIN:
             # A kind that is not served, or no longer, above all. Kopf would end; it tries a lost connection again.
             response.close()

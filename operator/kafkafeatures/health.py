@@ -1,7 +1,7 @@
 """/healthz, /readyz and /metrics on one port.
 
 Alive: no reconciliation hangs. It waits for nothing outside: neither a Kafka nor an API server that is away turns it
-red. Ready: every namespace was listed, and its watch did not end.
+red. Ready: some namespace is listed, and its watch did not end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 
 class Health(Struct, frozen=True):
-    """`hung`: a resource whose reconciliation hangs. `missing`: what is not watched. Both empty while all is well."""
+    """`hung`: a resource whose reconciliation hangs. `missing`: what is not watched, where nothing is. Both are empty
+    while all is well.
+    """
 
     hung: Callable[[], str]
     missing: Callable[[], str]

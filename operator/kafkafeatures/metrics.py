@@ -5,13 +5,20 @@ Names and labels are for alerts, so they do not change: docs/reference/metrics.m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from kafkafeatures import __version__
-from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.api_names import API_NAMES
@@ -33,6 +40,8 @@ _PHASES = (
     "RolledBack",
 )
 """All phases of a migration; any other word, of another release, has no series."""
+_REASONS = frozenset(Reason)
+"""All reasons of conditions; any other, of another release, is `Other`: a label has few values."""
 _BETWEEN = frozenset({"Migrating", "Finalizing", "RollingBack"})
 """Phases that no cluster should stay in."""
 
@@ -63,6 +72,33 @@ class Metrics:
         self._requests = Counter(
             "kafkafeatures_kafka_requests", "Requests sent to Kafka nodes.", ("api",), registry=self.registry
         )
+        self._answers = Counter(
+            "kafkafeatures_api_server_requests",
+            "Requests to the API server that were answered, watches too.",
+            ("code",),
+            registry=self.registry,
+        )
+        self._depth = Gauge(
+            "kafkafeatures_queue_depth", "Resources that wait for their reconciliation.", registry=self.registry
+        )
+        self._watched = Gauge(
+            "kafkafeatures_watched",
+            "1 while the resources of a namespace are listed and watched; * for all namespaces.",
+            ("namespace",),
+            registry=self.registry,
+        )
+        self._reason = Gauge(
+            "kafkafeatures_condition_reason",
+            "1 for the status and the reason that a condition has.",
+            (*_OF_RESOURCE, "type", "status", "reason"),
+            registry=self.registry,
+        )
+        self._rollout = Gauge(
+            "kafkafeatures_rollout_nodes",
+            "Nodes of a rolling restart that is in progress: done, total.",
+            (*_OF_RESOURCE, "count"),
+            registry=self.registry,
+        )
         self._condition = Gauge(
             "kafkafeatures_condition",
             "1 for the status of a condition, 0 for the other two; no series while the condition is absent.",
@@ -72,7 +108,7 @@ class Metrics:
         self._level = Gauge(
             "kafkafeatures_feature_level",
             "Levels of a feature: finalized, desired, supported_min and supported_max of all nodes.",
-            (*_OF_RESOURCE, "feature", "level"),
+            (*_OF_RESOURCE, "feature", "kind"),
             registry=self.registry,
         )
         self._drift = Gauge(
@@ -134,6 +170,19 @@ class Metrics:
         for result in ("success", "requeued", "failed"):
             self._passes.labels(result)
 
+    def follow(self, waiting: Callable[[], int], watched: Mapping[str, Callable[[], bool]]) -> None:
+        """What is asked at each scrape: figures of the process, and these. waiting: how many resources wait; watched:
+        by namespace, empty for all.
+        """
+        ProcessCollector(registry=self.registry)
+        self._depth.set_function(waiting)
+        for namespace, holds in watched.items():
+            self._watched.labels(namespace or "*").set_function(holds)
+
+    def answered(self, code: int) -> None:
+        """Counts one answer of the API server, by its HTTP status."""
+        self._answers.labels(str(code)).inc()
+
     def of_recorder(self) -> RecorderMetrics:
         """Where metadata logs are recorded: called once."""
         return RecorderMetrics(self.registry, self._clock)
@@ -171,6 +220,8 @@ class Metrics:
         """What differs, series by series: the library finds those of one resource only by a look at all there are."""
         for gauge, series_of in (
             (self._condition, _conditions),
+            (self._reason, _reasons),
+            (self._rollout, _rollout),
             (self._level, _levels),
             (self._phase, _phases),
             (self._modes, _modes),
@@ -269,6 +320,15 @@ class RecorderMetrics:
 def _conditions(status: Status) -> dict[tuple[str, ...], float]:
     values = ("True", "False", "Unknown")
     return {(one.type, value): float(one.status == value) for one in status.conditions for value in values}
+
+
+def _reasons(status: Status) -> dict[tuple[str, ...], float]:
+    return {(one.type, one.status, one.reason if one.reason in _REASONS else "Other"): 1.0 for one in status.conditions}
+
+
+def _rollout(status: Status) -> dict[tuple[str, ...], float]:
+    now = status.rollout
+    return {("done",): now.done, ("total",): now.total} if now is not None and now.is_in_progress else {}
 
 
 def _phases(status: Status) -> dict[tuple[str, ...], float]:

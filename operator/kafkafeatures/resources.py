@@ -62,6 +62,17 @@ class Resources:
         """The namespaces whose resources are not known now; empty while all are."""
         return ", ".join(sorted(one or "all namespaces" for one in self._unlisted | self._unwatched))
 
+    def unready(self) -> str:
+        """What is missing while nothing can be worked on; empty as soon as one namespace is watched. Another that
+        refuses, or is gone, is for an alert: it keeps none of the others waiting.
+        """
+        some = self.known.is_set() and any(map(self.holds, self._namespaces))
+        return "" if some else self.missing()
+
+    def holds(self, namespace: str) -> bool:
+        """Whether the namespace is listed and watched; an empty name for all of them."""
+        return namespace not in self._unlisted and namespace not in self._unwatched
+
     def current(self, key: Key) -> str:
         """The version that it has now, as far as a watch that holds shows it; else empty."""
         held = not {key.namespace, ""} & (self._unlisted | self._unwatched)

@@ -1,8 +1,8 @@
 """The alerts of the chart, made of conditions and reasons: `make docs` writes them to files/alerts.yaml of the chart.
 
-Few on purpose. The metrics carry conditions and no reasons, so one alert stands for all reasons of `Stalled`; it names
-them, and the runbooks have a page for each. Those of recordings fire only where the operator records. `@JOB@` and
-`@NAMESPACE@` are filled in by the chart.
+Few on purpose. One alert stands for all reasons of `Stalled`; its link leads to the page of the reason. Those of
+recordings fire only where the operator records. `@JOB@` and `@NAMESPACE@` are filled in by the chart: each release has
+alerts for what it scrapes alone.
 """
 
 from __future__ import annotations
@@ -30,25 +30,35 @@ class Alert:
     severity: str = "warning"
 
 
+def _series(name: str, **labels: str) -> str:
+    """Series of the operator that this release installed; `~x` for a pattern."""
+    chosen = {"job": "@JOB@", **labels}
+    pairs = (f'{label}{"=~" if value[0] == "~" else "="}"{value.lstrip("~")}"' for label, value in chosen.items())
+    return f"kafkafeatures_{name}{{{','.join(pairs)}}}"
+
+
 def _of(condition: Condition, status: str) -> str:
-    return f'kafkafeatures_condition{{type="{condition}",status="{status}"}} == 1'
+    return f"{_series('condition', type=condition, status=status)} == 1"
 
 
+SUSPENDED = f"{_series('condition_reason', type=Condition.READY, reason=f'~{Reason.SUSPENDED}|{Reason.PAUSED}')} == 1"
+OF_REASON = "{{ $labels.reason }}.md"
+"""The page of the reason that a series has."""
 RESOURCE = "{{ $labels.namespace }}/{{ $labels.name }}"
 
 ALERTS = (
     Alert(
         "KafkaFeaturesStalled",
-        _of(Condition.STALLED, "True"),
+        f"{_series('condition_reason', type=Condition.STALLED, status='True')} == 1",
         "5m",
-        "README.md",
-        f"{RESOURCE} is stalled: action required",
-        "Its conditions have the reason and what to do: " + ", ".join(STALLED) + ".",
+        OF_REASON,
+        f"{RESOURCE} is stalled: {{{{ $labels.reason }}}}",
+        "Action is required; its condition Stalled says which.",
     ),
     Alert(
         "KafkaFeaturesApprovalPending",
-        "kafkafeatures_approval_pending == 1"
-        " and time() - kafkafeatures_approval_pending_since_timestamp_seconds > 24 * 3600",
+        f"{_series('approval_pending')} == 1"
+        f" and time() - {_series('approval_pending_since_timestamp_seconds')} > 24 * 3600",
         "5m",
         f"{Reason.APPROVAL_REQUIRED}.md",
         f"A plan of {RESOURCE} has been waiting for approval for more than a day",
@@ -56,11 +66,38 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesDrift",
-        "kafkafeatures_drift == 1",
+        f"{_series('drift')} == 1",
         "15m",
         f"{Reason.DRIFTED}.md",
         f"Drift detected: a level of {RESOURCE} was changed outside KafkaFeatures",
         "Document and cluster disagree on a level that had been reached, until one of them is changed.",
+    ),
+    Alert(
+        "KafkaFeaturesWaiting",
+        f"{_of(Condition.READY, 'False')} unless on (namespace, name) {_of(Condition.STALLED, 'True')}"
+        f" unless on (namespace, name) {_series('approval_pending')} == 1 unless on (namespace, name) {SUSPENDED}",
+        "24h",
+        "Waiting.md",
+        f"{RESOURCE} has not been ready for a day, and waits",
+        "No person is asked for anything. Its condition Ready says what it waits for.",
+        severity="info",  # a soak, a window or a broker that recovers may take that long
+    ),
+    Alert(
+        "KafkaFeaturesSuspended",
+        SUSPENDED,
+        "7d",
+        f"{Reason.SUSPENDED}.md",
+        f"{RESOURCE} has been suspended for a week, with a change to make",
+        "Nothing is begun before it is resumed.",
+        severity="info",
+    ),
+    Alert(
+        "KafkaFeaturesNotWatched",
+        f"{_series('watched')} == 0",
+        "15m",
+        "NotWatched.md",
+        "The operator cannot list or watch the namespace {{ $labels.namespace }}",
+        "Its resources are not reconciled; those of other namespaces are.",
     ),
     Alert(
         "KafkaFeaturesUnreachable",
@@ -72,7 +109,7 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesReconciliationsFailing",
-        'rate(kafkafeatures_reconciliations_total{result="failed"}[15m]) > 0',
+        f"rate({_series('reconciliations_total', result='failed')}[15m]) > 0",
         "30m",
         f"{Reason.INTERNAL_ERROR}.md",
         "Reconciliations of the operator have been failing for half an hour",
@@ -80,7 +117,7 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesMigrationStuck",
-        "time() - kafkafeatures_migration_last_progress_timestamp_seconds > 3600",
+        f"time() - {_series('migration_last_progress_timestamp_seconds')} > 3600",
         "1m",
         "MigrationStuck.md",
         f"The migration of {RESOURCE} from ZooKeeper has not moved for an hour, between two phases",
@@ -89,7 +126,7 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesMigrationLag",
-        "kafkafeatures_migration_lag_records > 100",
+        f"{_series('migration_lag_records')} > 100",
         "15m",
         "MigrationLag.md",
         f"ZooKeeper is behind the metadata log of {RESOURCE}",
@@ -98,12 +135,12 @@ ALERTS = (
     Alert(
         "KafkaFeaturesNotRecorded",
         # Since then it was looked at (each minute also where a document or a Secret is not valid), and not recorded.
-        "kafkafeatures_last_success_timestamp_seconds - on (instance, namespace, name)"
-        " kafkafeatures_recorder_last_success_timestamp_seconds > 3600"
+        f"{_series('last_success_timestamp_seconds')} - on (instance, namespace, name)"
+        f" {_series('recorder_last_success_timestamp_seconds')} > 3600"
         # Never since the operator started: a metric that is there wherever it records says whether that is wanted.
-        " or (kafkafeatures_last_success_timestamp_seconds"
-        " unless on (instance, namespace, name) kafkafeatures_recorder_last_success_timestamp_seconds)"
-        " and on (instance) kafkafeatures_recorder_held_bytes",
+        f" or ({_series('last_success_timestamp_seconds')}"
+        f" unless on (instance, namespace, name) {_series('recorder_last_success_timestamp_seconds')})"
+        f" and on (instance) {_series('recorder_held_bytes')}",
         "1h",
         "NotRecorded.md",
         f"The metadata log of {RESOURCE} is not recorded",
@@ -111,7 +148,7 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesRecordingGap",
-        "time() - kafkafeatures_recorder_last_gap_timestamp_seconds < 24 * 3600",
+        f"time() - {_series('recorder_last_gap_timestamp_seconds')} < 24 * 3600",
         "1m",
         "RecordingGap.md",
         f"The recorded metadata log of {RESOURCE} has a gap, or was begun anew",
@@ -119,7 +156,7 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesRecordingsFull",
-        "kafkafeatures_recorder_room_bytes < 128 * 1024 * 1024",
+        f"{_series('recorder_room_bytes')} < 128 * 1024 * 1024",
         "1h",
         "RecordingsFull.md",
         f"The room for the recorded metadata log of {RESOURCE} is nearly used up",

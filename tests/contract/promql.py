@@ -1,7 +1,7 @@
 """Enough of Prometheus' query language to ask what an alert of the chart would do: see `test_alerts.py`.
 
-Numbers, `time()`, metrics without selectors, `* - > <`, and `and`, `unless`, `or`, with `on (...)`; both sides of a set
-operator or of arithmetic match by the labels of `on`, else by all. Names of metrics are no labels here.
+Numbers, `time()`, metrics with selectors (`=`, `=~`), `* - == > <`, and `and`, `unless`, `or`, with `on (...)`; both
+sides of a set operator or of arithmetic match by the labels of `on`, else by all. Names of metrics are no labels here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ Labels = frozenset[tuple[str, str]]
 Vector = dict[Labels, float]
 Value = float | Vector
 
-_TOKEN = re.compile(r"\s*(time\(\)|[a-z_]+|[0-9.]+|[-*<>(),])")
-_LEVELS = (("or",), ("and", "unless"), (">", "<"), ("-",), ("*",))
+_TOKEN = re.compile(r"\s*(time\(\)|[a-z_]+(?:\{[^}]*\})?|[0-9.]+|==|[-*<>(),])")
+_LEVELS = (("or",), ("and", "unless"), ("==", ">", "<"), ("-",), ("*",))
 _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {"-": lambda a, b: a - b, "*": lambda a, b: a * b}
-_COMPARED: Mapping[str, Callable[[float, float], bool]] = {">": lambda a, b: a > b, "<": lambda a, b: a < b}
+_COMPARED: Mapping[str, Callable[[float, float], bool]] = {
+    "==": lambda a, b: a == b, ">": lambda a, b: a > b, "<": lambda a, b: a < b,
+}  # fmt: skip
 
 
 def evaluated(expression: str, samples: Mapping[str, Vector], now: float) -> Vector:
@@ -41,12 +43,22 @@ def evaluated(expression: str, samples: Mapping[str, Vector], now: float) -> Vec
             return inner
         if token == "time()":
             return now
-        return float(token) if token[0].isdigit() else dict(samples.get(token, {}))
+        return float(token) if token[0].isdigit() else _selected(token, samples)
 
     found = level(0)
     assert not tokens
     assert isinstance(found, dict)
     return found
+
+
+def _selected(token: str, samples: Mapping[str, Vector]) -> Vector:
+    name, _, selector = token.partition("{")
+    wanted = re.findall(r'(\w+)=~?"([^"]*)"', selector)
+    return {
+        labels: value
+        for labels, value in samples.get(name, {}).items()
+        if all(re.fullmatch(pattern, dict(labels).get(label, "")) for label, pattern in wanted)
+    }
 
 
 def _on(tokens: list[str]) -> frozenset[str] | None:

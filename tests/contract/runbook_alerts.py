@@ -31,8 +31,8 @@ _OPERATOR_DOWN = page(
         kubectl logs -n OPERATOR-NS deploy/kafka-features-operator --previous
 
     Fix: If the pod does not start, `kubectl describe pod` says why. If it runs but is not ready,
-    `/readyz` and the log name the namespace that it cannot list or watch: check the CRD, the
-    namespace and the rights there ([install](../how-to/install.md)). If it runs but is not scraped,
+    it can list and watch none of its namespaces; `/readyz` and the log name them: check the CRD, the
+    namespaces and the rights there ([install](../how-to/install.md)). If it runs but is not scraped,
     check the ServiceMonitor and network policies.
     """
 )
@@ -155,9 +155,48 @@ _MIGRATION_LAG = page(
     """
 )
 
+_NOT_WATCHED = page(
+    r"""
+    Safe: No level is changed and no node is restarted for resources of that namespace. Those of other namespaces are
+    reconciled as before.
+
+    Confirm: The operator's log says why it cannot list or watch it, once until the reason changes:
+
+        kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | grep 'NS'
+
+    Fix: If the namespace is gone, remove it from `watchNamespaces`. If the operator may not list or watch there, check
+    the Role and its RoleBinding ([install](../how-to/install.md)). It tries again every few seconds, without a restart.
+    """
+)
+_WAITING = page(
+    r"""
+    Safe: What the resource waits for passes by itself; nothing is begun before it has.
+
+    Confirm: The condition Ready says what is waited for and since when, and the plan which steps are left:
+
+        kubectl kafkafeatures status NAME -n NS
+
+    Fix: By the reason of Ready:
+
+    - `Soaking`, `WaitingForWindow`: it was asked to wait (`spec.features.finalizeAfter`, `spec.rollout.windows`).
+      Silence the alert for this resource if a wait of days is meant.
+    - `RestartRequested`, `WaitingForGit`: a person, or Git, is asked for something; see their pages.
+    - `RollingNodes`, `WaitingForQuorum`: a node has not come back, or a controller does not vote: see its log.
+    - `WaitingForBudget`: other clusters are rolled first; raise `maxPartitionImages`.
+    """
+)
+
 OF_ALERTS: Mapping[str, AlertPage] = {
     "OperatorDown": AlertPage(
         "Action required", "the metrics endpoint of the operator does not answer", _OPERATOR_DOWN
+    ),
+    "NotWatched": AlertPage(
+        "Action required", "for 15 minutes a namespace could not be listed or watched", _NOT_WATCHED
+    ),
+    "Waiting": AlertPage(
+        "Resolves automatically",
+        "a resource has not been ready for a day; it is not stalled, suspended or waiting for an approval",
+        _WAITING,
     ),
     "MigrationStuck": AlertPage(
         "Action required",

@@ -6,11 +6,12 @@ reason in `runbook_alerts.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.reasons import Reason
-from tests.contract.alerts import ALERTS, RESOURCE
+from tests.contract.alerts import ALERTS, OF_REASON, RESOURCE
 from tests.contract.runbook_alerts import OF_ALERTS
 from tests.contract.runbook_marks import Page
 from tests.contract.runbook_texts import PAGES
@@ -43,7 +44,7 @@ def _written(title: str, head: str, meaning: str, page: Page) -> str:
 def index() -> str:
     """All pages, and which alert leads where."""
     reasons = [(f"[{one}]({one}.md)", ", ".join(EXPLAINED[one].conditions), EXPLAINED[one].meaning) for one in ACTED_ON]
-    alerts = [(f"`{one.name}`", one.summary.replace(RESOURCE, "a resource"), _link(one.runbook)) for one in ALERTS]
+    alerts = [(f"`{one.name}`", _plain(one.summary), _link(one.runbook)) for one in ALERTS]
     return f"""# Runbooks
 
 {NOTE}
@@ -66,8 +67,12 @@ On these pages, NAME and NS stand for the resource and its namespace, OPERATOR-N
 """
 
 
+def _plain(summary: str) -> str:
+    return re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"\1", summary.replace(RESOURCE, "a resource"))
+
+
 def _link(page: str) -> str:
-    return "that of its reason" if page == "README.md" else f"[{page[:-3]}]({page})"
+    return "that of its reason" if page == OF_REASON else f"[{page[:-3]}]({page})"
 
 
 def _rows(rows: Iterable[tuple[str, ...]]) -> str:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafkafeatures.api.status import BrokersByMode, MigrationStatus, Status
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import BrokersByMode, MigrationStatus, Status, StatusCondition
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics, RecorderMetrics
@@ -15,24 +16,27 @@ from tests.contract.alerts import ALERTS
 from tests.contract.promql import Vector, evaluated
 
 ORDERS = Key("kafka", "orders")
+SINCE = Stamp("2026-01-02T00:00:00Z")
 START = datetime(2026, 1, 2, tzinfo=UTC)
 RULES = {one.name.removeprefix("KafkaFeatures"): one for one in ALERTS}
-LASTING = {"1m": 1, "15m": 15, "1h": 60}
 HOUR, DAY = 60, 24 * 60
+LASTING = {"1m": 1, "5m": 5, "15m": 15, "1h": HOUR, "24h": DAY, "7d": 7 * DAY}
 Look = Callable[[int, Metrics, RecorderMetrics], None]
 """What happens in a minute."""
 
 
-def fired_after(happens: Look, minutes: int = 2 * DAY, alert: str = "NotRecorded") -> int | None:
-    """Minutes until the rule held for as long as it has to, without a break; None where it never did."""
+def fired_after(happens: Look, minutes: int = 2 * DAY, alert: str = "NotRecorded", *, every: int = 1) -> int | None:
+    """Minutes until the rule held for as long as it has to, without a break; None where it never did. `every`: minutes
+    between two evaluations.
+    """
     now, rule = START, RULES[alert]
     metrics = Metrics(Environment(lambda: now, lambda: 0.0, lambda: 0.5))
     recorder, held = metrics.of_recorder(), 0
-    for minute in range(minutes):
+    for minute in range(0, minutes, every):
         now = START + timedelta(minutes=minute)
         happens(minute, metrics, recorder)
         found = evaluated(rule.expression, _samples(metrics), now.timestamp())
-        held = held + 1 if found else 0
+        held = held + every if found else 0
         assert all({"namespace", "name"} <= dict(labels).keys() for labels in found)  # which the summary names
         if held > LASTING[rule.lasting]:
             return minute
@@ -44,7 +48,9 @@ def _samples(metrics: Metrics) -> Mapping[str, Vector]:
     found: dict[str, Vector] = {}
     for family in metrics.registry.collect():
         for sample in family.samples:
-            labels = frozenset({**sample.labels, "instance": "10.0.0.1:8080", "pod": "operator-0"}.items())
+            labels = frozenset(
+                {**sample.labels, "instance": "10.0.0.1:8080", "pod": "operator-0", "job": "@JOB@"}.items()
+            )
             found.setdefault(sample.name, {})[labels] = sample.value
     return found
 
@@ -85,6 +91,66 @@ def test_an_operator_that_does_not_record_is_no_alarm() -> None:
     metrics = Metrics(environment=SYSTEM)
     metrics.passed(ORDERS, "success", 0.1, Status())
     assert evaluated(RULES["NotRecorded"].expression, _samples(metrics), 0.0) == {}
+
+
+# --- conditions ---
+
+
+def stands(reason: str, *others: StatusCondition, status: str = "False") -> Look:
+    """Ready has this reason all the time."""
+    ready = StatusCondition(type="Ready", status=status, last_transition_time=SINCE, reason=reason, message="m")
+
+    def look(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
+        metrics.passed(ORDERS, "success", 0.1, Status(conditions=(*others, ready)))
+
+    return look
+
+
+def other(kind: str, reason: str) -> StatusCondition:
+    return StatusCondition(type=kind, status="True", last_transition_time=SINCE, reason=reason, message="m")
+
+
+def test_a_resource_that_waits_for_a_day_is_an_alarm_unless_another_one_speaks_for_it() -> None:
+    assert fired_after(stands("WaitingForWindow"), alert="Waiting", every=HOUR) == DAY
+    assert fired_after(stands("InSync", status="True"), alert="Waiting", every=HOUR) is None
+    assert fired_after(stands("Suspended"), alert="Waiting", every=HOUR) is None
+    assert fired_after(stands("Halted", other("Stalled", "Halted")), alert="Waiting", every=HOUR) is None
+    assert (
+        fired_after(stands("PlanPending", other("ApprovalRequired", "PlanPending")), alert="Waiting", every=HOUR)
+        is None
+    )
+
+
+def test_a_suspension_that_was_forgotten_is_an_alarm_after_a_week() -> None:
+    assert fired_after(stands("Suspended"), 8 * DAY, "Suspended", every=HOUR) == 7 * DAY
+    assert fired_after(stands("Soaking"), 8 * DAY, "Suspended", every=HOUR) is None
+
+
+def test_what_is_stalled_is_an_alarm_that_knows_its_reason() -> None:
+    assert fired_after(stands("Halted", other("Stalled", "Halted")), alert="Stalled") == 5
+    metrics = Metrics(environment=SYSTEM)
+    metrics.passed(ORDERS, "success", 0.1, Status(conditions=(other("Stalled", "Halted"),)))
+    metrics.passed(Key("kafka", "new"), "success", 0.1, Status(conditions=(other("Stalled", "OfNextYear"),)))
+    found = evaluated(RULES["Stalled"].expression, _samples(metrics), 0.0)
+    assert sorted(dict(labels)["reason"] for labels in found) == ["Halted", "Other"]
+
+
+def test_an_alert_looks_at_the_operator_of_its_release_alone() -> None:
+    metrics = Metrics(environment=SYSTEM)
+    metrics.passed(ORDERS, "success", 0.1, Status(conditions=(other("Stalled", "Halted"),)))
+    elsewhere = {
+        name: {frozenset({**dict(labels), "job": "another"}.items()): value for labels, value in vector.items()}
+        for name, vector in _samples(metrics).items()
+    }
+    assert evaluated(RULES["Stalled"].expression, elsewhere, 0.0) == {}
+    assert all('job="@JOB@"' in one.expression for one in ALERTS)
+
+
+def test_a_namespace_that_is_not_watched_is_an_alarm_and_the_others_are_none() -> None:
+    metrics = Metrics(environment=SYSTEM)
+    metrics.follow(lambda: 3, {"gone": lambda: False, "kafka": lambda: True})
+    (found,) = evaluated(RULES["NotWatched"].expression, _samples(metrics), 0.0)
+    assert dict(found)["namespace"] == "gone"
 
 
 # --- migrations ---

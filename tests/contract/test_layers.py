@@ -42,7 +42,7 @@ ROOMS = {
     "kafka.recorder": "api core.words core.facts kraftlog environment kafka.base kafka.wire kafka.log",
     "kafka.requests": "api core kafka.base kafka.wire kafka.probe",
     "kafka.cluster": "api core environment kafka",
-    "kube": "api core environment",
+    "kube": "api core environment version",
     "zookeeper": (
         "core.words core.facts core.engine core.migration core.ports environment kafka.base kafka.wire kraftlog.image"
     ),
@@ -52,7 +52,7 @@ ROOMS = {
         "kafka.wire.pem kafka.wire.tls zookeeper.ensemble"
     ),
     "resources": "environment kube reconcile",
-    "handlers": "api environment kube version",
+    "handlers": "api environment kube",
     "health": "",
     "metrics": "api environment kube kafka.base kafka.recorder version",
     "settings": "api kafka",

@@ -17,6 +17,7 @@ from kafkafeatures.api.status import (
     EqualityStatus,
     FeatureStatus,
     MigrationStatus,
+    RolloutStatus,
     Status,
     StatusCondition,
 )
@@ -24,8 +25,7 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics
-from tests.contract.alerts import ALERTS, STALLED
-from tests.contract.runbook_texts import PAGES
+from tests.contract.alerts import ALERTS, OF_REASON, STALLED
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
@@ -39,6 +39,7 @@ STATUS = Status(
         StatusCondition(type="Ready", status="False", last_transition_time=SINCE, reason="Drifted", message="m"),
     ),
     features=(FeatureStatus(name="metadata.version", finalized=21, desired=27, supported_min=7, supported_max=27),),
+    rollout=RolloutStatus(id="r", total=3, done=1),
     migration=MigrationStatus(
         phase="Migrating", brokers=BrokersByMode(), lag_records=1, equality=EqualityStatus(differences=0)
     ),
@@ -48,6 +49,8 @@ STATUS = Status(
 def exposed() -> dict[str, tuple[str, frozenset[str]]]:
     """Name to type and labels, after one reconciliation; `_created` beside counters is the client library's."""
     metrics = Metrics(environment=SYSTEM)
+    metrics.follow(lambda: 0, {"": lambda: True})
+    metrics.answered(200)
     metrics.passed(Key("kafka", "orders"), "success", 0.1, STATUS)
     recorder = metrics.of_recorder()
     recorder.recorded(Key("kafka", "orders"))
@@ -56,7 +59,7 @@ def exposed() -> dict[str, tuple[str, frozenset[str]]]:
     metrics.sent(Address("kafka", 9092), bytes.fromhex("0000000a 0039 0001 00000007 ffff"))
     found = {}
     for family in text_string_to_metric_families(generate_latest(metrics.registry).decode()):
-        if not family.name.endswith("_created"):
+        if family.name.startswith("kafkafeatures_") and not family.name.endswith("_created"):
             name = f"{family.name}_total" if family.type == "counter" else family.name
             labels = frozenset(label for sample in family.samples for label in sample.labels) - {"le"}
             found[name] = family.type, labels
@@ -90,20 +93,13 @@ def test_a_query_asks_for_what_is_exposed(query: str) -> None:
         family = re.sub(r"_bucket$", "", name)
         assert family in EXPOSED, name
         labels = dict(re.findall(r'(\w+)=~?"([^"]*)"', selector))
-        assert labels.keys() <= EXPOSED[family][1], selector
+        assert labels.keys() - {"job"} <= EXPOSED[family][1], selector
         if "type" in labels:
             assert labels["type"] in set(Condition)
-            assert labels["status"] in ("True", "False", "Unknown")
+            assert labels.get("status", "True") in ("True", "False", "Unknown")
 
 
 def test_every_alert_leads_to_a_runbook_that_is_there() -> None:
-    for one in ALERTS:
-        assert (ROOT / "docs" / "runbooks" / one.runbook).is_file()
-
-
-def test_the_one_alert_of_stalled_names_every_reason_and_each_has_a_runbook() -> None:
-    description = next(one.description for one in ALERTS if one.name == "KafkaFeaturesStalled")
+    pages = {one.runbook for one in ALERTS} - {OF_REASON} | {f"{reason}.md" for reason in STALLED}
     assert STALLED
-    for reason in STALLED:
-        assert reason in description
-        assert reason in PAGES
+    assert [page for page in sorted(pages) if not (ROOT / "docs" / "runbooks" / page).is_file()] == []

@@ -95,6 +95,8 @@ class Operator:
         self.shown: list[str] = []
         self.held: dict[str, bool] = {}
         self.gone: list[list[dict[str, str]]] = []
+        self.codes: list[int] = []
+        self.answered = self.codes.append
         self.pages = AsyncExitStack()
 
     async def begin(self) -> None:
@@ -156,7 +158,7 @@ async def test_what_a_watch_shows_is_reported_and_nothing_is_written(monkeypatch
     served, operator = Server(all=[[event("ADDED"), event("MODIFIED", "bills"), event("DELETED")]]), Operator()
     async with hosted(served, operator, monkeypatch):
         await until(lambda: sorted(operator.shown) == ["-orders", "bills", "orders"])
-    assert operator.held == {"": True}
+    assert (operator.held, set(operator.codes)) == ({"": True}, {200})
     assert {one.partition(" ")[0] for one in served.asked} == {"GET"}
 
 

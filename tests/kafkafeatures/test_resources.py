@@ -82,6 +82,8 @@ async def test_a_namespace_that_refuses_keeps_no_other_one_waiting() -> None:
     async with site.following():
         await site.resources.known.wait()
         assert (site.told, site.resources.missing()) == (["a"], "other")
+        await until(lambda: site.resources.unready() == "")
+        assert [site.resources.holds(one) for one in ("one", "other")] == [True, False]
         del site.refused["other"]
         await until(lambda: site.told == ["a", "b"] and site.resources.missing() == "")
     assert site.listed.count("one") == 2  # at first, and when its watch began
@@ -97,6 +99,7 @@ async def test_nothing_is_reported_before_every_namespace_answered() -> None:
     async with site.following():
         await until(lambda: site.listed.count("other") > 2)
         assert (site.told, site.resources.known.is_set(), site.resources.missing()) == ([], False, "other")
+        assert site.resources.unready() == "other"
         del site.refused["other"]
         await until(lambda: site.told == ["a", "b"])
 

@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -25,6 +25,7 @@ import msgspec
 from kubernetes.aio import client, config
 from kubernetes.aio.client import ApiException
 
+from kafkafeatures import __version__
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
 from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, translated
@@ -34,6 +35,8 @@ REQUEST_TIMEOUT = 10.0
 NAMES = 5.0
 """Seconds for a name of the API server to resolve; probes wait meanwhile."""
 PAGE = 500
+USER_AGENT = f"kafka-features-operator/{__version__}"
+"""Our name in the audit log of the API server."""
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 logger = logging.getLogger(__name__)
@@ -105,6 +108,9 @@ class KubeApi:
         self.began: datetime | None = None
         """When the first answer came, by the API server's clock."""
         self._date = ""
+        self.answered: Callable[[int], None] = lambda code: None
+        """Hears the HTTP status of each answer."""
+        api.user_agent = USER_AGENT
 
     @property
     def answered_at(self) -> datetime | None:
@@ -227,6 +233,7 @@ class KubeApi:
                 auth_settings=["BearerToken"],
             )
             reply = await self._api.call_api(*request, _request_timeout=REQUEST_TIMEOUT)
+            self.answered(reply.status)
             self._date = reply.headers.get("Date", "")
             self.began = self.began or self.answered_at
             data = await reply.read()  # type: ignore[no-untyped-call]  # theirs

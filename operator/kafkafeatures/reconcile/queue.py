@@ -71,6 +71,12 @@ class Queue(Generic[K]):
         """The keys that are not forgotten."""
         return tuple(self._entries)
 
+    @property
+    def waiting(self) -> int:
+        """How many keys were woken, and are not reconciled yet. May be asked by another thread."""
+        entries = list(self._entries.values())
+        return sum(one.woken_at is not None and one.running_since is None for one in entries)
+
     def wake(self, key: K) -> None:
         """Have the key reconciled soon. Only while `run` runs."""
         entry = self._entries.get(key)

@@ -194,7 +194,12 @@ def test_a_namespace_that_goes_takes_no_other_one_along(control_plane: ControlPl
         control_plane.kubectl("delete", "namespace", "bb", "--timeout=120s")
         control_plane.api_server.kill()  # or the watch would continue: a right counts when a request begins
         control_plane.api_server.start()
-        wait_until("it says what is missing", lambda: operator.asked("/readyz") == (503, "not watched: bb\n"))
+        lost = 'kafkafeatures_watched{namespace="bb"} 0.0'
+        wait_until("it says what is missing", lambda: lost in operator.asked("/metrics")[1])
+        wait_until("it is ready for the other", lambda: operator.asked("/readyz")[0] == 200)
+        assert 'kafkafeatures_watched{namespace="aa"} 1.0' in operator.asked("/metrics")[1]
+        for series in ('kafkafeatures_api_server_requests_total{code="200"}', "process_resident_memory_bytes"):
+            assert series in operator.asked("/metrics")[1]
         here.apply("after", {"share.version": 1}, cluster=CLUSTER)
         here.until("after", "Reachable", "BootstrapUnreachable")
         assert operator.asked("/healthz")[0] == 200

@@ -99,6 +99,19 @@ async def test_different_keys_run_side_by_side_up_to_the_bound() -> None:
         assert work.most == 2
 
 
+async def test_keys_that_wait_for_a_place_are_counted_and_those_that_run_are_not() -> None:
+    work = Work()
+    async with running(work, at_once=1) as queue:
+        for key in ("a", "b", "c"):
+            queue.wake(key)
+        await work.until(lambda: work.running == 1)
+        assert queue.waiting == 2
+        for _ in range(3):
+            work.go.release()
+        await work.until(lambda: len(work.begun) == 3)
+        assert queue.waiting == 0
+
+
 async def test_a_run_that_waits_for_something_outside_keeps_no_other_waiting() -> None:
     work = Work()
     async with running(work, at_once=1, hold=0.01) as queue:

@@ -19,7 +19,7 @@ from tests.kafkafeatures import statuses
 APPROVE, RESTORED = "kafkafeatures.dev/approve", "kafkafeatures.dev/accept-restored-log"
 HASH = "sha256:8c71e41eb5de"
 ROLES = {"editor": ("edit",), "approver": ("edit", f"{NAME}-approve"), "reader": ("view",)}
-FORBIDDEN = {
+FORBIDDEN: dict[str, dict[str, Any]] = {
     f"the annotation {APPROVE}": {"metadata": {"annotations": {APPROVE: HASH}}},
     f"the annotation {RESTORED}": {"metadata": {"annotations": {RESTORED: "x@3"}}},
     "spec.approval.planHash": {"spec": {"approval": {"planHash": HASH}}},

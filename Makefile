@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check unit simulation kafka migration kubernetes rolls pipeline test e2e bench soak mutants format docs lock clean
+.PHONY: help demo check unit simulation kafka migration kubernetes rolls pipeline test e2e bench soak mutants format docs site lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ kafka: $(VENV)/.dev ## a part of test: real Kafka (needs Java 17+ and Maven)
 migration: $(VENV)/.dev ## a part of test: from ZooKeeper to KRaft on real nodes of Kafka 3.9, also in pods (needs what test needs)
 	@$(BIN)/python -m tests.run migration
 
-kubernetes: $(VENV)/.dev ## a part of test: the image, the chart, the operator on real Kubernetes and Kafka (needs what test needs)
+kubernetes: $(VENV)/.site ## a part of test: the image, the chart, the operator on real Kubernetes and Kafka (needs what test needs)
 	@$(BIN)/python -m tests.run kubernetes
 
 rolls: $(VENV)/.dev ## a part of test: nodes restarted on real Kubernetes, three controllers and six brokers in three racks (needs what test needs)
@@ -37,7 +37,7 @@ rolls: $(VENV)/.dev ## a part of test: nodes restarted on real Kubernetes, three
 pipeline: $(VENV)/.spark ## a part of test: tables of metadata logs, on Spark and S3 as well (needs Java 17+, Go 1.26+; fetches Spark, 455 MB, once)
 	@$(BIN)/python -m tests.run pipeline
 
-test: $(VENV)/.spark ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+); prints the minutes of each suite
+test: $(VENV)/.spark $(VENV)/.site ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+); prints the minutes of each suite
 	@$(BIN)/python -m tests.run
 
 e2e: kubernetes ## as kubernetes
@@ -45,7 +45,7 @@ e2e: kubernetes ## as kubernetes
 bench: $(VENV)/.spark ## ratios against Kafka's own tools: same machine, same cluster, interleaved
 	@$(BIN)/python -m tests.bench
 
-soak: $(VENV)/.spark ## as test, with the long seeds and many more leader changes; before a release
+soak: $(VENV)/.spark $(VENV)/.site ## as test, with the long seeds and many more leader changes; before a release
 	@SOAK=1 $(BIN)/python -m tests.run
 
 mutants: $(VENV)/.dev ## which of our programmes finds which of the small faults of tests/reliability/mutants.py; takes hours, goes on where it was ended
@@ -57,6 +57,9 @@ format: $(VENV)/.dev ## let the formatter and the linter mend what they can
 docs: $(VENV)/.dev ## write anew what is made of the code: docs/reference, docs/runbooks, files of the chart, the output in README and docs
 	@$(BIN)/python -m tests.contract.reference
 
+site: $(VENV)/.site ## the pages of docs as a web site in build/site; a dead link fails it
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	@$(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install -q uv
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -67,6 +70,8 @@ lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	  --no-header --upgrade pyproject.toml --extra operator --extra pipeline --extra export --group dev -o requirements/dev.lock
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade pyproject.toml --extra pipeline --extra spark -o requirements/pipeline.lock
+	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --upgrade --group site -c requirements/dev.lock -o requirements/site.lock
 	@printf '%s\n' hatchling pip setuptools | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade - -o requirements/build.lock
 
@@ -85,6 +90,10 @@ $(VENV)/.runtime: requirements/runtime.lock requirements/build.lock pyproject.to
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(VENV)/.site: $(VENV)/.dev requirements/site.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/site.lock
 	@touch $@
 
 # Spark is most of what is ever fetched, and only what runs on it needs it: it comes on top of .dev. It alone has no wheel on PyPI,

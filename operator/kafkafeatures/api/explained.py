@@ -101,7 +101,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
         Condition.READY,
         outcome=ACTION,
         meanings={
-            Reason.SUSPENDED: "suspended: an update that was sent is completed, no other one is started",
+            Reason.SUSPENDED: "suspended: the step in progress completes, no new step starts",
             Reason.DRIFTED: "drift detected: a level that had been reached was changed outside KafkaFeatures",
             Reason.APPROVAL_REQUIRED: "the plan has to be approved by its hash",
         },

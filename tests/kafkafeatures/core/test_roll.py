@@ -123,7 +123,7 @@ def test_two_brokers_of_one_rack_are_in_flight_at_once_and_never_two_that_share_
 def test_a_node_that_is_back_counts_as_in_flight_until_it_was_stable() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    assert "must stay so" in refused(rolled(told, sent(1, stable=True), rollout=one_at_a_time), Reason.ROLLING_NODES)
+    assert "stable for" in refused(rolled(told, sent(1, stable=True), rollout=one_at_a_time), Reason.ROLLING_NODES)
 
 
 def test_what_is_away_for_another_reason_counts_against_the_cap() -> None:

@@ -75,7 +75,7 @@ def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_mo
     newer = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
     again = {3002: replace(unknown[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))}
     told = cluster(nodes={**unknown, **again})
-    assert "must stay so" in refused(rolled(told, asked_for, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES)
+    assert "stable for" in refused(rolled(told, asked_for, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES)
 
 
 def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:

@@ -106,7 +106,7 @@ def test_a_controller_goes_beside_no_broker_that_is_in_flight_or_leaves_no_room(
     told = cluster(replaced(1, ready=False, phase="Pending", waiting="ContainerCreating"), fresh(1), behind(1))
     assert "pod broker-1 does not run" in refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
     back = cluster(replaced(1), fresh(1))
-    assert "must stay so" in refused(rolled(back, sent(1, stable=True)), Reason.ROLLING_NODES)
+    assert "stable for" in refused(rolled(back, sent(1, stable=True)), Reason.ROLLING_NODES)
     drained = cluster({1: a_pod(1, terminating=True)}, partitions=behind(1))
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
     assert "broker 1" in refused(rolled(drained, rollout=one_at_a_time), Reason.ROLLING_NODES)

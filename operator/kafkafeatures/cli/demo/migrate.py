@@ -63,7 +63,7 @@ async def _tell(scene: _Scene) -> None:
 
     tell(
         "All is copied, the quorum is controller, and each change is written to both. Nothing is final yet, and a "
-        "rollback is tried before there is need of one. Git: desired: RolledBack."
+        "rollback is tried before there is need of one. RolledBack is pushed to Git."
     )
     scene.ask("RolledBack")
     await scene.until(_is_in_sync)
@@ -76,7 +76,7 @@ async def _tell(scene: _Scene) -> None:
 
     tell(
         "Every broker runs in KRaft mode. Then one write to ZooKeeper gets lost, which Kafka never repeats and no tool "
-        "of Kafka shows. Git: desired: Finalized, with the consent that this needs."
+        "of Kafka shows. Finalized is pushed to Git, with the consent that it needs."
     )
     scene.lose_a_write()
     scene.ask("Finalized", "zk-finalize")

@@ -75,20 +75,20 @@ async def _tell(scene: _Scene) -> None:
     )
     show(_DOCUMENT)
     tell(
-        "Git: new images. For the controllers Kafka 4.4; for the brokers, by mistake, one that ends as soon as it "
-        "starts. Controllers go first, one at a time, the leader of the quorum last."
+        "New images are pushed to Git: for the controllers Kafka 4.4; for the brokers, by mistake, one that ends as "
+        "soon as it starts. Controllers go first, one at a time, the leader of the quorum last."
     )
     scene.set_images(controller=_NEW, broker=_BROKEN)
     await scene.until(lambda status: status.is_stalled(Reason.ROLLOUT_HALTED))
     scene.must_have_restarted(_CONTROLLERS)
     scene.draw()
 
-    tell("One broker is down, and no other one is touched. Git: the image of the brokers is reverted.")
+    tell("One broker is down, and no other one is touched. The image of the brokers is reverted in Git.")
     scene.set_images(broker=_OLD)
     await scene.until(_is_rolled)
     scene.must_have_restarted(_BROKERS[:1])
 
-    tell("All nodes are back. Git: Kafka 4.4 for the brokers, and this image starts.")
+    tell("All nodes are back. Kafka 4.4 for the brokers is pushed to Git, and this image starts.")
     scene.set_images(broker=_NEW)
     await scene.until(lambda status: _is_rolled(status) and bool(status.soak_started_at))
     scene.must_have_restarted(_BROKERS)

@@ -1,4 +1,4 @@
-"""`kafkafeatures suspend NAME`: what was sent is finished, nothing else is begun.
+"""`kafkafeatures suspend NAME`: the step in progress completes, no new step starts.
 
 Written as the annotation kafkafeatures.dev/pause, so that Git does not revert it. It needs no plan and no version of
 the resource: a suspension takes effect at once. `cli/kube/resume.py` takes it back.
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the annotation."""
     with connected(arguments) as kube:
         resource = kube.annotate(arguments.name, {PAUSE: "true"})
-    print(f"{resource} is suspended: what was sent is finished, nothing else is started")
+    print(f"{resource} is suspended: the step in progress completes, no new step starts")
     for intent in resource.status.intents:
         print(f"in progress: {in_flight(intent)}")
     if resource.suspended_in_document:

@@ -113,8 +113,8 @@ def _facts(gate: Row) -> str:
         f'<li><strong class="{LOOKS[one][0]}">{counts[one]}</strong>{LOOKS[one][1].lower()}</li>' for one in LOOKS
     )
     return (
-        f'<p class="box"><strong class="{style}">{word}</strong>: {sum(counts.values())} clusters, judged '
-        f"{text(day_and_time(time_of(gate['evaluatedAt'])))} by what was read of their metadata logs. "
+        f'<p class="box"><strong class="{style}">{word}</strong>: {sum(counts.values())} clusters. Based on their '
+        f"metadata logs, evaluated at {text(day_and_time(time_of(gate['evaluatedAt'])))}. "
         "It does not replace the checks before a change.</p>\n"
         f'<ul class="facts">{facts}</ul>'
     )

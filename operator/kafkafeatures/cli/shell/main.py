@@ -47,7 +47,7 @@ COMMANDS = {
     "approve": ("kafkafeatures.cli.kube.approve", "approve the waiting plan, and no other"),
     "suspend": (
         "kafkafeatures.cli.kube.suspend",
-        "suspend a resource: what was sent is finished, nothing else is started",
+        "suspend a resource: the step in progress completes, no new step starts",
     ),
     "resume": ("kafkafeatures.cli.kube.resume", "resume a suspended resource"),
     "report": ("kafkafeatures.cli.kube.report", "collect what an issue report needs about a resource; no secrets"),

@@ -57,7 +57,11 @@ def waiting(question: RestartQuestion) -> Wait:
     """A wait for the nodes in flight, which names the first that is not back."""
     late = [one for one in question.in_flight if not one.is_back] or list(question.in_flight)
     first, more = late[0], len(question.in_flight) - 1
-    stable = f", and must stay so for {format_span(question.wanted.rollout.stable_for)}" if first.is_back else ""
+    stable = (
+        f"; waiting until it has been stable for {format_span(question.wanted.rollout.stable_for)}"
+        if first.is_back
+        else ""
+    )
     if not first.is_back and question.is_left_behind(first.step):
         stable = f"; delete pod {first.step.pod} if it does not come back: its next one is of the current revision"
     text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")

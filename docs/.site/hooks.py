@@ -1,0 +1,50 @@
+"""Pages of the site that lie outside `docs`, and the links that lead there."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+OUTSIDE = {
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
+    "charts/kafka-features-operator/README.md": "reference/chart.md",
+    "Dockerfile": "reference/Dockerfile.txt",
+}
+"""A file of the repository, and where it is on the site."""
+_LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the files from outside."""
+    for source, page in OUTSIDE.items():
+        text = (Path(config.docs_dir).parent / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=_relinked(text, source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links out of `docs` to these."""
+    return markdown if page.file.src_uri in OUTSIDE.values() else _relinked(markdown, f"docs/{page.file.src_uri}")
+
+
+def _relinked(text: str, source: str) -> str:
+    """The text of a file of the repository, with links as its page has to have them."""
+    here = posixpath.dirname(_page_of(source)) or "."
+
+    def led(found: re.Match[str]) -> str:
+        there = _page_of(posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1])))
+        return f"]({posixpath.relpath(there, here)}{found[2] or ''})" if there else found[0]
+
+    return _LINK.sub(led, text)
+
+
+def _page_of(source: str) -> str:
+    """Where a file of the repository is on the site; empty where it is not there."""
+    return OUTSIDE.get(source, source.removeprefix("docs/") if source.startswith("docs/") else "")

@@ -1,0 +1,63 @@
+"""The pages of docs as a web site: every link leads somewhere, a browser shows it, nothing is fetched elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.rig.browser import opened
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def build(target: Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "-f", str(folder / "mkdocs.yml"), "-d", str(target)],
+        capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("site")
+    done = build(target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+def test_every_page_of_docs_is_there_and_none_loads_anything_from_elsewhere(site: Path) -> None:
+    pages = {one.relative_to(ROOT / "docs").with_suffix("") for one in (ROOT / "docs").rglob("*.md")}
+    made = {one.relative_to(site).with_suffix("") for one in site.rglob("*.html")}
+    assert {Path("index" if one.name == "README" else one.name) for one in pages} <= {Path(one.name) for one in made}
+    assert {"changelog", "security", "contributing"} <= {one.name for one in made}
+    loaded = [
+        (one.name, tag)
+        for one in site.rglob("*.html")
+        for tag in re.findall(r"<(?:link|script|img|iframe)\b[^>]*>", one.read_text())
+        if re.search(r"(?:src|href)=\"?(?:https?:)?//", tag) and 'rel="canonical"' not in tag
+    ]
+    assert loaded == []
+
+
+@pytest.mark.parametrize("page", ["index.html", "how-to/migrate-to-kraft.html", "runbooks/index.html"])
+def test_a_browser_shows_it_without_a_word_in_its_console(site: Path, tmp_path: Path, page: str) -> None:
+    found = opened(site / page, tmp_path / "profile")
+    assert "md-content" in found.document
+    assert [
+        line for line in found.console if "file://" not in line
+    ] == []  # a script may read no file: that is the search
+
+
+def test_a_dead_link_fails_it(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.md").write_text("# Here\n\n[gone](gone.md)\n")
+    (tmp_path / "mkdocs.yml").write_text("site_name: x\nstrict: true\n")
+    done = build(tmp_path / "site", tmp_path)
+    assert done.returncode != 0
+    assert "gone.md" in done.stdout + done.stderr

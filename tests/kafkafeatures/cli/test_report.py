@@ -11,7 +11,9 @@ import pytest
 
 from kafkafeatures.cli.kube import report
 from kafkafeatures.cli.kube.report import without_status
+from kafkafeatures.cli.kube.report_operator import KEPT, lines_about, operator_of
 from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.main import main
 from tests.contract.test_crd import FIELDS
 from tests.kafkafeatures import statuses
@@ -68,3 +70,77 @@ def test_annotations_of_others_are_named_and_not_shown() -> None:
     assert found["metadata"]["annotations"] == {"kafkafeatures.dev/pause": "true"}
     assert found["otherAnnotations"] == ["a.b/c", KUBECTL]
     assert found["metadata"]["uid"] == statuses.UID
+
+
+# --- the operator ---
+
+
+ABOUT = '{"timestamp": "t", "severity": "INFO", "message": "raised", "namespace": "kafka", "resource": "orders"}'
+OTHERS = (
+    '{"message": "kafka/orders", "namespace": "kafka", "resource": "payments"}',
+    '{"message": "raised", "namespace": "elsewhere", "resource": "orders"}',
+    '{"message": "of all"}',
+    "{not json [kafka/orders]",
+    "2026-01-02 INFO raised [kafka/orders-2]",
+    "",
+)
+
+
+def test_of_the_log_only_lines_about_the_resource_are_taken_over_and_the_last_of_them() -> None:
+    text = "2026-01-02 INFO raised [kafka/orders]"
+    assert lines_about("kafka", "orders", "\n".join((*OTHERS, ABOUT, *OTHERS, text))) == [ABOUT, text]
+    assert len(lines_about("kafka", "orders", f"{ABOUT}\n" * (KEPT + 1))) == KEPT
+
+
+class Seen:
+    """An API server with a Deployment and a log, and without the pod, or without a right."""
+
+    def __init__(self, *, pod: bool = True, refuses: bool = False) -> None:
+        self._pod, self._refuses = pod, refuses
+
+    def deployment(self, namespace: str, name: str) -> dict[str, Any]:
+        if self._refuses:
+            raise CommandFailed("not authorized", Exit.BLOCKED)
+        assert (namespace, name) == ("operator", "kff")
+        return {"metadata": {"generation": 3}, "status": {"readyReplicas": 1}}
+
+    def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
+        return {"status": {"phase": "Running", "podIP": "10.0.0.1"}} if self._pod else None
+
+    def log(self, namespace: str, pod: str, lines: int) -> str:
+        return "\n".join((ABOUT, *OTHERS))
+
+
+def seen(kube: Seen, **operator: str) -> tuple[Any, list[str]]:
+    gaps: list[str] = []
+
+    def tried(what: str, ask: Any) -> Any:
+        try:
+            return ask()
+        except CommandFailed as failed:
+            gaps.append(f"{what}: {failed}")
+            return None
+
+    written = resource({**statuses.in_sync(), "operator": operator} if operator else statuses.in_sync())
+    return operator_of(kube, written, tried), gaps  # type: ignore[arg-type]  # as far as it is asked
+
+
+IN_POD = {"namespace": "operator", "name": "kff", "instance": "kff-0"}
+
+
+def test_a_report_has_the_deployment_the_pod_and_the_log_of_the_operator_that_wrote_the_status() -> None:
+    found, gaps = seen(Seen(), **IN_POD)
+    assert gaps == []
+    assert found["deployment"] == {"generation": 3, "readyReplicas": 1}
+    assert (found["pod"]["phase"], "podIP" in found["pod"], found["log"]) == ("Running", False, [ABOUT])
+
+
+def test_what_of_the_operator_cannot_be_read_is_said() -> None:
+    found, gaps = seen(Seen(pod=False, refuses=True), **IN_POD)
+    assert found == IN_POD
+    assert gaps == ["the operator's Deployment: not authorized", "the operator's pod: it does not exist"]
+
+
+def test_an_operator_outside_of_a_cluster_has_no_pod_and_none_may_be_known() -> None:
+    assert seen(Seen(), name="kff", instance="laptop-3") == ({"name": "kff", "instance": "laptop-3"}, [])
+    assert seen(Seen()) == (None, [])

@@ -32,6 +32,7 @@ from kafkafeatures.core.words import printable
 
 if TYPE_CHECKING:
     from pykube import KubeConfig
+    from requests import Response
 
 REQUEST_TIMEOUT = 10.0
 """Seconds for one request."""
@@ -137,11 +138,27 @@ class Kube:
 
     def stateful_set(self, name: str) -> dict[str, Any] | None:
         """One StatefulSet as it is now; None where there is none."""
+        return self._one(_STATEFUL_SETS, "apps/v1", self.namespace, name)
+
+    def deployment(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """One Deployment as it is now; None where there is none."""
+        return self._one(("deployments", "apps"), "apps/v1", namespace, name)
+
+    def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """One pod as it is now; None where there is none."""
+        return self._one(("pods", ""), "v1", namespace, name)
+
+    def log(self, namespace: str, pod: str, lines: int) -> str:
+        """The last lines that a pod has written."""
+        answer = self._answered(
+            "get", "get", ("pods/log", ""), version="v1", namespace=namespace, url=f"pods/{pod}/log",
+            params={"tailLines": lines},
+        )  # fmt: skip
+        return str(answer.text)
+
+    def _one(self, what: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
         try:
-            return self._send(
-                "get", "get", _STATEFUL_SETS, name,
-                version="apps/v1", namespace=self.namespace, url=f"statefulsets/{name}",
-            )  # fmt: skip
+            return self._send("get", "get", what, name, version=version, namespace=namespace, url=f"{what[0]}/{name}")
         except NotFound:
             return None
 
@@ -181,21 +198,26 @@ class Kube:
         )
 
     def _send(self, method: str, verb: str, what: tuple[str, str], name: str = "", **request: Any) -> dict[str, Any]:
+        body = _body(self._answered(method, verb, what, name, **request))
+        if body is None:
+            raise self._away("the server that answers is not a Kubernetes API server")
+        return body
+
+    def _answered(self, method: str, verb: str, what: tuple[str, str], name: str = "", **request: Any) -> Response:
         from requests.exceptions import RequestException  # what pykube raises
 
         try:
             answer = getattr(self._api, method)(timeout=self.patience, **request)
-            code, body = answer.status_code, _body(answer)
+            code = answer.status_code
         except (RequestException, OSError) as error:
             raise self._not_reached(error) from None
         if code == 401:
             self._login.forget()
         if code < 300:
-            if body is None:
-                raise self._away("the server that answers is not a Kubernetes API server")
-            return body
-        said = printable(str((body or {}).get("message") or answer.reason)[:500])  # webhooks speak here as well
-        raise self._failure(code, said, verb, what, name, details=(body or {}).get("details") or {})
+            return answer  # type: ignore[no-any-return]  # pykube has no types
+        body = _body(answer) or {}
+        said = printable(str(body.get("message") or answer.reason)[:500])  # webhooks speak here as well
+        raise self._failure(code, said, verb, what, name, details=body.get("details") or {})
 
     def _failure(
         self, code: int, said: str, verb: str, what: tuple[str, str], name: str, *, details: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""`kafkafeatures report NAME`: one file for an issue: versions, the resource, its status, its events.
+"""`kafkafeatures report NAME`: one file for an issue: versions, the resource, its status, its events, its operator.
 
 Nothing has to be blacked out, because nothing secret can be in it: a document names Secrets and never holds one, the
 operator writes none into statuses and events, and Secrets are not read here. Of annotations, which may hold anything,
@@ -21,6 +21,7 @@ from kafkafeatures import __version__
 from kafkafeatures.api.names import API_VERSION, GROUP
 from kafkafeatures.cli.cluster.connect import add_connection_flags, settings_from_flags
 from kafkafeatures.cli.kube.api import Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.report_operator import operator_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent, seen_event
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -110,9 +111,10 @@ def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequenc
             gaps.append({"what": what, "why": str(failed)})
             return None
 
-    version, events = (
+    version, events, operator = (
         unless_refused("the version of Kubernetes", kube.version),
         unless_refused("events", lambda: _events(kube, resource)),
+        operator_of(kube, resource, unless_refused),
     )
     document = {
         "apiVersion": API_VERSION,
@@ -128,6 +130,7 @@ def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequenc
         "resource": without_status(resource),
         "status": dict(resource.written_status),
         "events": None if events is None else [one.as_json() for one in events],
+        "operator": operator,
         "notRead": gaps,
     }
     return document, events

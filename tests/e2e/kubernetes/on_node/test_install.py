@@ -174,6 +174,13 @@ def test_the_readme_works_as_printed_and_no_kafka_pod_restarts(
     assert resources.status("orders")["metadataVersion"] == "4.1-IV1"
     assert pods(kafka) == before
 
+    report = yaml.safe_load(person.types(f"kafkafeatures report orders -n {kafka.namespace}").stdout)
+    assert report["notRead"] == []
+    assert report["operator"]["deployment"]["readyReplicas"] == 1
+    assert report["operator"]["pod"]["phase"] == "Running"
+    assert all("orders" in line for line in report["operator"]["log"])
+    assert any("metadata.version" in line for line in report["operator"]["log"])
+
 
 def test_the_pod_killed_at_random_instants_does_nothing_twice(kafka: Kafka, resources: Resources) -> None:
     """Three levels up, three down, and so on."""

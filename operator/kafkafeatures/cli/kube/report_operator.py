@@ -1,0 +1,72 @@
+"""What `report` has of the operator that wrote a status: its Deployment, its pod, and its log about this resource.
+
+Of the log only the lines that name the resource are taken over: the others are about resources of other people.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    from kafkafeatures.cli.kube.api import Kube
+    from kafkafeatures.cli.kube.resource import KubeResource
+
+T = TypeVar("T")
+LINES = 10_000
+"""Lines of the log that are looked through, the last ones."""
+KEPT = 500
+
+
+class Tried(Protocol):
+    """Asks for `what`, and notes why it could not be read."""
+
+    def __call__(self, what: str, ask: Callable[[], T]) -> T | None: ...
+
+
+def operator_of(kube: Kube, resource: KubeResource, tried: Tried) -> dict[str, Any] | None:
+    """None where no status names an operator. One outside of a cluster has neither Deployment nor pod."""
+    who = OperatorIdentity.of(resource.raw)
+    if who is None:
+        return None
+    found: dict[str, Any] = dict(who.shape)
+    if not who.namespace:
+        return found
+    deployment = tried("the operator's Deployment", lambda: _there(kube.deployment(who.namespace, who.name)))
+    pod = tried("the operator's pod", lambda: _there(kube.pod(who.namespace, who.instance)))
+    lines = tried("the operator's log", lambda: kube.log(who.namespace, who.instance, LINES)) if pod else None
+    if deployment is not None:
+        found["deployment"] = {"generation": deployment["metadata"].get("generation"), **deployment.get("status", {})}
+    if pod is not None:
+        found["pod"] = {name: pod.get("status", {}).get(name) for name in _OF_POD}
+    if lines is not None:
+        found["log"] = lines_about(resource.metadata["namespace"], resource.metadata["name"], lines)
+    return found
+
+
+_OF_POD = ("phase", "startTime", "conditions", "containerStatuses")
+
+
+def _there(found: dict[str, Any] | None) -> dict[str, Any]:
+    if found is None:
+        raise CommandFailed("it does not exist", Exit.BLOCKED)
+    return found
+
+
+def lines_about(namespace: str, name: str, log: str) -> list[str]:
+    """The last lines of an operator's log that are about a resource, in either of its formats."""
+    return [line for line in log.splitlines() if _is_about(namespace, name, line)][-KEPT:]
+
+
+def _is_about(namespace: str, name: str, line: str) -> bool:
+    if not line.startswith("{"):
+        return f"[{namespace}/{name}]" in line
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(fields, Mapping) and (fields.get("namespace"), fields.get("resource")) == (namespace, name)

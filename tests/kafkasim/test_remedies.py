@@ -14,7 +14,8 @@ from kafkafeatures.core.engine.remedies import cluster_flags
 from tests.kafkasim.commands import in_bash, shell
 from tests.kafkasim.test_process import heard, simulator
 
-REMEDY = re.compile(r"kafkafeatures (unregister|apply) [^;\n]+")
+REMEDY = re.compile(r"kafkafeatures (unregister|apply) (\\\n|[^;\n])+")
+"""A command, also where a backslash breaks it in two lines."""
 
 
 @pytest.fixture

@@ -95,8 +95,10 @@ class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
     KEY: ClassVar[tuple[str, ...]] = ("kind", "node_id", "feature", "wanted")
 
     kind: str
+    nodes: str = ""
     node_id: int | None = None
     roles: tuple[str, ...] = ()
+    inferred_release: str = ""
     feature: str = ""
     supported_min: int | None = None
     supported_max: int | None = None

@@ -54,7 +54,7 @@ def test_a_node_that_holds_the_others_back_is_named(
     (tmp_path / FIRST).write_bytes(log([level("metadata.version", 21)], nodes))
     assert main(["describe", "--from", str(tmp_path)]) == Exit.DONE
     said = capsys.readouterr().out
-    assert "metadata.version above 21 (3.9-IV0): fenced broker 2 (supports 7-21)" in said
+    assert "  NodeRange: broker 2\n    metadata.version 7-21 (up to 3.9-IV0); 29 (4.2-IV1) is required\n" in said
     assert "broker 2 a.example:9092: fenced by the controller, registered with metadata.version 7-21" in said
 
 

@@ -7,15 +7,18 @@ import io
 import pytest
 from rich.console import Console
 
-from kafkafeatures.cli.cluster.matrix import draw
+from kafkafeatures.cli.cluster.matrix import draw, draw_apis
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation
+from tests.kafkafeatures.worlds import NEW, OLD, SILENT, Ranges, answer, node, observation
 
 
 def drawn(seen: Observation, *, width: int = 80, apis: bool = False) -> list[str]:
     console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, color_system=None)
-    draw(console, seen, api_names={18: "ApiVersions"} if apis else None)
+    if apis:
+        draw_apis(console, seen, {18: "ApiVersions"})
+    else:
+        draw(console, seen, flags="--bootstrap-server h:1")
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert all(len(line) <= width for line in text.splitlines())
     return [line.rstrip() for line in text.splitlines()]
@@ -31,15 +34,25 @@ def test_equal_nodes_share_a_column_and_the_one_that_blocks_is_marked() -> None:
     assert line_with(lines, "FEATURE").split() == ["FEATURE", "FINALIZED", "3001,", "3002", "1,", "3", "2"]
     assert line_with(lines, "metadata.version  ").split()[-4:] == ["7-27", "7-27", "1-21", "!"]
     assert line_with(lines, "group.version  ").split()[-2:] == ["-", "!"]
-    assert "  metadata.version above 21 (3.9-IV0): broker 2 (supports 1-21)" in lines
-    assert "  group.version above 0: broker 2 (not supported)" in lines
+    assert lines[0] == "3.9-IV0; can be raised to 4.1-IV1: blocked by 1 of 5 nodes"
+    assert line_with(lines, "inferred").split() == ["Kafka", "(inferred", "from", "the", "ranges)", "4.1", "4.1", "3.9"]
+    assert line_with(lines, "up to ").split()[-3:] == ["4.1-IV1", "4.1-IV1", "3.9-IV0"]
+    assert line_with(lines, "! blocks a raise").endswith("- not supported")
+    at = lines.index("  NodeRange: broker 2, Kafka 3.9")
+    assert lines[at + 1 :] == [
+        "    metadata.version 1-21 (up to 3.9-IV0); 27 (4.1-IV1) is required",
+        "    group.version not supported; 1 is required",
+        "    upgrade Kafka on broker 2",
+    ]
 
 
 def test_three_hundred_nodes_read_like_three() -> None:
     brokers = [node(i) for i in range(1, 300)]
     lines = drawn(observation(node(3001), *brokers))
     assert "1-299" in line_with(lines, "FEATURE")
-    assert len(lines) < 12
+    assert len(lines) < 14
+    assert lines[0] == "3.9-IV0; can be raised to 4.1-IV1"
+    assert not any("!" in one for one in lines)
 
 
 def test_three_hundred_nodes_half_upgraded_fit_a_screen() -> None:
@@ -47,7 +60,8 @@ def test_three_hundred_nodes_half_upgraded_fit_a_screen() -> None:
     silent = [node(i, state=NodeState.UNREACHABLE, said=SILENT) for i in range(400, 450)]
     lines = drawn(observation(node(3001), node(3002), node(3003), *half, *silent), width=100)
     assert len(lines) <= 24
-    assert "  metadata.version above 21 (3.9-IV0): 150 brokers (1, 3, 5, ... 299) (support 1-21)" in lines
+    assert "  NodeRange: 150 brokers (1, 3, 5, ... 299), Kafka 3.9" in lines
+    assert lines.count("    upgrade Kafka on these brokers") == 1
     assert "50 brokers (400-449): still registered" in line_with(lines, "Unreachable")
 
 
@@ -76,14 +90,17 @@ def test_ghosts_refused_and_silent_nodes_have_lines_of_their_own() -> None:
         ),
         width=120,
     )
-    assert line_with(lines, "Ghost       controller 3003").endswith("registered with metadata.version 1-21")
+    assert "and does not answer, registered by Kafka 3.9 with" in line_with(lines, "Ghost       controller 3003")
     assert "fenced, and does not answer" in line_with(lines, "Ghost       broker 4")
     assert "still registered, but connection refused" in line_with(lines, "Unreachable broker 5")
     assert "rejects its registration" in line_with(lines, "Refused     broker 9")
     assert line_with(lines, "Refused     broker 8").endswith(
         "in ZooKeeper mode, and is not registered with the controllers"
     )
-    assert "ghost controller 3003 (supports 1-21), ghost broker 4 (supports 1-21)" in line_with(lines, "above 21")
+    assert lines[0].endswith(": blocked by 2 of 5 nodes and 2 ghosts")
+    assert line_with(lines, "Cluster ").endswith("1 controller, 4 brokers, 2 ghosts")
+    assert "  GhostRegistration: controller 3003, Kafka 3.9; registered, but not running" in lines
+    assert "      kafkafeatures unregister --broker 4 --bootstrap-server h:1" in lines
 
 
 def test_what_was_not_read_is_said_with_the_remedy() -> None:
@@ -129,3 +146,48 @@ def test_apis_are_rows_of_their_own_picture() -> None:
     lines = drawn(observation(), apis=True)
     assert line_with(lines, "ApiVersions (18)").split()[-2:] == ["0-4", "0-4"]
     assert line_with(lines, "? (55)")
+
+
+_KINDS: tuple[Ranges, ...] = tuple(
+    {"metadata.version": (low, high), "kraft.version": (0, 1), **more}
+    for low, high, more in ((1, 21, {}), (7, 25, {"group.version": (0, 1)}), (7, 27, {"group.version": (0, 1)}))
+)
+
+
+def test_three_hundred_nodes_of_six_kinds_with_ghosts_and_silent_ones_fit_fifty_lines() -> None:
+    nodes = [node(i, said=answer(_KINDS[i % 3]), written=_KINDS[i % 3]) for i in (*range(1, 301), *range(3001, 3010))]
+    gone = [node(i, state=NodeState.GHOST, said=SILENT, written=OLD) for i in (400, 402, 405)]
+    silent = [node(i, state=NodeState.UNREACHABLE, said=SILENT) for i in range(500, 550)]
+    lines = drawn(observation(*nodes, *gone, *silent))
+    assert len(lines) <= 50
+    assert lines[0] == "3.9-IV0; can be raised to 4.1-IV1: blocked by 206 of 359 nodes and 3 ghosts"
+    assert all(f"{kind}: " in "".join(lines) for kind in ("NodeRange", "GhostRegistration"))
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_what_a_terminal_breaks_stays_indented(width: int) -> None:
+    lines = drawn(
+        observation(
+            *(node(i, said=answer(_KINDS[i % 3]), written=_KINDS[i % 3]) for i in (3001, 1, 2, 3)),
+            node(4, state=NodeState.GHOST, said=SILENT, written=OLD),
+            gaps=(Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing " * 4, "grant it"),),
+        ),
+        width=width,
+    )
+    starts = ("Cluster", "Source", "3.9-IV0", "!", "Ghost", "Blockers", "Not read", "No", "NODES", "FEATURE", "Kafka")
+    rows = ("controller", "broker", "finalized", *{name for kind in _KINDS for name in kind})
+    assert [one for one in lines if one and not one.startswith((" ", *starts, *rows))] == []
+    command = "\n".join(lines).partition("kafkafeatures unregister")[2].partition("otherwise")[0]
+    assert command.replace(" \\\n", " ").split() == ["--broker", "4", "--bootstrap-server", "h:1"]
+
+
+def test_where_a_level_lies_between_the_headline_names_both() -> None:
+    old = {"metadata.version": (7, 25)}
+    lines = drawn(observation(node(3001), node(1), node(2, said=answer(old), written=old)))
+    assert lines[0] == "3.9-IV0; can be raised to 4.0-IV3, and to 4.1-IV1: blocked by 1 of 3 nodes"
+
+
+def test_a_cluster_at_the_highest_level_says_so() -> None:
+    lines = drawn(observation(levels={"metadata.version": 27, "group.version": 1, "kraft.version": 1}))
+    assert lines[0] == "4.1-IV1; no live node supports a higher level"
+    assert not any("Blockers" in one for one in lines)

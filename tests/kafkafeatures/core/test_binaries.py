@@ -8,10 +8,12 @@ import json
 import pytest
 
 from kafkafeatures.api.names import KAFKA_VERSION, METADATA_VERSION
-from kafkafeatures.core.facts.binaries import VERSION_LABEL, release_of, supported_by
+from kafkafeatures.core.facts.binaries import VERSION_LABEL, inferred_release, release_of, releases_with, supported_by
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, releases
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.fuzz.replies import REPLIES
+from tests.kafkafeatures.worlds import SILENT, Ranges, answer, node
+from tests.kafkafeatures.worlds import ranges as ranges_of
 
 RECORDED = sorted(path.name.removesuffix(".jsonl.gz") for path in REPLIES.glob("*.jsonl.gz"))
 
@@ -28,6 +30,35 @@ def test_the_ranges_of_a_release_are_what_its_nodes_say(version: str) -> None:
     said = [reply.supported_features for reply in replies if not reply.error_code]
     assert len(said) == 3  # of a broker, the active controller and another one
     assert all(one == supported_by(release_of({}, {}, f"kafka:{version}")) for one in said)
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_the_release_of_a_node_is_inferred_from_the_ranges_that_it_reports(version: str) -> None:
+    release = release_of({}, {}, f"kafka:{version}")
+    assert releases_with(supported_by(release) or {}) == (release,)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "found"),
+    [
+        ({"metadata.version": (7, 25), "group.version": (0, 1)}, ("4.0",)),  # what begins at 0 may be left out
+        ({"metadata.version": (7, 25), "share.version": (0, 0)}, ("4.0",)),
+        ({"metadata.version": (7, 25), "group.version": (0, 2)}, ()),
+        ({"metadata.version": (7, 25), "vendor.version": (0, 1)}, ()),
+        ({"metadata.version": (7, 28)}, ()),
+        ({"group.version": (0, 1)}, ()),
+    ],
+)
+def test_ranges_tell_one_release_or_none(ranges: Ranges, found: tuple[str, ...]) -> None:
+    assert releases_with(ranges_of(ranges)) == found
+
+
+def test_what_a_process_says_counts_before_its_registration_and_what_no_release_has_stays_unknown() -> None:
+    new, old = ({"metadata.version": (7, top)} for top in (29, 25))
+    assert inferred_release(node(1, said=answer(new), written=old)) == "4.2"
+    assert inferred_release(node(1, said=SILENT, written=old)) == "4.0"
+    assert inferred_release(node(1, said=SILENT, written=None)) == ""
+    assert inferred_release(node(1, said=answer({"metadata.version": (7, 28)}), written=old)) == ""
 
 
 def test_every_release_from_3_3_on_has_a_row_with_its_newest_level() -> None:

@@ -97,6 +97,19 @@ def test_controllers_and_brokers_or_other_ranges_are_groups_of_their_own() -> No
     assert [[one.id for one in group.nodes] for group in groups] == [[3002], [1, 2], [3]]
 
 
+def test_nodes_that_differ_in_one_feature_are_groups_of_their_own_with_all_their_features() -> None:
+    without, older = OLD | {"group.version": (0, 1)}, OLD
+    nodes = (
+        *(node(i, said=answer(older), written=older) for i in (1, 2)),
+        node(3, said=answer(without), written=without),
+    )
+    changes = (UpdateFeature("metadata.version", 21, 27), UpdateFeature("group.version", 0, 1))
+    groups = grouped(blockers(Question(observation(node(3001), node(99), *nodes), changes)))
+    assert [(one.feature, [node.id for node in one.nodes]) for one in groups] == [
+        ("metadata.version", [1, 2]), ("metadata.version", [3]), ("group.version", [1, 2]),
+    ]  # fmt: skip
+
+
 def test_a_level_that_no_node_supports_says_so_once_and_names_the_highest() -> None:
     ghost = node(4, state=NodeState.GHOST, said=SILENT, written=OLD)
     nowhere, gone = found(node(1), ghost, level=99)

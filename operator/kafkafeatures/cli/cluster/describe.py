@@ -66,9 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
 
         api_names = dict(API_NAMES)
     if arguments.output == "table":
-        from kafkafeatures.cli.cluster.matrix import draw
+        from kafkafeatures.cli.cluster.matrix import draw, draw_apis
 
-        draw(console(), observation, api_names=api_names, flags=flags_of(arguments))
+        if api_names is None:
+            draw(console(), observation, flags=flags_of(arguments))
+        else:
+            draw_apis(console(), observation, api_names)
         if seen is not None:
             from kafkafeatures.cli.cluster import ensemble
 

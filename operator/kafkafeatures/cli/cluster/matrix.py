@@ -1,23 +1,24 @@
-"""The matrix of features (or APIs) by nodes.
+"""The picture of a cluster: what it can be raised to, the matrix of features by nodes, and what prevents more.
 
-Nodes that say the same share a column, so that three nodes and three hundred read alike. Where the columns do not fit
-the terminal the picture is turned: a row per group, a column per feature; where words would be broken even so,
-each feature has lines of its own. Ghosts, refused and silent nodes have lines
-of their own. A cell that blocks is red, and marked `!` for those who see no colour. Used by `describe` and by `plan`.
+Ghosts, refused and silent nodes have lines of their own below the table. A cell that blocks is red, and marked `!` for
+those who see no colour. Used by `describe` and by `plan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from msgspec import Struct
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from kafkafeatures.cli.shell.output import least_width, natural_width
-from kafkafeatures.core.engine.blockers import shortened, title_of, verb
-from kafkafeatures.core.engine.remedies import ghost_remedy
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.cli.cluster.blockers_text import draw_blockers
+from kafkafeatures.cli.cluster.matrix_table import Row, draw_table, grouped_nodes
+from kafkafeatures.cli.shell.indented import hanging, line, remedy
+from kafkafeatures.core.engine.blockers import grouped, shortened, title_of, verb
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy
+from kafkafeatures.core.facts.binaries import inferred_release
 from kafkafeatures.core.facts.observation import (
     NOT_SUPPORTED,
     Known,
@@ -26,62 +27,49 @@ from kafkafeatures.core.facts.observation import (
     Observation,
     SourceKind,
     Unknown,
-    supported_by_all,
 )
 from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, FailureKind, Role
-from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.facts.releases import format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.report.blockers import blocker_status
+from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, is_counted_on
 from kafkafeatures.core.words import counted
 
-UNKNOWN_CELL, ABSENT_CELL = "?", "-"
+UNKNOWN_CELL, ABSENT_CELL, BLOCKS = "?", "-", " !"
+LEGEND = "! blocks a raise to the highest level of a live node; - not supported"
+_STATE_WIDTH = 12
 
 
-class _Group(Struct, frozen=True):
-    """Nodes with the same role and the same cells."""
-
-    nodes: tuple[Node, ...]
-    cells: tuple[Text, ...]
-
-    @property
-    def role(self) -> str:
-        title = _role_title(self.nodes[0], plural=len(self.nodes) > 1)
-        return f"{len(self.nodes)} {title}" if "..." in self.ids else title  # who is not listed is counted
-
-    @property
-    def ids(self) -> str:
-        return shortened(node.id for node in self.nodes)
-
-
-def draw(
-    console: Console,
-    observation: Observation,
-    *,
-    api_names: dict[int, str] | None = None,
-    blockers: bool = True,
-    flags: str = "",
-) -> None:
-    """Print the whole picture; `api_names` given: APIs instead of features (KIP-35). `blockers`: of any raise.
+def draw(console: Console, observation: Observation, *, blockers: bool = True, flags: str = "") -> None:
+    """Print the whole picture. `blockers`: of any raise; else those of a plan follow.
 
     `flags`: how our own commands reach the cluster; with them the cure of each ghost is shown.
     """
+    highest = highest_levels(observation)
+    found = blockers_of(observation, highest, flags or ANY_CLUSTER)
     _quorum_lost(console, observation)
-    _headline(console, observation)
-    if api_names is None:
-        names = observation.feature_names()
-        best = {name: _best(observation, name) for name in names}
-        rows = [(name, _finalized(observation, name)) for name in names]
-        groups = _grouped(observation, lambda node: tuple(_feature_cell(observation, node, n, best[n]) for n in names))
-        _table(console, ("FEATURE", "FINALIZED"), rows, groups)
-        _protocol(console, observation)
-        _apart(console, observation, flags)
-        if blockers:
-            _blockers(console, observation, best)
-    else:
-        keys = sorted({key for node in observation.nodes for key in _apis(node)})
-        rows = [(f"{api_names.get(key, '?')} ({key})", "") for key in keys]
-        groups = _grouped(observation, lambda node: tuple(_api_cell(node, key) for key in keys))
-        _table(console, ("API (KEY)", ""), rows, groups, turn=False)
-        _apart(console, observation)
+    if text := headline(observation, highest.get(METADATA_VERSION, 0), found):
+        at, blocked, who = text.partition(": ")
+        line(console, Text.assemble((at, "bold"), blocked, (who, "bold red")))
+    _cluster(console, observation)
+    _features(console, observation, highest)
+    _protocol(console, observation)
+    blocking = {node.id for one in found for node in one.nodes} if blockers else set()
+    _apart(console, observation, flags, blocking)
+    if blockers and found:
+        _title(console, "Blockers of the highest levels that a live node supports")
+        draw_blockers(console, map(blocker_status, grouped(found)))
+    _not_read(console, observation)
+
+
+def draw_apis(console: Console, observation: Observation, api_names: dict[int, str]) -> None:
+    """Print every API's version range on every node (KIP-35)."""
+    _quorum_lost(console, observation)
+    _cluster(console, observation)
+    keys = sorted({key for node in observation.nodes for key in _apis(node)})
+    rows = [Row(f"{api_names.get(key, '?')} ({key})", partial(_api_cell, key)) for key in keys]
+    _table(console, observation, ("API (KEY)", ""), rows, turn=False)
+    _apart(console, observation)
     _not_read(console, observation)
 
 
@@ -97,29 +85,45 @@ def _quorum_lost(console: Console, observation: Observation) -> None:
     silent = tuple(node for node in voters if isinstance(node.answer, Unknown))
     ids = shortened(node.id for node in silent)
     count = f"; {len(silent)} of {len(voters)} voters {verb(silent, 'does', 'do')} not answer ({ids})" if silent else ""
-    console.print(Text(f"No active controller: {active.why}{count}", "bold red"), overflow="fold")
+    text = Text(f"No active controller: {active.why}{count}", "bold red")
+    line(console, text)
 
 
-def _headline(console: Console, observation: Observation) -> None:
+def _cluster(console: Console, observation: Observation) -> None:
     mode = observation.mode.value.value if isinstance(observation.mode, Known) else "mode unknown"
-    console.print(
-        Text.assemble("Cluster ", (_or_why(observation.cluster_id), "bold"), f"  {mode}  {_counts(observation)}")
-    )
+    id_ = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "id unknown"
+    nodes = ", ".join(_counts(observation)) or "no nodes"
+    line(console, Text.assemble("Cluster ", (id_, "bold"), f"  {mode}  {nodes}"))
     source = observation.source
     if source.kind is SourceKind.METADATA_LOG:
-        line = Text(f"Source: metadata log at offset {source.offset}, epoch {source.epoch}")
+        text = f"Source: metadata log at offset {source.offset}, epoch {source.epoch}"
         if source.files and source.at:
-            line = Text(f"Source: files in {source.files}, at offset {source.offset}, epoch {source.epoch}, ")
-            line.append(f"{source.at:%Y-%m-%d %H:%M:%S} UTC; no node was asked")
+            text = f"Source: files in {source.files}, at offset {source.offset}, epoch {source.epoch}, "
+            text += f"{source.at:%Y-%m-%d %H:%M:%S} UTC; no node was asked"
     else:
         answered = sum(isinstance(node.answer, Known) for node in observation.nodes)
-        line = Text(f"Source: API requests, {answered} of {len(observation.nodes)} nodes answered")
+        text = f"Source: API requests, {answered} of {len(observation.nodes)} nodes answered"
     if isinstance(observation.active_controller, Known):
-        line.append(f"; active controller {observation.active_controller.value}")
-    console.print(line)
+        text += f"; active controller {observation.active_controller.value}"
+    line(console, Text(text))
     if isinstance(observation.finalized, Unknown):
-        console.print(Text(f"Finalized levels unknown: {observation.finalized.why}", "red"))
+        line(console, Text(f"Finalized levels unknown: {observation.finalized.why}", "red"))
     console.print()
+
+
+def _counts(observation: Observation) -> Iterator[str]:
+    """How many nodes of each kind there are; what is registered without a node is a ghost, and no node."""
+    nodes = [node for node in observation.nodes if node.state is not NodeState.GHOST]
+    kinds = (
+        ("controller", (Role.CONTROLLER,)),
+        ("broker", (Role.BROKER,)),
+        ("combined node", (Role.CONTROLLER, Role.BROKER)),
+    )
+    for name, roles in kinds:
+        if count := sum(node.roles == roles for node in nodes):
+            yield counted(count, name)
+    if ghosts := len(observation.nodes) - len(nodes):
+        yield counted(ghosts, "ghost")
 
 
 def _protocol(console: Console, observation: Observation) -> None:
@@ -129,44 +133,35 @@ def _protocol(console: Console, observation: Observation) -> None:
     from kafkafeatures.core.ibp.report import in_use
 
     if found := in_use(observation):
-        console.print(Text(f"{IBP}: {found}"), overflow="fold")
+        line(console, Text(f"{IBP}: {found}"))
 
 
-def _counts(observation: Observation) -> str:
-    combined = sum(len(node.roles) > 1 for node in observation.nodes)
-    controllers = sum(node.roles == (Role.CONTROLLER,) for node in observation.nodes)
-    brokers = sum(node.roles == (Role.BROKER,) for node in observation.nodes)
-    parts = ((controllers, "controller"), (brokers, "broker"), (combined, "combined node"))
-    return ", ".join(counted(count, name) for count, name in parts if count) or "no nodes"
-
-
-def _apart(console: Console, observation: Observation, flags: str = "") -> None:
-    """Nodes that are not live, those with the same story on one line."""
+def _apart(console: Console, observation: Observation, flags: str = "", blocking: set[int] | None = None) -> None:
+    """Nodes that are not live, those with the same story on one line. The cure of ghosts that block is shown with the
+    blockers.
+    """
     stories: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}
     for node in observation.nodes:
-        if not _is_counted_on(observation, node):
+        if not is_counted_on(observation, node):
             stories.setdefault((node.state, node.roles, _story(node)), []).append(node)
     if stories:
         console.print()
     for state in NodeState:
-        for (_, _, story), nodes in ((key, nodes) for key, nodes in stories.items() if key[0] is state):
+        for (_, _, story), nodes in ((key, tuple(nodes)) for key, nodes in stories.items() if key[0] is state):
             where = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
-            line = Text.assemble((f"{state.value:<12}", "bold red"), f"{title_of(tuple(nodes))}{where}: {story}")
-            console.print(line, overflow="fold", no_wrap=False)
-            if flags and state is NodeState.GHOST:  # to be copied: never broken in two
-                console.print(
-                    Text(f"            {ghost_remedy(tuple(nodes), flags, observation.finalized)}"), soft_wrap=True
-                )
+            text = Text(f"{title_of(nodes)}{where}: {story}")
+            hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{state.value:<{_STATE_WIDTH}}", "bold red"))
+            if flags and state is NodeState.GHOST and not {node.id for node in nodes} <= (blocking or set()):
+                remedy(console, ghost_remedy(nodes, flags, observation.finalized), indent=_STATE_WIDTH)
 
 
 def _story(node: Node) -> str:
-    registered = isinstance(node.answer, Unknown) and bool(node.registered)
-    ranges = ""
-    if registered:
-        written = node.range_of("metadata.version")
-        if isinstance(written, Known):
-            ranges = f", registered with metadata.version {written.value}"
-    return _STORIES[node.state](node) + ranges
+    release, written = inferred_release(node), node.known_range_of(METADATA_VERSION)
+    registered = ""
+    if isinstance(node.answer, Unknown) and node.registered and written is not None:
+        by = f" by Kafka {release}" if release else ""
+        registered = f", registered{by} with metadata.version {format_range(METADATA_VERSION, written)}"
+    return _STORIES[node.state](node) + registered
 
 
 def _ghost_story(node: Node) -> str:
@@ -198,154 +193,67 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
 }
 
 
-def _blockers(console: Console, observation: Observation, best: Mapping[str, int]) -> None:
-    lines = []
-    for name, supported in supported_by_all(observation, best).items():
-        highest = best[name]
-        if supported is None or highest <= supported.max:
-            continue
-        alike: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}
-        for node in observation.nodes:
-            if _is_behind(node, name, highest):
-                alike.setdefault((node.state, node.roles, _cell_text(node, name)), []).append(node)
-        behind = [
-            f"{_adjective(observation, nodes[0])}{title_of(tuple(nodes))} ({_has(text, len(nodes))})"
-            for (_, _, text), nodes in alike.items()
-        ]
-        more = f" and {len(behind) - 5} more groups" if len(behind) > 5 else ""
-        lines.append(f"{name} above {format_level(name, supported.max)}: {', '.join(behind[:5])}{more}")
-    if lines:
-        console.print()
-        console.print(Text("Blockers", "bold"))
-        for line in lines:
-            console.print(Text(f"  {line}", "red"), overflow="fold")
-
-
-def _has(text: str, count: int) -> str:
-    if text == ABSENT_CELL:
-        return "not supported"
-    return f"supports {text}" if count == 1 else f"support {text}"
-
-
-def _adjective(observation: Observation, node: Node) -> str:
-    return "" if _is_counted_on(observation, node) else f"{node.state.value.lower()} "
-
-
 def _not_read(console: Console, observation: Observation) -> None:
     if observation.gaps:
-        console.print()
-        console.print(Text("Not read", "bold"))
+        _title(console, "Not read")
         for gap in observation.gaps:
-            console.print(Text(f"  {gap}", "yellow"), overflow="fold")
+            hanging(console, Text(str(gap), "yellow"), indent=2)
+
+
+def _title(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, "bold"))
 
 
 # --- the table ---
 
 
-def _is_counted_on(observation: Observation, node: Node) -> bool:
-    """Whether it has a place in the table: it is live; of files, which show no process, the log counts on it."""
-    return node.state is NodeState.LIVE or (bool(observation.source.files) and node.state is NodeState.UNREACHABLE)
-
-
-def _grouped(observation: Observation, cells_of: Callable[[Node], tuple[Text, ...]]) -> list[_Group]:
-    found: dict[tuple[object, ...], list[Node]] = {}
-    cells: dict[tuple[object, ...], tuple[Text, ...]] = {}
-    for node in observation.nodes:
-        if not _is_counted_on(observation, node):
-            continue
-        row = cells_of(node)
-        key = (node.roles, *(cell.plain for cell in row))
-        found.setdefault(key, []).append(node)
-        cells[key] = row
-    return [_Group(tuple(nodes), cells[key]) for key, nodes in found.items()]
+def _features(console: Console, observation: Observation, highest: dict[str, int]) -> None:
+    rows = []
+    if any(map(inferred_release, observation.nodes)):
+        rows.append(Row("Kafka (inferred from the ranges)", _release_cell, short="Kafka"))
+    for name, best in highest.items():
+        short = name.removesuffix(".version").replace(".", "\n")
+        level = UNKNOWN_CELL
+        if isinstance(observation.finalized, Known):
+            level = format_level(name, observation.finalized.value.get(name, 0))
+        rows.append(Row(name, partial(_feature_cell, observation, name, best), level, short))
+        if name == METADATA_VERSION:
+            rows.append(Row("up to", _name_cell, is_below=True))
+    _table(console, observation, ("FEATURE", "FINALIZED"), rows)
 
 
 def _table(
-    console: Console,
-    corner: tuple[str, str],
-    rows: Sequence[tuple[str, str]],
-    groups: Sequence[_Group],
-    *,
-    turn: bool = True,
+    console: Console, observation: Observation, corner: tuple[str, str], rows: Sequence[Row], *, turn: bool = True
 ) -> None:
+    groups = grouped_nodes([node for node in observation.nodes if is_counted_on(observation, node)], rows)
     if not groups:
         console.print(Text("No live node.", "red"))
         return
-    table = _upright(corner, rows, groups)
-    if turn and natural_width(console, table) > console.width:
-        table = _turned(corner, rows, groups)
-        if least_width(console, table) > console.width:
-            _lined(console, rows, groups)
-            return
-    console.print(table)
-
-
-def _upright(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(corner[0], no_wrap=True)
-    if corner[1]:
-        table.add_column(corner[1], no_wrap=True)
-    for group in groups:
-        table.add_column(f"{group.role}\n{_folded(group.ids)}", no_wrap=True)
-    for index, (name, level) in enumerate(rows):
-        table.add_row(name, *([level] if corner[1] else []), *(group.cells[index] for group in groups))
-    return table
-
-
-def _turned(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("NODES")
-    for name, _ in rows:
-        table.add_column(name.removesuffix(".version").replace(".", "\n"), overflow="fold")
-    table.add_row(corner[1].lower(), *(level.split(" ")[0] for _, level in rows))
-    for group in groups:
-        table.add_row(f"{group.role.lower()} {group.ids}", *group.cells)
-    return table
-
-
-def _lined(console: Console, rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> None:
-    titles = [f"{group.role.lower()} {group.ids}" for group in groups]
-    width = max(map(len, titles))
-    for index, (name, level) in enumerate(rows):
-        console.print(Text.assemble((name, "bold"), f"  finalized {level}"), overflow="fold")
-        for title, group in zip(titles, groups, strict=True):
-            console.print(Text.assemble(f"  {title:<{width}}  ", group.cells[index]), overflow="fold")
-
-
-def _folded(ids: str, width: int = 18) -> str:
-    """Long lists of ids in several lines, so that a column stays narrow."""
-    lines = [""]
-    for part in ids.split(", "):
-        glue = ", " if lines[-1] else ""
-        if lines[-1] and len(lines[-1]) + len(glue) + len(part) > width:
-            lines[-1] += ","
-            lines.append(part)
-        else:
-            lines[-1] += glue + part
-    return "\n".join(lines)
-
-
-def _role_title(node: Node, *, plural: bool) -> str:
-    word = node.roles[0].value.upper() if len(node.roles) == 1 else "NODE"
-    return f"{word}S" if plural else word
+    draw_table(console, corner, rows, groups, turn=turn)
+    if any(cell.plain.endswith(BLOCKS) for group in groups for cell in group.cells):
+        line(console, Text(LEGEND, "dim"))
 
 
 # --- cells ---
 
 
-def _finalized(observation: Observation, name: str) -> str:
-    if isinstance(observation.finalized, Unknown):
-        return UNKNOWN_CELL
-    return format_level(name, observation.finalized.value.get(name, 0))
+def _release_cell(node: Node) -> Text:
+    return Text(inferred_release(node) or UNKNOWN_CELL)
 
 
-def _feature_cell(observation: Observation, node: Node, name: str, best: int) -> Text:
-    text = _cell_text(node, name)
-    if _is_behind(node, name, best):
-        return Text(f"{text} !", "bold red")
+def _name_cell(node: Node) -> Text:
+    found = node.range_of(METADATA_VERSION)
+    return Text(level_name(METADATA_VERSION, found.value.max) if isinstance(found, Known) else "")
+
+
+def _feature_cell(observation: Observation, name: str, best: int, node: Node) -> Text:
     found = node.range_of(name)
     if isinstance(found, Unknown):
-        return Text(text, "yellow")
+        return Text(UNKNOWN_CELL, "yellow")
+    text = ABSENT_CELL if found.value == NOT_SUPPORTED else str(found.value)
+    if found.value.max < best:
+        return Text(f"{text}{BLOCKS}", "bold red")
     if isinstance(observation.finalized, Known) and isinstance(node.answer, Known):
         level = observation.finalized.value.get(name, 0)
         seen = node.answer.value.finalized.get(name, 0)
@@ -354,36 +262,12 @@ def _feature_cell(observation: Observation, node: Node, name: str, best: int) ->
     return Text(text)
 
 
-def _cell_text(node: Node, name: str) -> str:
-    found = node.range_of(name)
-    if isinstance(found, Unknown):
-        return UNKNOWN_CELL
-    return ABSENT_CELL if found.value == NOT_SUPPORTED else str(found.value)
-
-
-def _best(observation: Observation, name: str) -> int:
-    """The highest level a live node supports: what the cluster could be raised to, were it not for the others."""
-    ranges = [node.range_of(name) for node in observation.nodes if _is_counted_on(observation, node)]
-    return max((found.value.max for found in ranges if isinstance(found, Known)), default=0)
-
-
-def _is_behind(node: Node, name: str, best: int) -> bool:
-    found = node.range_of(name)
-    if isinstance(found, Unknown) or node.state is NodeState.REFUSED:
-        return False
-    return found.value.max < best
-
-
 def _apis(node: Node) -> dict[int, object]:
     return dict(node.answer.value.apis) if isinstance(node.answer, Known) else {}
 
 
-def _api_cell(node: Node, key: int) -> Text:
+def _api_cell(key: int, node: Node) -> Text:
     if isinstance(node.answer, Unknown):
         return Text(UNKNOWN_CELL, "yellow")
     versions = node.answer.value.apis.get(key)
     return Text(ABSENT_CELL, "dim") if versions is None else Text(str(versions))
-
-
-def _or_why(fact: Known[str] | Unknown) -> str:
-    return fact.value if isinstance(fact, Known) else "id unknown"

@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _draw(found: Check, seen: Observation, release: str) -> None:
-    from kafkafeatures.cli.document.steps_text import draw_blockers
-    from kafkafeatures.core.report.status import blocker_status
+    from kafkafeatures.cli.cluster.blockers_text import draw_blockers
+    from kafkafeatures.core.report.blockers import blocker_status
 
     nodes = counted(sum(bool(node.roles) for node in seen.nodes), "node")
     what = f"{nodes} healthy" + (f", and ready for Kafka {release}" if release else "")

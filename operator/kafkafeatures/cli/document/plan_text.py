@@ -7,14 +7,17 @@ from rich.text import Text
 
 from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.status import Status
+from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.cluster.matrix import draw
-from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
+from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_steps, draw_way_back
+from kafkafeatures.cli.shell.indented import line
 from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected
+from kafkafeatures.core.report.blockers import blocker_status
 from kafkafeatures.core.report.migration_lines import migration_lines
-from kafkafeatures.core.report.status import blocker_status, steps_of
+from kafkafeatures.core.report.status import steps_of
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.reconcile.evaluate import Evaluation
 
@@ -34,25 +37,23 @@ def draw_plan(
         draw_blockers(console, map(blocker_status, grouped(blocked)))
     if seen.verdict is not None:
         console.print()
-        console.print(_server(seen.verdict), overflow="fold")
+        line(console, _server(seen.verdict))
     console.print()
-    line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
+    text = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if not seen.proposal.plan.is_over:
-        line.append(f"  {seen.proposal.plan.hash[:HASH_SHOWN]}")
+        text.append(f"  {seen.proposal.plan.hash[:HASH_SHOWN]}")
         how = seen.approved_by
-        line.append(f"  {APPROVED[how]}" if how else "")
-    console.print(line, overflow="fold")
+        text.append(f"  {APPROVED[how]}" if how else "")
+    line(console, text)
     if not isinstance(seen.decision, Act) and not blocked:
-        console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
+        line(console, Text(f"{seen.decision.reason.value}: {seen.decision.message}"))
     if status.migration is not None and status.migration.phase:
-        console.print(
-            Text(f"Migration: {'; '.join(migration_lines(status.migration, status.rollout))}"), overflow="fold"
-        )
+        line(console, Text(f"Migration: {'; '.join(migration_lines(status.migration, status.rollout))}"))
     draw_way_back(console, status.way_back)
     rollout = seen.wanted.rollout
     if driver_of(rollout).reads_pods:
         sets = ", ".join((*rollout.brokers, *rollout.controllers))
-        console.print(Text(f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"), overflow="fold")
+        line(console, Text(f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"))
     if verdict is PlanVerdict.APPROVAL_REQUIRED and to_approve:
         console.print(Text(f"To approve: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
 

@@ -1,6 +1,6 @@
-"""Steps and blockers as people read them: the same for a plan made just now and for one that stands in a status.
+"""Steps as people read them: the same for a plan made just now and for one that stands in a status.
 
-Both are drawn from the records of `api/status.py`.
+They are drawn from the records of `api/status.py`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from kafkafeatures.api.reasons import PlanVerdict
-from kafkafeatures.api.status import ApprovedBy, BlockerStatus, StepState, StepStatus, WayBack
+from kafkafeatures.api.status import ApprovedBy, StepState, StepStatus, WayBack
+from kafkafeatures.cli.shell.indented import hanging, line
 from kafkafeatures.core.facts.releases import Undo
 
 COLOURS = {
@@ -40,10 +40,9 @@ def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
     for step in steps:
         done = " (done)" if step.state == StepState.DONE else ""
         text = Text(f"{step.id or '-'}. {step.detail or '?'}{done}")
-        text.append_text(_mark(step))
-        console.print(Padding(text, (0, 0, 0, 2), expand=False))
+        hanging(console, text.append_text(_mark(step)), indent=5, first=Text("  "))
         if step.way_back:
-            console.print(Padding(Text(step.way_back, "dim"), (0, 0, 0, 5), expand=False))
+            hanging(console, Text(step.way_back, "dim"), indent=5)
 
 
 def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:
@@ -56,17 +55,6 @@ def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:
         yield "Kafka refuses to undo the steps marked irreversible."
 
 
-def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
-    """Two paragraphs each: what prevents the change, and what to do about it."""
-    for blocker in blockers:
-        what = Text(f"{blocker.kind}: {blocker.message}", "red")
-        console.print(Padding(what, (0, 0, 0, 2), expand=False))
-        if "kafkafeatures " in blocker.remedy:  # to be copied: the terminal breaks it, we do not
-            console.print(Text(f"    {blocker.remedy}"), soft_wrap=True)
-        elif blocker.remedy:
-            console.print(Padding(Text(blocker.remedy), (0, 0, 0, 4), expand=False))
-
-
 def until_of(way_back: WayBack) -> str:
     """Until when one can still go back."""
     return f"until {way_back.until}" if way_back.until else "until an irreversible step is carried out"
@@ -75,7 +63,7 @@ def until_of(way_back: WayBack) -> str:
 def draw_way_back(console: Console, way_back: WayBack | None) -> None:
     """Until when and how one can still go back, before a step that is irreversible."""
     if way_back is not None:
-        console.print(Text(f"Way back: {until_of(way_back)}: {way_back.how or '?'}"), overflow="fold")
+        line(console, Text(f"Way back: {until_of(way_back)}: {way_back.how or '?'}"))
 
 
 def _mark(step: StepStatus) -> Text:

@@ -27,7 +27,8 @@ from kafkafeatures.api.status import (
     Status,
     StatusCondition,
 )
-from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
+from kafkafeatures.cli.cluster.blockers_text import draw_blockers
+from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_steps, draw_way_back
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.shell.output import natural_width
 from kafkafeatures.core.engine.plan import HASH_SHOWN

@@ -71,10 +71,19 @@ def about_nodes(
 
 
 def grouped(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
-    """Blockers with those that differ only in their node joined into one, at the position of the first of them."""
+    """Blockers with those that differ only in their node joined into one, at the position of the first of them. Nodes
+    are joined where all that is said of them is the same, so that each group of nodes appears with all its features.
+    """
+    every = tuple(blockers)
+    said: dict[int, list[Hashable]] = {}
+    for blocker in every:
+        for node in blocker.nodes:
+            said.setdefault(node.id, []).append(blocker.alike)
     groups: dict[Hashable, list[Blocker]] = {}
-    for position, blocker in enumerate(blockers):
-        groups.setdefault(position if blocker.alike is None else blocker.alike, []).append(blocker)
+    for position, blocker in enumerate(every):
+        of_node = frozenset(said[blocker.nodes[0].id]) if blocker.nodes else None
+        key = position if blocker.alike is None else (blocker.alike, of_node)
+        groups.setdefault(key, []).append(blocker)
     return tuple(_as_one(group) for group in groups.values())
 
 

@@ -2,7 +2,8 @@
 
 Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/stage.py`: a node that is
 restarted into a binary that cannot hold a finalized level is never registered again. A release that is not stated is
-unknown; no release is ever guessed from another one.
+unknown; no release is ever guessed from another one. Reports ask the other way round: which release reports such
+ranges. Nothing is decided by that.
 
 Source of the ranges: `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches. Those of
 3.9, 4.1, 4.3 and 4.4 are held against what real nodes said (`tests/golden/conformance`).
@@ -16,6 +17,7 @@ from types import MappingProxyType
 
 from kafkafeatures.api.names import KAFKA_VERSION, KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, Node
 
 VERSION_LABEL = "app.kubernetes.io/version"
 
@@ -58,6 +60,29 @@ _WRITTEN = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?")
 def supported_by(release: str) -> Ranges | None:
     """The range of every feature that nodes of "4.1" report; None for a release that is not in the table."""
     return _RANGES.get(release)
+
+
+def releases_with(ranges: Ranges) -> tuple[str, ...]:
+    """The releases whose nodes report these ranges; none for those of another vendor, and of a release that is not in
+    the table. A feature that `ranges` lacks decides nothing: old versions of requests leave out what begins at 0.
+    """
+    if METADATA_VERSION not in ranges:
+        return ()
+    return tuple(
+        release
+        for release, known in _RANGES.items()
+        if all(known.get(name, NOT_SUPPORTED) == found for name, found in ranges.items())
+    )
+
+
+def inferred_release(node: Node) -> str:
+    """The Kafka release of a node by its ranges: "4.0", "4.0 or 4.1"; empty where they are those of none. What the
+    process says counts before its registration, which may be of another life of it.
+    """
+    if isinstance(node.answer, Known):
+        return " or ".join(releases_with(node.answer.value.supported))
+    registered = [one.value for one in node.registered.values()]
+    return " or ".join(releases_with({name: found for ranges in registered for name, found in ranges.items()}))
 
 
 def release_of(labels: Mapping[str, str], annotations: Mapping[str, str], image: str) -> str:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.facts.levels import VersionRange
 
 
 class Undo(StrEnum):
@@ -103,6 +104,12 @@ def format_level(feature: str, level: int) -> str:
     """How people read a level: "27 (4.1-IV1)", or the bare number."""
     name = level_name(feature, level)
     return f"{level} ({name})" if name else str(level)
+
+
+def format_range(feature: str, found: VersionRange) -> str:
+    """How people read a range: "7-25 (up to 4.0-IV3)", or the bare numbers."""
+    name = level_name(feature, found.max)
+    return f"{found} (up to {name})" if name else str(found)
 
 
 def bundle(name: str) -> dict[str, int] | None:

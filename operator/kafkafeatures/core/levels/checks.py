@@ -103,7 +103,6 @@ def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
                     _before_kraft_version,
                     feature=change.feature,
                     wanted=change.after,
-                    supported=found.value,
                 )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.core.facts.binaries import inferred_release
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown, supported_by_all
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import IBP
@@ -83,10 +84,12 @@ def node_shapes(observation: Observation, *, api_names: Mapping[int, str] | None
 
 
 def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:
-    """One node: what it is to the cluster, and the ranges that are known of it."""
+    """One node: what it is to the cluster, the ranges that are known of it, and the Kafka release that has these."""
     shape: Json = {"id": node.id, "roles": [role.value for role in node.roles], "state": node.state.value}
     if node.port >= 0:
         shape["host"], shape["port"] = node.host, node.port
+    if release := inferred_release(node):
+        shape["inferredRelease"] = release
     shape["features"] = node_ranges(node)
     if isinstance(node.answer, Known):
         shape["finalized"] = dict(sorted(node.answer.value.finalized.items()))

@@ -17,8 +17,9 @@ from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.kinds import KINDS
 from kafkafeatures.core.levels.report import feature_states
 from kafkafeatures.core.levels.stage import levels_in
+from kafkafeatures.core.report.blockers import blocker_status
 from kafkafeatures.core.report.cluster_document import node_shapes, not_read, or_none, source_shape, with_level_names
-from kafkafeatures.core.report.status import blocker_status, steps_of
+from kafkafeatures.core.report.status import steps_of
 
 _GOES_ON = (
     Reason.SOAKING,

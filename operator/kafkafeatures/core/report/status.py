@@ -16,27 +16,26 @@ from kafkafeatures.api.records import keeping_unknown, stamp
 from kafkafeatures.api.status import (
     EMPTY,
     ApprovedBy,
-    BlockerStatus,
     MigrationStatus,
     PlanStatus,
     Status,
     StepStatus,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.blockers import Blocker, grouped, title_and_address, verb
+from kafkafeatures.core.engine.blockers import grouped, title_and_address, verb
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, Said, StageNow
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.soak import with_soak
+from kafkafeatures.core.report.blockers import MAX_WORDS, blocker_status
 from kafkafeatures.core.report.bounds import bounded
 from kafkafeatures.core.report.cluster_document import or_none
 from kafkafeatures.core.report.conditions import conditions_of, ready_reason_of, still_said
 from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20
-MAX_WORDS = 512  # bytes of a blocker's message, and of its remedy
 
 
 def status_of(
@@ -113,21 +112,6 @@ def _plan(plan: Plan, before: PlanStatus | None, approved_by: ApprovedBy | None,
         summary=cut(str(plan), MAX_WORDS),
         stages=plan.stages,
         steps=tuple(steps_of(plan)),
-    )
-
-
-def blocker_status(blocker: Blocker) -> BlockerStatus:
-    """One blocker as in `status.blockers` and in plan documents."""
-    return BlockerStatus(
-        kind=blocker.kind.value,
-        node_id=blocker.node.id if blocker.node is not None else None,
-        roles=tuple(role.value for role in blocker.nodes[0].roles) if blocker.nodes else (),
-        feature=blocker.feature,
-        supported_min=blocker.supported.min if blocker.supported is not None else None,
-        supported_max=blocker.supported.max if blocker.supported is not None else None,
-        wanted=blocker.wanted if blocker.wanted >= 0 else None,
-        message=cut(blocker.message, MAX_WORDS),
-        remedy=cut(blocker.remedy, MAX_WORDS),
     )
 
 

@@ -1,0 +1,80 @@
+"""Blockers as people read them: a block for each node, or group of equal nodes, with all its features and one remedy.
+
+Drawn from the records of `api/status.py`, so that `describe`, `plan`, `check` and `status` say the same in the same
+words, of blockers that were found just now and of those that stand in a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.status import BlockerStatus
+from kafkafeatures.cli.shell.indented import hanging, remedy
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import NOT_SUPPORTED
+from kafkafeatures.core.facts.releases import format_level, format_range
+
+_WHAT_IT_IS = {BlockerKind.GHOST_REGISTRATION.value: "; registered, but not running"}
+"""What the kind says of the nodes, where their ranges do not say all of it."""
+
+
+BLOCKS_SHOWN = 6
+"""How many kinds of nodes are shown with their ranges; the others are named."""
+
+
+def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
+    """What prevents the change, and indented below it what to do about it."""
+    blocks = _blocks(blockers)
+    for block in blocks[:BLOCKS_SHOWN]:
+        first = block[0]
+        if is_about_ranges(first):
+            release = f", Kafka {first.inferred_release}" if first.inferred_release else ""
+            head = f"{first.kind}: {first.nodes}{release}{_WHAT_IT_IS.get(first.kind, '')}"
+            hanging(console, Text(head, "red"), indent=4, first=Text("  "))
+            for text in range_lines(block):
+                hanging(console, Text(text, "red"), indent=6, first=Text("    "))
+        else:
+            for text in _messages(block):
+                hanging(console, Text(f"{first.kind}: {text}", "red"), indent=4, first=Text("  "))
+        for text in dict.fromkeys(one.remedy for one in block if one.remedy):
+            remedy(console, text, indent=4)
+    if more := [f"{block[0].kind}: {block[0].nodes or block[0].message}" for block in blocks[BLOCKS_SHOWN:]]:
+        hanging(console, Text(f"and {len(more)} more: {'; '.join(more)}", "red"), indent=4, first=Text("  "))
+
+
+def is_about_ranges(blocker: BlockerStatus) -> bool:
+    """Whether nodes do not support a level. Older operators did not name them but in the message."""
+    return bool(blocker.nodes and blocker.feature) and None not in (blocker.wanted, blocker.supported_max)
+
+
+def range_lines(block: Sequence[BlockerStatus]) -> list[str]:
+    """What its nodes support of each feature, and what is required. Features that they lack share a line."""
+    has: dict[str, list[str]] = {}
+    for one in block:
+        supported, wanted = VersionRange(one.supported_min or 0, one.supported_max or 0), one.wanted or 0
+        found = "not supported" if supported == NOT_SUPPORTED else format_range(one.feature, supported)
+        has.setdefault(f"{found}; {format_level(one.feature, wanted)} is required", []).append(one.feature)
+    return [f"{', '.join(names)} {found}" for found, names in has.items()]
+
+
+def _blocks(blockers: Iterable[BlockerStatus]) -> list[Sequence[BlockerStatus]]:
+    """Those of the same nodes, in the order of the first of each."""
+    found: dict[object, list[BlockerStatus]] = {}
+    for number, one in enumerate(blockers):
+        key = (one.kind, one.nodes, is_about_ranges(one)) if one.nodes else number
+        found.setdefault(key, []).append(one)
+    return [*found.values()]
+
+
+def _messages(block: Sequence[BlockerStatus]) -> Iterator[str]:
+    """Messages that differ only in the feature as one, with all of these."""
+    features: dict[tuple[str, str], list[str]] = {}
+    for one in block:
+        before, name, after = one.message.partition(one.feature) if one.feature else (one.message, "", "")
+        features.setdefault((before, after), []).append(name)
+    for (before, after), names in features.items():
+        yield f"{before}{', '.join(names)}{after}"

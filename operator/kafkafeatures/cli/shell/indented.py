@@ -1,0 +1,57 @@
+"""Paragraphs that keep their indent on every line, and commands in them that can be copied as they stand.
+
+A paragraph that a terminal breaks would go on in column 0, as if it belonged to nothing. Used by everything that draws
+what nodes, steps and blockers are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rich.console import Console
+from rich.text import Text
+
+_COMMAND = re.compile(r"(kafkafeatures [a-z]+ -[^;]*)")
+_NARROWEST = 24
+"""Columns that a paragraph has at least, however narrow the terminal is."""
+
+
+def hanging(console: Console, text: Text, *, indent: int, first: Text | None = None) -> None:
+    """Print a paragraph, all of it indented. `first`: what stands to the left of its first line instead."""
+    left = first if first is not None else Text(" " * indent)
+    for line in text.wrap(console, max(console.width - indent, _NARROWEST)):
+        line.rstrip()
+        console.print(left + line, soft_wrap=True)
+        left = Text(" " * indent)
+
+
+def line(console: Console, text: Text) -> None:
+    """Print a line that begins in column 0; what does not fit is indented below it."""
+    hanging(console, text, indent=2, first=Text())
+
+
+def remedy(console: Console, text: str, *, indent: int) -> None:
+    """Print what is to be done: each command on a line of its own, which only a backslash breaks, so that a shell reads
+    it as one.
+    """
+    for number, part in enumerate(_COMMAND.split(text)):
+        words = part.strip("; ")
+        if not words:
+            continue
+        if number % 2:
+            _command(console, words, indent + 2)
+        else:
+            hanging(console, Text(words), indent=indent)
+
+
+def _command(console: Console, words: str, indent: int) -> None:
+    left, more = " " * indent, " " * (indent + 2)
+    first, *flags = words.split(" --")
+    lines = [f"{left}{first}"]
+    for flag in flags:
+        if len(lines[-1]) + len(f" --{flag} \\") > console.width:
+            lines[-1] += " \\"
+            lines.append(f"{more}--{flag}")
+        else:
+            lines[-1] += f" --{flag}"
+    console.print(Text("\n".join(lines)), soft_wrap=True)

@@ -1,0 +1,69 @@
+"""What a cluster can be raised to, and which nodes prevent more: for `describe`, which is asked for no level.
+
+Pure. The goal is the highest level that a live node supports, of each feature; what prevents it is asked with the
+checks of a raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, supported_by_all
+from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.checks import no_node_is_refused
+from kafkafeatures.core.levels.node_ranges import every_node_supports_it
+from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.words import counted
+
+
+def is_counted_on(seen: Observation, node: Node) -> bool:
+    """Whether the cluster counts on it: it is live; of files, which show no process, it is registered."""
+    return node.state is NodeState.LIVE or (bool(seen.source.files) and node.state is NodeState.UNREACHABLE)
+
+
+def highest_levels(seen: Observation) -> dict[str, int]:
+    """The highest level of each feature that a live node supports: where the cluster could be, but for the others."""
+    found = [node for node in seen.nodes if is_counted_on(seen, node)]
+    ranges = {name: [node.known_range_of(name) for node in found] for name in seen.feature_names()}
+    return {name: max((one.max for one in those if one is not None), default=0) for name, those in ranges.items()}
+
+
+def blockers_of(seen: Observation, levels: Mapping[str, int], flags: str) -> tuple[Blocker, ...]:
+    """What prevents a raise to these levels on some node. `flags`: how our own commands reach the cluster."""
+    now = seen.finalized.value if isinstance(seen.finalized, Known) else {}
+    raised = {name: level for name, level in levels.items() if level > now.get(name, 0)}
+    asked = Question(seen, changes_between(raised, now), cluster_flags=flags)
+    return (*every_node_supports_it(asked), *no_node_is_refused(asked))
+
+
+def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> str:
+    """Where metadata.version is and could be: "4.0-IV3; can be raised to 4.2-IV1: blocked by 2 of 7 nodes". Empty where
+    its level is not known. highest: that a live node supports. blockers: of a raise to that.
+    """
+    level = seen.level_of(METADATA_VERSION)
+    if level is None or seen.in_zookeeper_mode:
+        return ""
+    if highest <= level:
+        return f"{_named(level)}; no live node supports a higher level"
+    supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]
+    between = supported.max if supported is not None and level < supported.max < highest else 0
+    steps = f"{_named(between)}, and to {_named(highest)}" if between else _named(highest)
+    who = _who(seen, {node.id for one in blockers if one.feature in ("", METADATA_VERSION) for node in one.nodes})
+    return f"{_named(level)}; can be raised to {steps}{f': blocked by {who}' if who else ''}"
+
+
+def _who(seen: Observation, ids: set[int]) -> str:
+    """How many nodes, of how many, and how many registrations without a node."""
+    is_ghost = {node.id: node.state is NodeState.GHOST for node in seen.nodes if node.roles}
+    ghosts = sum(is_ghost.get(id_, False) for id_ in ids)
+    nodes = len(is_ghost) - sum(is_ghost.values())
+    behind = len(ids) - ghosts
+    parts = (f"{behind} of {counted(nodes, 'node')}" if behind else "", counted(ghosts, "ghost") if ghosts else "")
+    return " and ".join(filter(None, parts))
+
+
+def _named(level: int) -> str:
+    return level_name(METADATA_VERSION, level) or f"level {level}"

@@ -1,0 +1,81 @@
+"""Blockers as blocks: of each node, or group of equal nodes, all features and one remedy; also from older statuses."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from kafkafeatures.api.status import BlockerStatus
+from kafkafeatures.cli.cluster.blockers_text import BLOCKS_SHOWN, draw_blockers
+from kafkafeatures.core.engine.blockers import grouped
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.levels.checks import blockers
+from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.report.blockers import blocker_status
+from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
+
+RAISE = (
+    UpdateFeature("metadata.version", 21, 27),
+    UpdateFeature("group.version", 0, 1),
+)
+
+
+def drawn(records: list[BlockerStatus], width: int = 80) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, color_system=None)
+    draw_blockers(console, records)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+def records_of(seen: Observation) -> list[BlockerStatus]:
+    return [*map(blocker_status, grouped(blockers(Question(seen, RAISE, cluster_flags="--bootstrap-server h:1"))))]
+
+
+def test_two_nodes_and_two_features_are_one_block_with_one_remedy() -> None:
+    seen = observation(node(3001), node(99), *(node(i, said=answer(OLD), written=OLD) for i in (1, 2)))
+    assert drawn(records_of(seen)) == [
+        "  NodeRange: 2 brokers (1, 2), Kafka 3.9",
+        "    metadata.version 1-21 (up to 3.9-IV0); 27 (4.1-IV1) is required",
+        "    group.version not supported; 1 is required",
+        "    upgrade Kafka on these brokers",
+    ]
+
+
+def test_a_ghost_has_its_command_once_on_a_line_of_its_own() -> None:
+    seen = observation(node(3001), node(99), node(4, state=NodeState.GHOST, said=SILENT, written=OLD))
+    lines = drawn(records_of(seen))
+    assert lines[0] == "  GhostRegistration: broker 4, Kafka 3.9; registered, but not running"
+    assert lines[3:] == [
+        "    if it is permanently gone:",
+        "      kafkafeatures unregister --broker 4 --bootstrap-server h:1",
+        "    otherwise start it on the new Kafka",
+    ]
+
+
+def test_ranges_that_could_not_be_read_are_one_sentence_for_all_features() -> None:
+    seen = observation(node(3001), node(99), node(1, said=SILENT, written=None))
+    assert drawn(records_of(seen), width=200) == [
+        "  NodeUnknown: the supported range of metadata.version, group.version on broker 1 could not be read: "
+        "connection refused",
+        "    start it",
+    ]
+
+
+def test_what_is_about_the_cluster_and_what_an_older_operator_wrote_is_shown_by_its_message() -> None:
+    old = BlockerStatus(kind="NodeRange", feature="group.version", wanted=1, supported_max=0, message="as it was")
+    of_cluster = BlockerStatus(kind="Quorum", message="no active controller is known", remedy="restore a majority")
+    assert drawn([old, of_cluster]) == [
+        "  NodeRange: as it was",
+        "  Quorum: no active controller is known",
+        "    restore a majority",
+    ]
+
+
+def test_of_very_many_kinds_of_nodes_the_last_are_only_named() -> None:
+    kinds = [{"metadata.version": (1, top)} for top in range(10, 20)]
+    nodes = [node(i, said=answer(ranges), written=ranges) for i, ranges in enumerate(kinds, start=1)]
+    lines = drawn(records_of(observation(node(3001), node(99), *nodes)), width=200)
+    assert sum(line.startswith("  NodeRange") for line in lines) == BLOCKS_SHOWN
+    rest = "; ".join(f"NodeRange: broker {i}" for i in range(BLOCKS_SHOWN + 1, 11))
+    assert lines[-1] == f"  and {10 - BLOCKS_SHOWN} more: {rest}"

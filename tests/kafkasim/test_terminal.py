@@ -91,7 +91,7 @@ def test_a_plan_that_waits_for_approval_is_shown_and_asked_about(
         ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml"), cwd=tmp_path, answers=answers)
         assert finalized(cluster, "metadata.version") == level
     assert ended.code == code, ended.text
-    assert "1. metadata.version 25 -> 29 (4.2-IV1)" in ended.text
+    assert "1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)" in ended.text
     assert "downgrade may lose metadata" in ended.text
     assert ended.text.count("[y/N]") == 1
 
@@ -106,7 +106,7 @@ def test_a_plan_that_the_terminal_may_not_approve_is_shown_and_not_asked_about(t
         ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", *flags), cwd=tmp_path)
         assert finalized(cluster, "metadata.version") == 25
     assert ended.code == 3, ended.text
-    assert "1. metadata.version 25 -> 29 (4.2-IV1)" in ended.text
+    assert "1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)" in ended.text
     assert "[y/N]" not in ended.text
 
 
@@ -144,4 +144,4 @@ def test_a_plan_that_was_approved_by_its_hash_is_not_asked_about_again(tmp_path:
         ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "--approve", hash_), cwd=tmp_path)
     assert ended.code == 0, ended.text
     assert "[y/N]" not in ended.text
-    assert ended.text.count("1. metadata.version 25 -> 29 (4.2-IV1)") == 1
+    assert ended.text.count("1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)") == 1

@@ -63,14 +63,14 @@ def test_a_plan_says_what_would_happen_and_changes_nothing(cluster: Cluster, tmp
     made = plan(path)
     assert (made["verdict"], made["generation"], made["resource"]) == ("Changes", 1, "default/orders")
     assert made["hash"].startswith("sha256:")
-    assert [step["detail"] for step in made["steps"]] == ["metadata.version 25 -> 27 (4.1-IV1)"]
+    assert [step["detail"] for step in made["steps"]] == ["metadata.version 25 (4.0-IV3) -> 27 (4.1-IV1)"]
     assert (made["steps"][0]["reversible"], made["steps"][0]["undo"]) == (True, "Safe")  # 26 and 27 changed no metadata
     assert made["serverVerdict"] == {"state": "Accepted"}
     assert plan(path, "--detailed-exitcode", code=2)["hash"] == made["hash"]
     assert describe(cluster)["features"] == before
     assert list(tmp_path.iterdir()) == [path]
     text = run("plan", "-f", str(path)).stdout
-    assert "1. metadata.version 25 -> 27 (4.1-IV1)" in text
+    assert "1. metadata.version 25 (4.0-IV3) -> 27 (4.1-IV1)" in text
     assert "Dry run (validateOnly) accepted by the active controller" in text
     assert "Plan: Changes" in text
 

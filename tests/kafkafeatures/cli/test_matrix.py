@@ -184,7 +184,7 @@ def test_what_a_terminal_breaks_stays_indented(width: int) -> None:
 def test_where_a_level_lies_between_the_headline_names_both() -> None:
     old = {"metadata.version": (7, 25)}
     lines = drawn(observation(node(3001), node(1), node(2, said=answer(old), written=old)))
-    assert lines[0] == "3.9-IV0; can be raised to 4.0-IV3, and to 4.1-IV1: blocked by 1 of 3 nodes"
+    assert lines[0] == "3.9-IV0; can be raised to 4.0-IV3; 4.1-IV1 is blocked by 1 of 3 nodes"
 
 
 def test_a_cluster_at_the_highest_level_says_so() -> None:

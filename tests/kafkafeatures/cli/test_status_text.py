@@ -70,7 +70,7 @@ def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
         ("in sync", "kafka/orders  ready: InSync, for 12m"),
         ("acting", "kafka/orders  not ready: UpdatingFeatures, for 12m"),
         ("approval", "To approve: kafkafeatures approve orders -n kafka --plan sha256:"),
-        ("approval", "  1. metadata.version 21 -> 27 (4.1-IV1)  irreversible"),
+        ("approval", "  1. metadata.version 21 (3.9-IV0) -> 27 (4.1-IV1)  irreversible"),
         ("approval", "  2. group.version 0 -> 1  downgrade may lose metadata"),
         ("approval", "metadata.version  21 (3.9-IV0)  27 (4.1-IV1)  7-27       Pending"),
         ("soaking", "kafka/orders  not ready: Soaking, for 12m"),

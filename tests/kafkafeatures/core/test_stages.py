@@ -84,7 +84,7 @@ def test_steps_are_reported_by_stateful_set_and_not_by_node() -> None:
     told = [(step.id, step.action, step.detail, step.undo, step.state) for step in steps_of(planned())]
     assert told == [
         ("1", "RestartNode", f"restart the pods of broker with revision {NEW}", "Safe", "Pending"),
-        ("2", "UpdateFeature", "metadata.version 25 -> 30 (4.3-IV0)", "Impossible", "Pending"),
+        ("2", "UpdateFeature", "metadata.version 25 (4.0-IV3) -> 30 (4.3-IV0)", "Impossible", "Pending"),
     ]
     assert str(planned()) == f"restart the pods of broker with revision {NEW}, metadata.version 25 -> 30"
 

@@ -28,6 +28,13 @@ def shown_in(plan: PlanStatus | None, target: Version) -> ExcusedTopics | None:
     return None if elsewhere else excused_in(stages)
 
 
+_WAY_BACK = {
+    Roll.PIN: "way back: restart the brokers without it; nothing is lost",
+    Roll.KAFKA: "way back: restart the brokers with the Kafka of before; nothing is lost",
+    Roll.RAISE: "no way back: Kafka has none once brokers use the new version",
+}
+
+
 class IbpWork(Struct, frozen=True):
     """One stage. rolls: what is left of the way, in its order; None where that is not known."""
 
@@ -74,6 +81,7 @@ class IbpWork(Struct, frozen=True):
                 detail=self._detail(roll),
                 reversible=not last,
                 undo=(Undo.IMPOSSIBLE if last else Undo.SAFE).value,
+                way_back=_WAY_BACK[roll],
                 state=StepState.PENDING.value,
             )
 

@@ -16,9 +16,10 @@ from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.engine.wanted import OnDrift, Wanted
 from kafkafeatures.core.facts.observation import Known, Observation
-from kafkafeatures.core.facts.releases import Undo, level_name
+from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.levels.way_back import way_back_of
 
 LEVELS = "Levels"
 """The kind of a stage that moves finalized levels."""
@@ -58,16 +59,17 @@ class LevelsWork(Struct, frozen=True):
     def steps(self) -> Iterator[StepStatus]:
         """One for each level."""
         for step in self.all:
-            undo, name = step.undo, level_name(step.feature, step.after)
+            undo, levels = step.undo, (format_level(step.feature, level) for level in (step.before, step.after))
             if may_lose_metadata(step):
                 undo = Undo.LOSSY
             yield StepStatus(
                 id="",
                 action=step.kind,
-                detail=f"{step} ({name})" if name else str(step),
+                detail=f"{step.feature} {' -> '.join(levels)}",
                 reversible=undo is Undo.SAFE,
                 undo=undo.value,
                 consent=step.consent,
+                way_back=way_back_of(step),
                 state=(StepState.PENDING if step in self.pending else StepState.DONE).value,
             )
 

@@ -50,9 +50,10 @@ def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> 
         return f"{_named(level)}; no live node supports a higher level"
     supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]
     between = supported.max if supported is not None and level < supported.max < highest else 0
-    steps = f"{_named(between)}, and to {_named(highest)}" if between else _named(highest)
     who = _who(seen, {node.id for one in blockers if one.feature in ("", METADATA_VERSION) for node in one.nodes})
-    return f"{_named(level)}; can be raised to {steps}{f': blocked by {who}' if who else ''}"
+    if not between:
+        return f"{_named(level)}; can be raised to {_named(highest)}{f': blocked by {who}' if who else ''}"
+    return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is blocked by {who}"
 
 
 def _who(seen: Observation, ids: set[int]) -> str:

@@ -39,6 +39,15 @@ class PodsOfSet(Struct, frozen=True):
     def __str__(self) -> str:
         return f"restart the pods of {self.name} with revision {self.after}"
 
+    @property
+    def way_back(self) -> str:
+        """How far one can go back from the end; empty where no pod has another revision."""
+        if not self.before:
+            return ""
+        return (
+            f"way back to revision {self.before}: restore that pod template before a level is raised; nothing is lost"
+        )
+
 
 Pods = Mapping[str, PodsOfSet]
 """The pods to restart by StatefulSet, including StatefulSets that are at their update revision."""
@@ -123,6 +132,7 @@ class RollWork(Struct, frozen=True):
                 detail=str(pods),
                 reversible=True,
                 undo=Undo.SAFE.value,
+                way_back=pods.way_back,
                 state=(StepState.PENDING if pods.left else StepState.DONE).value,
             )
 

@@ -14,7 +14,7 @@ def test_a_plan_is_approved_by_its_whole_hash(orders: Orders, person: Person) ->
     hash_ = orders.status("orders")["plan"]["hash"]
     done = person.run("approve", "orders", "--plan", hash_[:15])
     assert done.returncode == 0, done.stderr
-    assert "1. metadata.version 21 -> 27 (4.1-IV1)  irreversible" in done.stdout
+    assert "1. metadata.version 21 (3.9-IV0) -> 27 (4.1-IV1)  irreversible" in done.stdout
     assert orders.annotations["kafkafeatures.dev/approve"] == hash_
     again = person.run("approve", "orders", "--yes")
     assert again.returncode == 0

@@ -1,0 +1,37 @@
+"""How far one can go back once a level was changed, and what would be lost: for the steps of a plan.
+
+Pure. Asked by `core/levels/part.py`. It says what Kafka allows (`core/facts/releases.py`), in the words of
+`core/migration/way_back.py`.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.facts.releases import Undo, floor_of, format_level
+from kafkafeatures.core.levels.changes import may_lose_metadata
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+
+
+def way_back_of(change: UpdateFeature) -> str:
+    """The way back from the end of a change, in a line."""
+    before, after = (format_level(change.feature, level) for level in (change.before, change.after))
+    if change.is_downgrade:
+        lost = "what the downgrade removed stays lost" if may_lose_metadata(change) else "nothing is lost"
+        return f"way back to {before}: raise it again; {lost}"
+    if change.feature == KRAFT_VERSION:
+        return "no way back: a dynamic quorum stays dynamic"
+    if change.feature == METADATA_VERSION:
+        return _of_metadata_version(change, before, after)
+    return f"way back to {before}: downgrade; metadata that was written at level {after} may be lost"
+
+
+def _of_metadata_version(change: UpdateFeature, before: str, after: str) -> str:
+    floor = floor_of(change.after)
+    if floor is None:
+        return f"no way back is known: {after} is not a level that this version knows"
+    lowest = format_level(change.feature, floor)
+    if change.undo is Undo.IMPOSSIBLE:
+        only = f"only to {lowest}: " if floor < change.after else ""
+        return f"{'way back ' if only else 'no way back: '}{only}Kafka refuses to downgrade below {lowest}"
+    further = f", and as far as {lowest}" if floor < change.before else ""
+    return f"way back to {before}{further}: downgrade; nothing is lost"

@@ -1,0 +1,46 @@
+"""How far one can go back once a level was changed, and what would be lost: a line with each step of a plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.core.facts.releases import METADATA_VERSIONS, Undo, floor_of
+from kafkafeatures.core.levels.part import LevelsWork
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.levels.way_back import way_back_of
+
+
+@pytest.mark.parametrize(
+    ("feature", "before", "after", "text"),
+    [
+        (
+            "metadata.version", 25, 29,
+            "way back to 25 (4.0-IV3), and as far as 23 (4.0-IV1): downgrade; nothing is lost",
+        ),
+        ("metadata.version", 23, 29, "way back to 23 (4.0-IV1): downgrade; nothing is lost"),
+        ("metadata.version", 25, 30, "no way back: Kafka refuses to downgrade below 30 (4.3-IV0)"),
+        ("metadata.version", 21, 27, "way back only to 23 (4.0-IV1): Kafka refuses to downgrade below 23 (4.0-IV1)"),
+        ("metadata.version", 25, 99, "no way back is known: 99 is not a level that this version knows"),
+        ("metadata.version", 29, 25, "way back to 29 (4.2-IV1): raise it again; nothing is lost"),
+        ("kraft.version", 0, 1, "no way back: a dynamic quorum stays dynamic"),
+        ("share.version", 0, 1, "way back to 0: downgrade; metadata that was written at level 1 may be lost"),
+        ("share.version", 1, 0, "way back to 1: raise it again; what the downgrade removed stays lost"),
+    ],
+)  # fmt: skip
+def test_the_way_back_from_a_change_is_said_with_what_would_be_lost(
+    feature: str, before: int, after: int, text: str
+) -> None:
+    change = UpdateFeature(feature, before, after)
+    assert way_back_of(change) == text
+    (step,) = LevelsWork((change,), (change,)).steps()
+    assert step.way_back == text
+
+
+@pytest.mark.parametrize("after", sorted(METADATA_VERSIONS))
+def test_there_is_a_way_back_to_the_level_of_before_exactly_where_kafka_allows_the_downgrade(after: int) -> None:
+    for before in range(floor_of(after) or 1, after):
+        assert UpdateFeature("metadata.version", before, after).undo is Undo.SAFE
+        assert way_back_of(UpdateFeature("metadata.version", before, after)).startswith(f"way back to {before} ")
+    for before in range(1, floor_of(after) or 1):
+        assert UpdateFeature("metadata.version", before, after).undo is Undo.IMPOSSIBLE
+        assert "Kafka refuses" in way_back_of(UpdateFeature("metadata.version", before, after))

@@ -43,6 +43,22 @@ class Ended:
         return " ".join(ESCAPE.sub("", self.shown).split())
 
     @property
+    def screen(self) -> list[str]:
+        """The lines as they stand in the end, where some were drawn anew."""
+        rows, at = [""], 0
+        for one in re.findall(r"\x1b\[[0-9;?]*[a-zA-Z]|\n|[^\x1b\n]+", self.shown):
+            if one == "\n":
+                at += 1
+                rows += [""] * (at == len(rows))
+            elif one == "\x1b[1A":
+                at -= 1
+            elif one == "\x1b[2K":
+                rows[at] = ""
+            elif not one.startswith("\x1b"):
+                rows[at] += one
+        return rows
+
+    @property
     def lines(self) -> list[str]:
         return ESCAPE.sub("", self.shown).splitlines()
 

@@ -32,9 +32,7 @@ def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
     for block in blocks[:BLOCKS_SHOWN]:
         first = block[0]
         if is_about_ranges(first):
-            release = f", Kafka {first.inferred_release}" if first.inferred_release else ""
-            head = f"{first.kind}: {first.nodes}{release}{_WHAT_IT_IS.get(first.kind, '')}"
-            hanging(console, Text(head, "red"), indent=4, first=Text("  "))
+            hanging(console, Text(f"{first.kind}: {_head(first)}", "red"), indent=4, first=Text("  "))
             for text in range_lines(block):
                 hanging(console, Text(text, "red"), indent=6, first=Text("    "))
         else:
@@ -46,9 +44,24 @@ def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
         hanging(console, Text(f"and {len(more)} more: {'; '.join(more)}", "red"), indent=4, first=Text("  "))
 
 
+def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:
+    """A line for each block, for the log of a script."""
+    for block in _blocks(blockers):
+        what = (
+            [f"{_head(block[0])}: {', '.join(range_lines(block))}"] if is_about_ranges(block[0]) else _messages(block)
+        )
+        yield "; ".join((*what, *dict.fromkeys(one.remedy for one in block if one.remedy)))
+
+
 def is_about_ranges(blocker: BlockerStatus) -> bool:
     """Whether nodes do not support a level. Older operators did not name them but in the message."""
     return bool(blocker.nodes and blocker.feature) and None not in (blocker.wanted, blocker.supported_max)
+
+
+def _head(first: BlockerStatus) -> str:
+    """The nodes of a block, and what they are."""
+    release = f", Kafka {first.inferred_release}" if first.inferred_release else ""
+    return f"{first.nodes}{release}{_WHAT_IT_IS.get(first.kind, '')}"
 
 
 def range_lines(block: Sequence[BlockerStatus]) -> list[str]:
@@ -62,7 +75,7 @@ def range_lines(block: Sequence[BlockerStatus]) -> list[str]:
 
 
 def _blocks(blockers: Iterable[BlockerStatus]) -> list[Sequence[BlockerStatus]]:
-    """Those of the same nodes, in the order of the first of each."""
+    """The blockers of the same nodes together, in the order of the first of each."""
     found: dict[object, list[BlockerStatus]] = {}
     for number, one in enumerate(blockers):
         key = (one.kind, one.nodes, is_about_ranges(one)) if one.nodes else number

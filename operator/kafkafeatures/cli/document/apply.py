@@ -1,21 +1,23 @@
 """`kafkafeatures apply -f FILE`: the reconciler without Kubernetes, repeated until the document is settled.
 
-Ends with the status document on stdout, on a terminal with a line. Progress goes to stderr, a line per change. What a
-document asks for is checked on every node first; a document that is blocked sends nothing and names every blocker.
+Ends with the status document on stdout, on a terminal with a summary. Progress goes to stderr, a line per change. What
+a document asks for is checked on every node first; a document that is blocked sends nothing and names every blocker.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import Status, StepState
+from kafkafeatures.api.status import BlockerStatus, Status, StepState
 from kafkafeatures.cli.cluster.connect import failed, on_loop
 from kafkafeatures.cli.document.documents import (
     Reach,
@@ -29,7 +31,7 @@ from kafkafeatures.cli.document.documents import (
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import FORMATS, console, paragraph, print_document, tell
 from kafkafeatures.cli.shell.values import duration
-from kafkafeatures.core.engine.blockers import grouped
+from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
@@ -38,10 +40,13 @@ from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.resolve import driver_in
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
+from kafkafeatures.reconcile.act import Reconciliation, execute, summary_of
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext
+from kafkafeatures.reconcile.evaluate import EffectRecord, Evaluation, ReconcileContext, Unread, evaluate
 from kafkafeatures.reconcile.file_store import FileStore, read_file
+
+if TYPE_CHECKING:
+    from kafkafeatures.cli.document.live_steps import LiveSteps
 
 TIMED_OUT = "timed out; run the command again to continue"
 
@@ -99,11 +104,14 @@ def run(arguments: argparse.Namespace) -> int:
             except _Question as question:  # asked while nothing is connected; then everything is looked at anew
                 permission.ask(question)
     to_approve = ""
-    if code is Exit.APPROVAL and last.status.plan:
+    if code is Exit.APPROVAL or sys.stderr.isatty():
         permission.show(last.status)
+    if code is Exit.APPROVAL and last.status.plan:
         to_approve = how_to_approve(arguments, resource, last.status.plan.hash)
     if arguments.output is None and sys.stdout.isatty():
         _last_words(last, code, to_approve)
+        if progress.summary:
+            print(progress.summary)
         kept = f"; status kept in {state}" if state else ""
         print(f"{resource.metadata.namespace}/{resource.metadata.name}: {last.status.reason(Condition.READY)}{kept}")
         return code
@@ -137,7 +145,8 @@ async def _until_settled(
             sleep=SYSTEM.sleep,
             monotonic=SYSTEM.monotonic,
             ages=progress.ages,
-            before_act=permission.check,
+            before_act=partial(_before_act, permission, progress),
+            effects=progress.sent,
             zookeeper=reach.zookeeper(cluster),
             # The lock shows that the process of before has ended, and nothing of what it wrote to the network.
             hand_over=ON_ITS_WAY.total_seconds(),
@@ -145,7 +154,9 @@ async def _until_settled(
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
-                    last = await reconcile(context, await store.read())
+                    found = await evaluate(context, await store.read())
+                    progress.read(found)
+                    last = await execute(context, found)
             except TimeoutError:
                 if last is not None and last.status == (await store.read()).status:
                     return last, Exit.UNREACHABLE  # nothing was begun since, so that is still how it is
@@ -157,13 +168,18 @@ async def _until_settled(
             code = progress.code_of(last)
             if code is Exit.APPROVAL:
                 permission.check_approval(last.status)
-            progress.tell(last)
+            progress.tell(last, code)
             if code is not None:
                 return last, code
             pause = min(last.requeue_after if last.requeue_after is not None else 1.0, deadline - loop.time())
             if pause <= 0 and loop.time() >= deadline:
                 return last, Exit.UNREACHABLE
             await asyncio.sleep(max(pause, 0.0))
+
+
+def _before_act(permission: _Permission, progress: _Progress, found: Evaluation) -> None:
+    permission.check(found)
+    progress.begin(found)
 
 
 class _Question(Exception):
@@ -191,8 +207,12 @@ class _Permission:
         self._shown = ""  # the same
 
     def check(self, found: Evaluation) -> None:
-        """Raises what keeps the reconciliation from acting on the plan."""
-        if self._sure or self._given == found.proposal.plan.hash:
+        """Raises what keeps the reconciliation from acting on the plan. A person who is not asked sees it."""
+        if self._given == found.proposal.plan.hash:
+            return
+        if self._sure:
+            if sys.stderr.isatty():
+                self.show(found.status)
             return
         why = self._store.why_unverified(levels_in(found.proposal).changes)
         if (why or not self._approved) and _at_terminal():
@@ -216,7 +236,12 @@ class _Permission:
         why = self._store.why_unverified(step for step in plan.steps if step.state != StepState.DONE)
         if why:
             paragraph(f"{why[0].upper()}{why[1:]}.", errors=True)
-        print("Apply this plan? [y/N] ", end="", file=sys.stderr, flush=True)
+        print(
+            "Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] ",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
         self._given = plan.hash
@@ -243,18 +268,48 @@ def _at_terminal() -> bool:
 
 
 class _Progress:
-    """What outlives a question: what was said already, whether the cluster was seen, how old its stamps are."""
+    """What outlives a question: what was said already, whether the cluster was seen, how old its stamps are. On a
+    terminal each level has a line that is drawn anew.
+    """
 
     def __init__(self) -> None:
         self.ages = Ages(SYSTEM.monotonic)
         self.said = ""
         self._seen = False
+        self._live: LiveSteps | None = None
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            from kafkafeatures.cli.document.live_steps import LiveSteps
 
-    def tell(self, last: Reconciliation) -> None:
-        line = _line(last)
+            self._live = LiveSteps(SYSTEM.monotonic)
+
+    def begin(self, found: Evaluation) -> None:
+        """The next step is about to be sent."""
+        if self._live is not None:
+            self._live.begin(found)
+
+    def sent(self, effect: EffectRecord) -> None:
+        """A step was sent."""
+        if self._live is not None:
+            self._live.sent(effect)
+
+    def read(self, found: Evaluation | Unread) -> None:
+        """What the cluster shows now."""
+        if self._live is not None and isinstance(found, Evaluation):
+            self._live.read(found.observation)
+
+    def tell(self, last: Reconciliation, code: Exit | None = None) -> None:
+        """Say what is new. `code`: the command is over, and what blocks it is said at its end."""
+        line = _line(last, code)
+        if self._live is not None and self._live.ended(last):
+            return
         if line != self.said:
-            tell(line)
+            (tell if self._live is None else self._live.say)(line)
             self.said = line
+
+    @property
+    def summary(self) -> str:
+        """What was done, where a person watched."""
+        return self._live.summary() if self._live is not None else ""
 
     def code_of(self, last: Reconciliation) -> Exit | None:
         """The exit code if the command is over; None to continue, because what is missing resolves automatically."""
@@ -282,17 +337,37 @@ def _may_pass(decision: Act | Wait) -> bool:
     return all(blocker.why is None or blocker.why.may_pass for blocker in blockers)
 
 
-def _line(last: Reconciliation) -> str:
-    waits = isinstance(last.decision, Wait) and last.decision.blockers and _may_pass(last.decision)
-    return f"{summary_of(last)}{'; waiting' if waits else ''}"
+def _line(last: Reconciliation, code: Exit | None) -> str:
+    """One line of progress. At the end only the reason of what is blocked: each blocker is said after it."""
+    decision = last.decision
+    if not isinstance(decision, Wait | Stalled | Held) or not decision.blockers:
+        return summary_of(last)
+    if code is not None:
+        return f"{decision.reason}: blocked"
+    return f"{summary_of(last)}{'; waiting' if isinstance(decision, Wait) and _may_pass(decision) else ''}"
+
+
+def _records(blockers: tuple[Blocker, ...]) -> list[BlockerStatus]:
+    from kafkafeatures.core.report.blockers import blocker_status
+
+    return [*map(blocker_status, grouped(blockers))]
 
 
 def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
+    """Why it ended, and what prevents more: in blocks on a terminal, in lines elsewhere."""
     decision: Decision | Failure = last.decision
     if code is Exit.UNREACHABLE:
         tell(f"kafkafeatures: {TIMED_OUT}")
     if isinstance(decision, Stalled | Wait | Held):
-        for blocker in grouped(decision.blockers):
-            tell(f"kafkafeatures: {blocker}")
+        records = _records(decision.blockers)
+        if sys.stderr.isatty():
+            from kafkafeatures.cli.cluster.blockers_text import draw_blockers
+
+            draw_blockers(console(errors=True), records)
+        else:
+            from kafkafeatures.cli.cluster.blockers_text import blocker_lines
+
+            for line in blocker_lines(records):
+                tell(f"kafkafeatures: {line}")
         if code is Exit.APPROVAL:
             tell(f"kafkafeatures: a plan is waiting for approval; to approve: {to_approve}")

@@ -1,7 +1,7 @@
 """Paragraphs that keep their indent on every line, and commands in them that can be copied as they stand.
 
-A paragraph that a terminal breaks would go on in column 0, as if it belonged to nothing. Used by everything that draws
-what nodes, steps and blockers are.
+Without it the rest of a paragraph that a terminal breaks begins in column 0, as if it belonged to nothing. Used by all
+that draws nodes, steps and blockers.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.engine.wanted import OnDrift, Wanted
 from kafkafeatures.core.facts.observation import Known, Observation
-from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
@@ -59,13 +59,11 @@ class LevelsWork(Struct, frozen=True):
     def steps(self) -> Iterator[StepStatus]:
         """One for each level."""
         for step in self.all:
-            undo, levels = step.undo, (format_level(step.feature, level) for level in (step.before, step.after))
-            if may_lose_metadata(step):
-                undo = Undo.LOSSY
+            undo = Undo.LOSSY if may_lose_metadata(step) else step.undo
             yield StepStatus(
                 id="",
                 action=step.kind,
-                detail=f"{step.feature} {' -> '.join(levels)}",
+                detail=step.title,
                 reversible=undo is Undo.SAFE,
                 undo=undo.value,
                 consent=step.consent,

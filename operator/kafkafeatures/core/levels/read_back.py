@@ -48,6 +48,12 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
     return Done(Reason.IN_SYNC, f"finalized and verified on every live node: {levels}")
 
 
+def verified_on(observation: Observation, feature: str, level: int) -> tuple[int, int]:
+    """On how many live nodes a level was read, and of how many that say one."""
+    seen = [_seen_on(node, feature) for node in observation.nodes if node.state is NodeState.LIVE]
+    return seen.count(level), len(seen) - seen.count(None)
+
+
 def _seen_on(node: Node, feature: str) -> int | None:
     """None where the node did not answer: a node that is down does not make a cluster unready.
 

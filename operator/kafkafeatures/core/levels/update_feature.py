@@ -21,7 +21,7 @@ from kafkafeatures.core.engine.settling import BROKER_KEEPS, AgeOf, Looks, Open
 from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.quorum import nothing_was_moved_since, worked_between
-from kafkafeatures.core.facts.releases import Undo, undo_of_raise
+from kafkafeatures.core.facts.releases import Undo, format_level, undo_of_raise
 from kafkafeatures.core.words import format_span
 
 _NAMED = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})")
@@ -48,6 +48,12 @@ class UpdateFeature(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.feature} {self.before} -> {self.after}"
+
+    @property
+    def title(self) -> str:
+        """The change with the names of its levels: metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)."""
+        before, after = (format_level(self.feature, level) for level in (self.before, self.after))
+        return f"{self.feature} {before} -> {after}"
 
     @classmethod
     def named(cls, action: str) -> UpdateFeature | None:

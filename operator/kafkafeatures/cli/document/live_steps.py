@@ -1,0 +1,114 @@
+"""How far each level is while `apply` changes it: a line for each, drawn anew on a terminal.
+
+Imported only where a person watches: it brings `rich`. What is said meanwhile is printed above these lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlType
+from rich.text import Text
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.cli.shell.output import console
+from kafkafeatures.core.engine.decisions import Act, Done, Wait
+from kafkafeatures.core.engine.steps import Applied, DryRunAccepted
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.levels.read_back import verified_on
+from kafkafeatures.core.levels.stage import levels_in
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.words import counted
+from kafkafeatures.reconcile.act import Reconciliation
+from kafkafeatures.reconcile.evaluate import EffectRecord, Evaluation
+
+_OUTCOMES = {"Applied": "finalized", "Rejected": "rejected", "NotSent": "not sent", "OutcomeUnknown": "sent, no answer"}
+
+
+@dataclass(slots=True)
+class _Line:
+    """One level: what is known of it, and the seconds since it was sent, until every live node shows it."""
+
+    state: str
+    sent_at: float | None = None
+    took: float = 0.0
+    is_verified: bool = False
+
+
+class LiveSteps:
+    """The levels that are changed, in the order of the plan. `monotonic`: seconds of a clock that is never set."""
+
+    def __init__(self, monotonic: Callable[[], float], shown: Console | None = None) -> None:
+        self._monotonic = monotonic
+        self._console = shown or console(errors=True)
+        self._lines: dict[UpdateFeature, _Line] = {}
+        self._nodes = 0
+        self._drawn = 0
+
+    def sent(self, effect: EffectRecord) -> None:
+        """A step leaves the process."""
+        if isinstance(effect.step, UpdateFeature) and (line := self._lines.get(effect.step)):
+            line.state, line.sent_at = "sent", self._monotonic()
+            self._draw()
+
+    def begin(self, found: Evaluation) -> None:
+        """A level is about to be changed: it has a line from now on, and so have those that come after it."""
+        if isinstance(found.decision, Act) and isinstance(found.decision.step, UpdateFeature):
+            state = "dry run accepted" if isinstance(found.verdict, DryRunAccepted) else "pending"
+            for change in levels_in(found.proposal).changes:
+                self._lines.setdefault(change, _Line(state))
+            self._draw()
+
+    def read(self, seen: Observation) -> None:
+        """What the cluster shows of them now."""
+        for change, line in self._lines.items():
+            if line.sent_at is None or line.is_verified or seen.level_of(change.feature) != change.after:
+                continue
+            there, nodes = verified_on(seen, change.feature, change.after)
+            line.state, line.is_verified = f"verified {there}/{nodes}", there == nodes
+            self._nodes = max(self._nodes, nodes)
+        self._draw()
+
+    def ended(self, last: Reconciliation) -> bool:
+        """What became of the step that was sent. Whether these lines say all of it."""
+        if isinstance(last.decision, Act) and last.decision.step in self._lines:
+            self._lines[last.decision.step].state = _OUTCOMES[type(last.outcome).__name__]
+            self._draw()
+            return isinstance(last.outcome, Applied)
+        is_read = isinstance(last.decision, Wait) and last.decision.reason is Reason.VERIFYING
+        return bool(self._lines) and (is_read or isinstance(last.decision, Done))
+
+    def say(self, text: str) -> None:
+        """Print a line above."""
+        self._lift()
+        self._console.print(Text(text), overflow="fold")
+        self._draw()
+
+    def summary(self) -> str:
+        """What was done, in a line; empty where nothing was."""
+        done = [line for line in self._lines.values() if line.is_verified]
+        if not done:
+            return ""
+        seconds = sum(line.took for line in done)
+        levels = f"{counted(len(done), 'level')} changed"
+        return f"{levels} and verified on {counted(self._nodes, 'live node')} in {seconds:.1f} s"
+
+    def _draw(self) -> None:
+        self._lift()
+        width = max((len(change.title) for change in self._lines), default=0)
+        for change, line in self._lines.items():
+            if line.sent_at is not None and not line.is_verified:
+                line.took = self._monotonic() - line.sent_at
+            took = "" if line.sent_at is None else f"  {line.took:.1f} s"
+            text = Text(f"  {change.title:<{width}}  {line.state}{took}", "green" if line.is_verified else "")
+            self._console.print(text, no_wrap=True, overflow="crop")
+        self._drawn = len(self._lines)
+
+    def _lift(self) -> None:
+        """Back to where the first line begins, with nothing below it."""
+        for _ in range(self._drawn):
+            self._console.control(Control((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)))
+        self._drawn = 0

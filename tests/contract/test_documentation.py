@@ -1,0 +1,68 @@
+"""What pages show and link: documents that the operator accepts, and links that lead to a page and its heading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkafeatures.api.document import read_document
+from tests.examples import PAGES, ROOT
+
+BLOCK = re.compile(r"^```ya?ml\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<to>[^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(?P<title>.+?)\s*$", re.MULTILINE)
+
+
+def documents() -> Iterator[tuple[str, object]]:
+    """Each whole KafkaFeatures document of a page."""
+    for page in PAGES:
+        for number, block in enumerate(BLOCK.finditer((ROOT / page).read_text()), 1):
+            for one in yaml.safe_load_all(block["text"]):
+                if not isinstance(one, dict):
+                    continue
+                if one.get("kind") == "KafkaFeatures":
+                    yield f"{page}, block {number}", one
+
+
+DOCUMENTS = dict(documents())
+
+
+@pytest.mark.parametrize("where", DOCUMENTS)
+def test_a_document_on_a_page_is_valid(where: str) -> None:
+    read_document(DOCUMENTS[where])
+
+
+def test_documents_are_found_on_the_pages_about_other_operators_and_charts() -> None:
+    pages = {where.partition(",")[0] for where in DOCUMENTS}
+    assert {"docs/how-to/upgrade.md", "docs/how-to/with-strimzi.md"} <= pages
+
+
+def links(page: str) -> Iterator[str]:
+    """Links of a page to other files of this repository, or to headings of its own."""
+    for found in LINK.finditer(FENCED.sub("", (ROOT / page).read_text())):
+        if not re.match(r"[a-z]+:", found["to"]):
+            yield found["to"]
+
+
+@cache
+def anchors(path: Path) -> frozenset[str]:
+    """The headings of a page, as forges and MkDocs make them into anchors."""
+    titles = (one["title"] for one in HEADING.finditer(FENCED.sub("", path.read_text())))
+    return frozenset(re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in titles)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_link_of_a_page_leads_to_a_file_and_to_a_heading_that_exist(page: str) -> None:
+    dead = []
+    for to in links(page):
+        name, _, anchor = to.partition("#")
+        path = (ROOT / page).parent / name if name else ROOT / page
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            dead.append(to)
+    assert not dead

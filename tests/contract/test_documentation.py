@@ -40,7 +40,7 @@ def test_a_document_on_a_page_is_valid(where: str) -> None:
 
 def test_documents_are_found_on_the_pages_about_other_operators_and_charts() -> None:
     pages = {where.partition(",")[0] for where in DOCUMENTS}
-    assert {"docs/how-to/upgrade.md", "docs/how-to/with-strimzi.md"} <= pages
+    assert {f"docs/how-to/with-{name}.md" for name in ("strimzi", "confluent", "other-charts")} <= pages
 
 
 def links(page: str) -> Iterator[str]:

@@ -28,6 +28,8 @@ from tests.started import PYTHONPATH
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", *sorted(str(one.relative_to(ROOT)) for one in (ROOT / "docs").rglob("*.md")))
 MARK = "<!-- example: {} -->"
+PICTURE = "docs/describe.svg"
+"""README's picture: what `describe -o svg` prints of the scene "blocked"."""
 BLOCK = re.compile(r"<!-- example: (?P<scene>[a-z]+) -->\n```\n(?P<text>.*?)```\n", re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 DOCUMENT = re.compile(r"```yaml\n(?P<text># (?P<name>\S+)\n.*?)```\n", re.DOTALL)
@@ -124,6 +126,19 @@ def simulated(scene: str) -> Iterator[Words]:
     """The simulated cluster of an example: Kafka 4.3, with the levels of 4.0."""
     with simulator("--release", "4.3", "--feature", "kraft.version=1", *_LEVELS, *SIMULATED[scene]) as process:
         yield words_of(str(heard(process)["bootstrapServers"]))
+
+
+def picture(words: Words) -> str:
+    """The picture as it is now."""
+    (server,) = (real for real, told in words.items() if told == str(FIRST_PORT + 3))  # of broker 1
+    (drawn,) = _run([f"kafkafeatures describe --bootstrap-server 127.0.0.1:{server} -o svg"], ROOT, {})
+    return steady(_replaced(drawn, words))
+
+
+def simulated_picture() -> str:
+    """The picture of the simulated cluster."""
+    with simulated("blocked") as words:
+        return picture(words)
 
 
 def as_simulated(page: str) -> str:

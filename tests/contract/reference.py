@@ -1,6 +1,7 @@
 """Writes what is made of the code: `make docs`. A test fails while a file is not what this would write.
 
-The reference, the runbooks, the chart's copies of the CRD and of the alerts, and the output in README and docs.
+The reference, the runbooks, the chart's copies of the CRD and of the alerts, the output and the picture in README and
+docs.
 """
 
 from __future__ import annotations
@@ -82,5 +83,6 @@ if __name__ == "__main__":
     for name, page in PAGES.items():
         (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / name).write_text(page())
+    (ROOT / examples.PICTURE).write_text(examples.simulated_picture())
     for name in examples.PAGES:
         (ROOT / name).write_text(examples.as_simulated((ROOT / name).read_text()))

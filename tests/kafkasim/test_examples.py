@@ -6,13 +6,31 @@ import re
 
 import pytest
 
-from tests.examples import BLOCK, PAGES, ROOT, SCENES, SIMULATED, as_simulated, left_out, pages_of, steady
+from tests.examples import (
+    BLOCK,
+    PAGES,
+    PICTURE,
+    ROOT,
+    SCENES,
+    SIMULATED,
+    as_simulated,
+    left_out,
+    pages_of,
+    simulated_picture,
+    steady,
+)
 
 
 @pytest.mark.parametrize("name", {name: None for scene in SIMULATED for name in pages_of(scene)})
 def test_the_output_in_a_page_is_what_its_commands_print(name: str) -> None:
     page = (ROOT / name).read_text()
     assert as_simulated(page) == page, "run: make docs"
+
+
+def test_the_picture_of_the_readme_is_what_its_command_draws_and_stands_on_the_first_screen() -> None:
+    assert (ROOT / PICTURE).read_text() == simulated_picture(), "run: make docs"
+    first_screen = (ROOT / "README.md").read_text().splitlines()[:30]
+    assert any(f"]({PICTURE})" in line for line in first_screen)
 
 
 OF_A_NODE = "docs/how-to/read-a-metadata-log.md"

@@ -10,7 +10,7 @@ from kafkafeatures.core.facts.observation import NodeState
 from tests.e2e.kafka.cli import wait_for
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import MIDDLE, RECENT
-from tests.examples import pages_of, rewritten, words_of
+from tests.examples import PICTURE, ROOT, pages_of, picture, rewritten, words_of
 
 GONE = 3003
 WITH_A_GHOST = {3: MIDDLE, GONE: MIDDLE}
@@ -41,3 +41,5 @@ def test_the_output_in_a_page_is_what_its_commands_print(
     words = words_of(cluster.bootstrap_servers)
     for page in pages_of(scene).values():
         assert rewritten(page, scene, words) == page, "run: make docs"
+    if scene == "blocked":
+        assert picture(words) == (ROOT / PICTURE).read_text(), "run: make docs"

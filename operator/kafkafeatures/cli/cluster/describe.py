@@ -9,6 +9,9 @@ route to the controllers for the metadata log, which alone shows everything.
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -23,11 +26,17 @@ from kafkafeatures.cli.cluster.connect import (
     settings_from_flags,
 )
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import add_output_flag, console, print_document, tell
+from kafkafeatures.cli.shell.output import FORMATS, console, print_document, tell
 from kafkafeatures.core.facts.settings import IBP
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
+
+SVG, HTML = "svg", "html"
+DRAWN = ("table", SVG, HTML)
+"""Forms for people; the others are for programs."""
 
 _LATEST_MS = 4_102_444_800_000  # the year 2100: whatever was written there
 
@@ -35,7 +44,10 @@ _LATEST_MS = 4_102_444_800_000  # the year 2100: whatever was written there
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `describe`."""
     add_connection_flags(parser)
-    add_output_flag(parser)
+    parser.add_argument(
+        "-o", "--output", choices=(*FORMATS, SVG, HTML), default="table",
+        help="table for people (default), a document, or the table as a picture or a page",
+    )  # fmt: skip
     parser.add_argument(
         "--from", dest="files", type=Path, metavar="PATH",
         help="instead of a cluster: a node's log directory, its __cluster_metadata-0, a file of it, or a support "
@@ -65,18 +77,21 @@ def run(arguments: argparse.Namespace) -> int:
         from kafkafeatures.kafka.base.api_names import API_NAMES
 
         api_names = dict(API_NAMES)
-    if arguments.output == "table":
-        from kafkafeatures.cli.cluster.matrix import draw, draw_apis
+    if arguments.output in DRAWN:
+        from kafkafeatures.cli.cluster import matrix
 
-        if api_names is None:
-            draw(console(), observation, flags=flags_of(arguments))
-        else:
-            draw_apis(console(), observation, api_names)
-        if seen is not None:
-            from kafkafeatures.cli.cluster import ensemble
+        def draw(on: Console) -> None:
+            if api_names is None:
+                matrix.draw(on, observation, flags=flags_of(arguments))
+            else:
+                matrix.draw_apis(on, observation, api_names)
+            if seen is not None:
+                from kafkafeatures.cli.cluster import ensemble
 
-            print()
-            ensemble.draw(console(), seen, observation)
+                on.print()
+                ensemble.draw(on, seen, observation)
+
+        _show(arguments.output, draw)
     else:
         from kafkafeatures.core.report.cluster_document import cluster_document
 
@@ -89,6 +104,17 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE if seen is None or not seen.failures else Exit.FAILED
 
 
+def _show(form: str, draw: Callable[[Console], None]) -> None:
+    """On the terminal, or as a picture or a page of what it would show."""
+    if form == "table":
+        draw(console())
+        return
+    from kafkafeatures.cli.cluster.picture import as_html, as_svg
+
+    made = as_svg if form == SVG else as_html
+    sys.stdout.write(made(draw, "kafkafeatures describe: features of a Kafka cluster, and what blocks a raise"))
+
+
 def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
     from kafkafeatures.cli.cluster import ensemble
 
@@ -99,10 +125,10 @@ def _of_zookeeper(arguments: argparse.Namespace, seen: ZooKeeperReading) -> int:
     """What ZooKeeper alone says. 1 where something of it could not be read."""
     if arguments.apis:
         raise CommandFailed("--apis needs a cluster; give --bootstrap-server as well", Exit.USAGE)
-    if arguments.output == "table":
+    if arguments.output in DRAWN:
         from kafkafeatures.cli.cluster import ensemble
 
-        ensemble.draw(console(), seen)
+        _show(arguments.output, partial(ensemble.draw, seen=seen))
     else:
         from kafkafeatures.core.report.zookeeper_document import zookeeper_document
 
@@ -131,11 +157,12 @@ def _of_files(arguments: argparse.Namespace) -> int:
     reading = LogReading(image, image.offset, leader, image.epoch, at)
     observation = observe_files(reading, cluster_id=folder.cluster_id, files=folder.shown)
     problems = problems_of(found)
-    if arguments.output == "table":
-        from kafkafeatures.cli.cluster.matrix import draw
+    if arguments.output in DRAWN:
+        from kafkafeatures.cli.cluster import matrix
 
-        draw(console(), observation)
-        print(f"\nTo see which registrations may be ghosts: kafkafeatures log ghosts {quote(folder.shown)}")
+        _show(arguments.output, partial(matrix.draw, observation=observation))
+        if arguments.output == "table":
+            print(f"\nTo see which registrations may be ghosts: kafkafeatures log ghosts {quote(folder.shown)}")
     else:
         from kafkafeatures.core.report.cluster_document import cluster_document
 

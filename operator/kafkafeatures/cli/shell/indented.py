@@ -21,7 +21,7 @@ def hanging(console: Console, text: Text, *, indent: int, first: Text | None = N
     left = first if first is not None else Text(" " * indent)
     for line in text.wrap(console, max(console.width - indent, _NARROWEST)):
         line.rstrip()
-        console.print(left + line, soft_wrap=True)
+        console.print(Text.assemble(left, line), soft_wrap=True)
         left = Text(" " * indent)
 
 

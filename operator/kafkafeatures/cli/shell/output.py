@@ -133,10 +133,12 @@ def _clean(stream: Any) -> Any:
     return stream.for_clean_text if isinstance(stream, Patient) else stream
 
 
-def console(*, errors: bool = False, width: int | None = None, plain: bool = False) -> Console:
+def console(
+    *, errors: bool = False, width: int | None = None, plain: bool = False, into: TextIO | None = None
+) -> Console:
     """A console on stdout, or for `errors`: as wide as the terminal, without an end into a pipe.
 
-    `width`: as wide as this instead. `plain`: not even bold.
+    `width`: as wide as this instead. `plain`: not even bold. `into`: this stream instead, with colours whatever it is.
     No colour where NO_COLOR or a pipe is. COLUMNS says how wide a pipe's reader is, for those who set it on purpose.
     """
     from rich.console import Console
@@ -147,6 +149,11 @@ def console(*, errors: bool = False, width: int | None = None, plain: bool = Fal
             for text, style, control in super().render(renderable, options):
                 yield Segment(text if control else printable_lines(text), style, control)
 
+    if into is not None:
+        return CleanConsole(
+            file=into, width=width, color_system="standard", force_terminal=True, no_color=False, highlight=False,
+            markup=False, emoji=False, soft_wrap=False,
+        )  # fmt: skip
     stream = sys.stderr if errors else sys.stdout
     if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
         width = NEVER_WRAPPED

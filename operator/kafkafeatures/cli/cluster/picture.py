@@ -1,0 +1,114 @@
+"""What a command draws on a terminal, as a picture or a page: `describe -o svg` for a README, `-o html` for a chat.
+
+Neither needs anything else: no script, no font from elsewhere, light or dark as the reader's system is. In the picture
+each run of words has a place of its own, so that columns stay aligned whatever monospace font there is.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterator
+from html import escape
+from itertools import pairwise
+
+from rich.ansi import AnsiDecoder
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from kafkafeatures.cli.shell.output import console
+
+WIDTH = 100
+"""Columns, unless COLUMNS says otherwise."""
+
+_CELL, _LINE, _EDGE = 8.4, 20, 16
+"""Pixels of a column and of a line in a font of 14 pixels, and around all of it."""
+_FONT = "14px/20px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+_LIGHT = {"text": "#1a1a1a", "page": "#fff", "line": "#ccc", "dim": "#555", "red": "#a11212", "yellow": "#7a4b00",
+          "green": "#0a5d24"}  # fmt: skip
+_DARK = {"text": "#eee", "page": "#161616", "line": "#444", "dim": "#b5b5b5", "red": "#ff9c9c", "yellow": "#f2c573",
+         "green": "#7fd89a"}  # fmt: skip
+_COLOURS = {1: "red", 2: "green", 3: "yellow"}
+"""Classes of the colours that are drawn, by their numbers in a terminal."""
+_WORDS = re.compile(r"\S+(?: \S+)*")
+
+
+def as_svg(draw: Callable[[Console], None], title: str) -> str:
+    """A picture of what is drawn."""
+    lines = _drawn(draw)
+    wide = 2 * _EDGE + _CELL * max((len(line.plain.rstrip()) for line in lines), default=0)
+    high = 2 * _EDGE + _LINE * len(lines)
+    style = f"text {{ font: {_FONT}; white-space: pre; }}\n.bold {{ font-weight: bold; }}\n"
+    style += _rules("{name} {{ fill: {colour}; }}", "rect {{ fill: {page}; stroke: {line}; }}")
+    texts = []
+    for number, line in enumerate(lines):
+        runs = "".join(
+            f'<tspan x="{_EDGE + _CELL * (start + found.start()):.1f}"{kind}>{escape(found[0])}</tspan>'
+            for start, text, kind in _runs(line)
+            for found in _WORDS.finditer(text)
+        )
+        texts += [f'<text y="{_EDGE + _LINE * number + 15}">{runs}</text>'] if runs else []
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {wide:.0f} {high}" width="{wide:.0f}">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n"
+        f'<rect x="0.5" y="0.5" width="{wide - 1:.0f}" height="{high - 1}" rx="6"/>\n' + "\n".join(texts) + "\n</svg>\n"
+    )
+
+
+def as_html(draw: Callable[[Console], None], title: str) -> str:
+    """A page of what is drawn: its text can be selected and copied."""
+    style = f":root {{ color-scheme: light dark; }}\npre {{ font: {_FONT}; overflow-x: auto; }}\n"
+    style += ".bold { font-weight: bold; }\n"
+    style += _rules("{name} {{ color: {colour}; }}", "body {{ background: {page}; }}").replace("text {", "pre {")
+    lines = ("".join(f"<span{kind}>{escape(text)}</span>" for _, text, kind in _runs(line)) for line in _drawn(draw))
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<pre>\n"
+        + "\n".join(lines)
+        + "\n</pre>\n</body>\n</html>\n"
+    )
+
+
+def _drawn(draw: Callable[[Console], None]) -> list[Text]:
+    """The lines of it, with their styles."""
+    stream, columns = io.StringIO(), os.environ.get("COLUMNS", "")
+    draw(console(into=stream, width=int(columns) if columns.isdigit() else WIDTH))
+    return [*AnsiDecoder().decode(stream.getvalue().rstrip("\n"))]
+
+
+def _runs(line: Text) -> Iterator[tuple[int, str, str]]:
+    """Parts of a line with one style each: where it begins, its text, and the attribute with its classes."""
+    line.rstrip()
+    ends = sorted({0, len(line), *(edge for span in line.spans for edge in (span.start, span.end))})
+    for start, end in pairwise(ends):
+        styles = [span.style for span in line.spans if span.start <= start < span.end]
+        names = sorted({name for style in styles if isinstance(style, Style) for name in _classes(style)})
+        yield start, line.plain[start:end], f' class="{" ".join(names)}"' if names else ""
+
+
+def _classes(style: Style) -> Iterator[str]:
+    if style.color is not None and style.color.number in _COLOURS:
+        yield _COLOURS[style.color.number]
+    yield from (name for name, has in (("bold", style.bold), ("dim", style.dim)) if has)
+
+
+def _rules(of_text: str, of_page: str) -> str:
+    """The rules of both schemes. `of_text`: with `name` and `colour`; `of_page`: with the names of colours."""
+    light, dark = (
+        "\n".join(
+            (
+                of_page.format(**colours),
+                *(
+                    of_text.format(name=name if name == "text" else f".{name}", colour=colours[name])
+                    for name in ("text", "dim", *_COLOURS.values())
+                ),
+            )
+        )
+        for colours in (_LIGHT, _DARK)
+    )
+    return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"

@@ -1,0 +1,35 @@
+"""What `describe` draws as a picture and as a page, in a real browser, in light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli.cluster.picture import as_html
+from tests.e2e.rig.browser import opened, shown
+from tests.examples import PICTURE, ROOT
+from tests.kafkafeatures.cli.test_picture import OURS
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    path = tmp_path / "describe.html"
+    path.write_text(as_html(OURS, "describe"))
+    return path
+
+
+def test_a_browser_opens_both_and_has_nothing_to_say(page: Path, tmp_path: Path) -> None:
+    for document in (ROOT / PICTURE, page):
+        seen = opened(document, tmp_path / "profile")
+        assert seen.console == ()
+        assert "metadata.version" in seen.document
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+def test_every_text_of_the_page_can_be_read(page: Path, tmp_path: Path, is_dark: bool) -> None:
+    found = shown(page, tmp_path / "profile", width=1100, is_dark=is_dark)
+    assert found.is_dark is is_dark
+    assert len(found.texts) > 30
+    assert [one for one in found.texts if one[1] < 4.5] == []
+    assert found.cut == ()

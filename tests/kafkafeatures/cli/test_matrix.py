@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from kafkafeatures.cli.cluster.matrix import draw, draw_apis
-from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, Ranges, answer, node, observation
 
@@ -68,9 +68,15 @@ def test_three_hundred_nodes_half_upgraded_fit_a_screen() -> None:
 def test_a_lost_quorum_is_the_first_line() -> None:
     lost = Failure(FailureKind.NO_LEADER, "", "no majority of the voters answers")
     seen = observation(node(3001), node(3002, state=NodeState.UNREACHABLE, said=SILENT), node(1), voting=lost)
-    assert drawn(seen, width=120)[0] == (
-        "No active controller: no majority of the voters answers; 1 of 2 voters does not answer (3002)"
-    )
+    assert drawn(seen, width=120)[:2] == [
+        "No active controller: no majority of the voters answers; 1 of 2 voters does not answer (3002)",
+        "3.9-IV0; no level can be changed without an active controller",
+    ]
+
+
+def test_while_a_migration_is_open_no_level_is_said_to_be_raisable() -> None:
+    lines = drawn(observation(mode=MetadataMode.MIGRATING))
+    assert lines[0] == "3.9-IV0; no level can be changed while a migration from ZooKeeper is open"
 
 
 def test_one_node_is_enough() -> None:

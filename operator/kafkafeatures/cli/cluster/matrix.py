@@ -85,8 +85,7 @@ def _quorum_lost(console: Console, observation: Observation) -> None:
     silent = tuple(node for node in voters if isinstance(node.answer, Unknown))
     ids = shortened(node.id for node in silent)
     count = f"; {len(silent)} of {len(voters)} voters {verb(silent, 'does', 'do')} not answer ({ids})" if silent else ""
-    text = Text(f"No active controller: {active.why}{count}", "bold red")
-    line(console, text)
+    line(console, Text(f"No active controller: {active.why}{count}", "bold red"))
 
 
 def _cluster(console: Console, observation: Observation) -> None:

@@ -338,11 +338,11 @@ def _may_pass(decision: Act | Wait) -> bool:
 
 
 def _line(last: Reconciliation, code: Exit | None) -> str:
-    """One line of progress. At the end only the reason of what is blocked: each blocker is said after it."""
+    """A line of progress. At the end only the reason, where the message is that of a blocker: all of them follow."""
     decision = last.decision
     if not isinstance(decision, Wait | Stalled | Held) or not decision.blockers:
         return summary_of(last)
-    if code is not None:
+    if code is not None and decision.message.startswith(tuple(one.message for one in grouped(decision.blockers))):
         return f"{decision.reason}: blocked"
     return f"{summary_of(last)}{'; waiting' if isinstance(decision, Wait) and _may_pass(decision) else ''}"
 

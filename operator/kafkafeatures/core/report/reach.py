@@ -10,7 +10,14 @@ from collections.abc import Mapping
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, supported_by_all
+from kafkafeatures.core.facts.observation import (
+    Known,
+    MetadataMode,
+    Node,
+    NodeState,
+    Observation,
+    supported_by_all,
+)
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import no_node_is_refused
@@ -46,6 +53,8 @@ def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> 
     level = seen.level_of(METADATA_VERSION)
     if level is None or seen.in_zookeeper_mode:
         return ""
+    if held := _held(seen):
+        return f"{_named(level)}; no level can be changed {held}"
     if highest <= level:
         return f"{_named(level)}; no live node supports a higher level"
     supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]
@@ -54,6 +63,15 @@ def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> 
     if not between:
         return f"{_named(level)}; can be raised to {_named(highest)}{f': blocked by {who}' if who else ''}"
     return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is blocked by {who}"
+
+
+def _held(seen: Observation) -> str:
+    """Why no level can be changed now, whatever nodes support; of files that is not asked."""
+    if seen.source.files:
+        return ""
+    if isinstance(seen.mode, Known) and seen.mode.value is MetadataMode.MIGRATING:
+        return "while a migration from ZooKeeper is open"
+    return "without an active controller" if seen.no_quorum is not None else ""
 
 
 def _who(seen: Observation, ids: set[int]) -> str:

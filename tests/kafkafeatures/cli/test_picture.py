@@ -75,7 +75,7 @@ def test_the_page_has_the_text_of_the_terminal() -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """As WCAG measures it."""
+    """The ratio that WCAG asks to be 4.5 at least."""
     low, high = sorted(map(luminance, (one, other)))
     return (high + 0.05) / (low + 0.05)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from itertools import pairwise
 
@@ -40,8 +40,8 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
     lines = _drawn(draw)
     wide = 2 * _EDGE + _CELL * max((len(line.plain.rstrip()) for line in lines), default=0)
     high = 2 * _EDGE + _LINE * len(lines)
-    style = f"text {{ font: {_FONT}; white-space: pre; }}\n.bold {{ font-weight: bold; }}\n"
-    style += _rules("{name} {{ fill: {colour}; }}", "rect {{ fill: {page}; stroke: {line}; }}")
+    style = f"text {{ font: {_FONT}; white-space: pre; }}\n"
+    style += _rules("text", "fill", "rect {{ fill: {page}; stroke: {line}; }}")
     texts = []
     for number, line in enumerate(lines):
         runs = "".join(
@@ -60,8 +60,7 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
 def as_html(draw: Callable[[Console], None], title: str) -> str:
     """A page of what is drawn: its text can be selected and copied."""
     style = f":root {{ color-scheme: light dark; }}\npre {{ font: {_FONT}; overflow-x: auto; }}\n"
-    style += ".bold { font-weight: bold; }\n"
-    style += _rules("{name} {{ color: {colour}; }}", "body {{ background: {page}; }}").replace("text {", "pre {")
+    style += _rules("pre", "color", "body {{ background: {page}; }}")
     lines = ("".join(f"<span{kind}>{escape(text)}</span>" for _, text, kind in _runs(line)) for line in _drawn(draw))
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     return (
@@ -97,18 +96,14 @@ def _classes(style: Style) -> Iterator[str]:
     yield from (name for name, has in (("bold", style.bold), ("dim", style.dim)) if has)
 
 
-def _rules(of_text: str, of_page: str) -> str:
-    """The rules of both schemes. `of_text`: with `name` and `colour`; `of_page`: with the names of colours."""
-    light, dark = (
-        "\n".join(
-            (
-                of_page.format(**colours),
-                *(
-                    of_text.format(name=name if name == "text" else f".{name}", colour=colours[name])
-                    for name in ("text", "dim", *_COLOURS.values())
-                ),
-            )
-        )
-        for colours in (_LIGHT, _DARK)
-    )
-    return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+def _rules(words: str, colour: str, page: str) -> str:
+    """The rules of both schemes. `words`: the element that holds all of them; `colour`: its property for that; `page`:
+    the rule of what is behind it, with the names of colours.
+    """
+
+    def of(scheme: Mapping[str, str]) -> str:
+        rules = [page.format(**scheme), f"{words} {{ {colour}: {scheme['text']}; }}"]
+        rules += [f".{name} {{ {colour}: {scheme[name]}; }}" for name in ("dim", *_COLOURS.values())]
+        return "\n".join(rules)
+
+    return f".bold {{ font-weight: bold; }}\n{of(_LIGHT)}\n@media (prefers-color-scheme: dark) {{\n{of(_DARK)}\n}}\n"

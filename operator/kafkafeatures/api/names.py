@@ -12,6 +12,8 @@ ACCEPT_RESTORED_LOG = f"{GROUP}/accept-restored-log"
 """Annotation: "<cluster id>@<epoch>" of a metadata log that was restored from a backup, and may be acted upon."""
 PAUSE = f"{GROUP}/pause"
 """Annotation: "true" is the same as `spec.suspend`."""
+RECONCILE = f"{GROUP}/reconcile-requested-at"
+"""Annotation: another text than before asks for a reconciliation, and `status.lastHandledReconcileAt` answers."""
 CREDENTIALS = f"{GROUP}/credentials"
 """Label with the value "true" that a Secret must carry before any of it is read for a resource."""
 

@@ -315,6 +315,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[StatusCondition, ...] = ()
     ready_reason: ReadyReason | None = None
+    last_handled_reconcile_at: str = ""
 
     def condition(self, kind: Condition) -> StatusCondition | None:
         """The condition of this type, of whatever generation."""

@@ -235,14 +235,16 @@ class Controller:
             if known.unkept is not None and known.unkept[0] == store.generation:
                 await store.try_status(known.unkept[1])
             known.unkept = None
-            return await self._read_and_reconcile(key, known, store)
+            pause = await self._read_and_reconcile(key, known, store)
         except SchemaOutdated as error:
             known.unkept = store.generation, error.status
             if store.kept.cluster_id:
                 # What was approved and is over, or was reached, is so also where not all of that could be written.
                 store.kept = replace(store.kept, plan=error.status.plan, features=error.status.features)
             await self._stall(key, store, Reason.SCHEMA_OUTDATED, str(error))
-            return Pause("success", SLOWEST_WAIT)
+            pause = Pause("success", SLOWEST_WAIT)
+        await store.answer_request()
+        return pause
 
     async def _read_and_reconcile(self, key: Key, known: Kept, store: KubernetesStore) -> Pause:
         now = self._context.environment.clock

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.api.names import ACCEPT_RESTORED_LOG, APPROVE, PAUSE
+from kafkafeatures.api.names import ACCEPT_RESTORED_LOG, APPROVE, PAUSE, RECONCILE
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
@@ -28,6 +28,10 @@ from kafkafeatures.reconcile.ports import NotReadable, Resource, needs_write
 _ALWAYS = {"spentConsents": [], "unverifiedConsents": [], "clusterId": ""}
 """Sent also where they are empty: a schema that does not keep them is found out before a consent is used, or anything
 is sent to a cluster that the status could not be bound to."""
+
+
+MAX_REQUEST = 64
+"""Characters of `status.lastHandledReconcileAt`."""
 
 
 class SchemaOutdated(Exception):
@@ -62,6 +66,7 @@ class KubernetesStore:
         self._key = key
         self._writer = writer
         self._last = last or LastStatus()
+        self._request = ""
         self.raw: Mapping[str, Any] = {}
         self.status, self.kept = EMPTY, EMPTY
         self.written: set[str] = set()
@@ -71,6 +76,8 @@ class KubernetesStore:
         """Read the object. Raises Gone."""
         self._adopt(await self._api.resource(self._key))
         self.kept = self.status
+        annotations = self.raw["metadata"].get("annotations") or {}
+        self._request = annotations.get(RECONCILE, "").strip()[:MAX_REQUEST]
 
     @property
     def generation(self) -> int:
@@ -126,6 +133,11 @@ class KubernetesStore:
         """Write a status although the server does not keep all of it; not where that would change nothing."""
         if needs_write(self, status):
             await self._replace(status)
+
+    async def answer_request(self) -> None:
+        """Write that the request which was there when the object was fetched is answered, where it was not before."""
+        if self._request:
+            await self.write_what_is_kept(replace(self.status, last_handled_reconcile_at=self._request))
 
     async def _replace(self, status: Status, *, dry_run: bool = False) -> list[str]:
         """The fields that were not kept."""

@@ -67,6 +67,7 @@ WORDS = {
     "list": (),
     "status": ("a",),
     "wait": ("a",),
+    "reconcile": ("a",),
     "approve": ("a", "--yes"),
     "report": ("a",),
 }

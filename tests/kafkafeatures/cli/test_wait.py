@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import time
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
 from kafkafeatures.api.status import EMPTY
-from kafkafeatures.cli.kube import wait
+from kafkafeatures.cli.kube import polling, wait
 from kafkafeatures.cli.kube.api import Away, Denied, Kube
+from kafkafeatures.cli.kube.polling import Ending
 from kafkafeatures.cli.kube.resource import KubeResource
-from kafkafeatures.cli.kube.wait import Ending, Goal, _goal, _until, judge, progress
+from kafkafeatures.cli.kube.wait import Goal, _goal, _until, judge, progress
 from kafkafeatures.cli.kube.wait_rolled import Template
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.engine.memory import Memory
@@ -214,7 +214,7 @@ def test_a_template_has_a_revision_once_kubernetes_has_seen_it() -> None:
 def test_stateful_sets_are_read_after_the_status_and_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(wait, "EVERY", 0.0)
+    monkeypatch.setattr(polling, "EVERY", 0.0)
 
     def raw(name: str) -> dict[str, Any]:
         asked = NOW_ASKED[name]
@@ -223,13 +223,13 @@ def test_stateful_sets_are_read_after_the_status_and_waited_for(
 
     readings = Readings(rolled(ONE_LEFT), rolled(ALL_CURRENT))
     monkeypatch.setattr(readings, "stateful_set", raw, raising=False)
-    ending = _until(cast(Kube, readings), "orders", ROLLED, time.monotonic() + 60)
+    ending = _until(cast(Kube, readings), "orders", ROLLED, 60)
     assert ending.code is Exit.DONE
     assert capsys.readouterr().err == f"5 of 6 pods of broker at revision {NEW}\n"
 
 
 def test_without_the_right_to_read_stateful_sets_waiting_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait, "EVERY", 0.0)
+    monkeypatch.setattr(polling, "EVERY", 0.0)
     readings = Readings(*[rolled(ONE_LEFT)] * 3)
 
     def denied(name: str) -> None:
@@ -237,7 +237,7 @@ def test_without_the_right_to_read_stateful_sets_waiting_ends_at_once(monkeypatc
 
     monkeypatch.setattr(readings, "stateful_set", denied, raising=False)
     with pytest.raises(Denied):
-        _until(cast(Kube, readings), "orders", ROLLED, time.monotonic() + 60)
+        _until(cast(Kube, readings), "orders", ROLLED, 60)
 
 
 class Readings:
@@ -256,7 +256,7 @@ class Readings:
 
 
 def until(*readings: KubeResource | CommandFailed) -> Ending:
-    return _until(cast(Kube, Readings(*readings)), "orders", READY, time.monotonic() + 60)
+    return _until(cast(Kube, Readings(*readings)), "orders", READY, 60)
 
 
 AWAY, DENIED = Away("away", Exit.UNREACHABLE), Denied("not allowed", Exit.BLOCKED)
@@ -266,7 +266,7 @@ def test_what_was_readable_is_not_given_up_for_a_short_refusal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An API server that starts answers 401 and 403 until it has read who may what."""
-    monkeypatch.setattr(wait, "EVERY", 0.0)
+    monkeypatch.setattr(polling, "EVERY", 0.0)
     acting, done = resource(statuses.acting()), resource(statuses.in_sync())
     assert until(AWAY, acting, AWAY, AWAY, DENIED, acting, done).code is Exit.DONE
     line = "UpdatingFeatures: metadata.version 21 -> 27"
@@ -274,10 +274,10 @@ def test_what_was_readable_is_not_given_up_for_a_short_refusal(
 
 
 def test_a_refusal_that_does_not_pass_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait, "EVERY", 0.0)
+    monkeypatch.setattr(polling, "EVERY", 0.0)
     with pytest.raises(Denied):
         until(AWAY, DENIED)
-    monkeypatch.setattr(wait, "GRACE", 0.0)
+    monkeypatch.setattr(polling, "GRACE", 0.0)
     with pytest.raises(Denied):
         until(resource(statuses.acting()), DENIED)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.names import RECONCILE
 from kafkafeatures.reconcile.kubernetes_store import dropped_fields
 from kafkasim.connection import Access
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
@@ -51,6 +52,15 @@ async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_
         await rig.work()
     assert rig.api.condition("Ready")["reason"] == "InSync"
     assert len(rig.kafka.sent) == 1
+
+
+async def test_where_the_server_drops_the_answer_to_a_request_nothing_is_stalled() -> None:
+    rig = Rig(Orders())
+    rig.api.server.schema = older("lastHandledReconcileAt")
+    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={RECONCILE: "now"}))
+    for _ in range(3):
+        await rig.work()
+    assert rig.api.condition("Ready")["reason"] == "InSync"
 
 
 async def test_a_status_that_the_schema_refuses_is_reported_as_well() -> None:

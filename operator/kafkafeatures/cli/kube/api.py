@@ -3,7 +3,7 @@
     with connected(arguments) as kube:
         kube.resource("orders")
 
-Nothing is repeated here; `cli/kube/wait.py` asks again after `Away`. Keys that a kubeconfig carries inside lie in a
+Nothing is repeated here; `cli/kube/polling.py` asks again after `Away`. Keys that a kubeconfig carries inside lie in a
 folder of our own while the command runs, readable by its user alone.
 """
 

@@ -13,20 +13,20 @@ until the operator had time to see the new ones.
 A feature that is there already counts before anything else does. Levels of a cluster that cannot be read now are not
 news, and are waited for. A plan that was approved a moment ago is not reported as waiting for approval.
 
-An API server that is away is asked again each second until the time is over.
+An API server that is away is asked again each second until the time is over (`cli/kube/polling.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import time
 
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.cli.kube.api import REQUEST_TIMEOUT, Away, Denied, Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.api import Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.polling import Ending, until
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait_rolled import (
     Template,
@@ -37,29 +37,15 @@ from kafkafeatures.cli.kube.wait_rolled import (
     stateful_sets_of,
     why_not_rolled,
 )
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import tell
+from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.facts.releases import format_level, metadata_version_named
-from kafkafeatures.core.words import printable
-
-EVERY = 1.0
-"""Seconds between two readings."""
-GRACE = 15.0
-"""Seconds for which a refusal is not believed once the resource was read: an API server that starts knows no roles."""
 
 SEEN_WITHIN = 60.0
 """Seconds within which an operator that runs sees a changed StatefulSet, also of a resource that needs action."""
 
 _FEATURE = re.compile(r"^feature=([a-z][a-z0-9._]{0,63})>=([0-9A-Za-z.-]{1,32})$")
-
-
-class Ending(Struct, frozen=True):
-    """The wait is over."""
-
-    code: Exit
-    text: str
 
 
 class Goal(Struct, frozen=True):
@@ -94,11 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read it each second; a line on stderr when something changes."""
     with connected(arguments) as kube:
-        ending = _until(kube, arguments.name, arguments.goal, time.monotonic() + arguments.timeout)
-    if ending.code is not Exit.DONE:
-        raise CommandFailed(printable(ending.text), ending.code)
-    print(printable(ending.text))  # on one line, whatever the status holds
-    return Exit.DONE
+        ending = _until(kube, arguments.name, arguments.goal, arguments.timeout)
+    return ending.conclude()
 
 
 def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None, waited: float = 0.0) -> Ending | None:
@@ -150,31 +133,19 @@ def progress(resource: KubeResource, goal: Goal, templates: Templates | None = N
     return f"{goal.feature} is at {_finalized(resource, goal.feature)}{asked_for}; {line}"
 
 
-def _until(kube: Kube, name: str, goal: Goal, deadline: float) -> Ending:
-    said, lenient_until, began = "", 0.0, time.monotonic()
-    while True:
-        kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
-        try:
-            resource = kube.resource(name)
-            templates = _templates(kube, resource) if goal.rolled else {}  # after the status, which may be older
-            lenient_until = time.monotonic() + GRACE
-            ending = judge(resource, goal, templates, time.monotonic() - began)
-            if ending is not None:
-                return ending
-            line = progress(resource, goal, templates)
-        except Away as away:
-            line = str(away)
-        except Denied as denied:
-            if time.monotonic() > lenient_until:
-                raise
-            line = str(denied)
-        if line != said:
-            tell(line)
-            said = line
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return Ending(Exit.UNREACHABLE, f"timed out; {kube.namespace}/{name} is not {goal}: {line}")
-        time.sleep(min(EVERY, left))
+def _until(kube: Kube, name: str, goal: Goal, seconds: float) -> Ending:
+    def read() -> tuple[KubeResource, Templates]:
+        resource = kube.resource(name)
+        return resource, _templates(kube, resource) if goal.rolled else {}  # after the status, which may be older
+
+    return until(
+        kube,
+        read,
+        lambda found, waited: judge(found[0], goal, found[1], waited),
+        lambda found: progress(found[0], goal, found[1]),
+        seconds=seconds,
+        missing=f"{kube.namespace}/{name} is not {goal}",
+    )
 
 
 def _templates(kube: Kube, resource: KubeResource) -> Templates:

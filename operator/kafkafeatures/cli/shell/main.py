@@ -44,6 +44,7 @@ COMMANDS = {
         "kafkafeatures.cli.kube.wait",
         "wait until a resource on Kubernetes is ready, or a feature reaches a level",
     ),
+    "reconcile": ("kafkafeatures.cli.kube.reconcile", "have the operator look at the cluster now, and show the result"),
     "approve": ("kafkafeatures.cli.kube.approve", "approve the waiting plan, and no other"),
     "suspend": (
         "kafkafeatures.cli.kube.suspend",
@@ -60,7 +61,7 @@ COMMANDS = {
 GROUPS = {
     "look": ("describe", "check", "plan", "init", "migration"),
     "change": ("apply", "unregister"),
-    "Kubernetes": ("list", "status", "wait", "approve", "suspend", "resume", "report", "run"),
+    "Kubernetes": ("list", "status", "wait", "reconcile", "approve", "suspend", "resume", "report", "run"),
     "files and pipelines": ("log", "pipeline"),
     "more": ("demo", "completion", "version"),
 }

@@ -76,6 +76,7 @@ def status_of(
         migration=_kept(previous.migration),
         history=previous.history,
         ready_reason=ready_reason_of(ready[1], previous, stamp(now)),
+        last_handled_reconcile_at=previous.last_handled_reconcile_at,
         unknown=previous.unknown,
     )
     for stage in stages:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.kafka.cli import run
 from tests.e2e.kafka.wire import feature_records, meddle
 from tests.e2e.kubernetes.resources import FEW, NS, Resources, levels, requests_of_a_while
 from tests.e2e.rig.cluster import Cluster
@@ -68,6 +70,17 @@ def test_a_status_begins_with_pending_and_goes_through_reconciling(resources: Re
         resources.wait("steps", "Ready")
         wait_until("the watch saw the end", lambda: "InSync" in seen())
     assert seen() == ["Pending", "UpdatingFeatures", "InSync"]
+
+
+def test_on_request_it_looks_now_and_what_it_says_ends_the_command(resources: Resources, kafka: Cluster) -> None:
+    resources.apply("asked", {SHARE: 1}, drift={"checkEvery": "1h"})
+    resources.wait("asked", "Ready")
+    meddle(kafka, SHARE, 0)
+    environment = {**os.environ, "KUBECONFIG": str(resources.plane.kubeconfig)}
+    done = run("reconcile", "asked", "-n", NS, environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert "Drifted: " in done.stdout
+    assert resources.status("asked")["lastHandledReconcileAt"]
 
 
 def test_the_api_server_saw_no_write_but_of_statuses_and_events(resources: Resources) -> None:

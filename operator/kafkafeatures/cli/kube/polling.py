@@ -1,0 +1,90 @@
+"""The API server asked again and again: for commands that wait for something, and for those that watch.
+
+A server that is away is asked again. So is one that refuses what it allowed a moment ago: while it starts it knows no
+roles.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import TypeVar
+
+from msgspec import Struct
+
+from kafkafeatures.cli.kube.api import REQUEST_TIMEOUT, Away, Denied, Kube
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import tell
+from kafkafeatures.core.words import printable
+
+T = TypeVar("T")
+
+EVERY = 1.0
+"""Seconds between two readings."""
+GRACE = 15.0
+"""Seconds for which a refusal is not believed once something was read."""
+
+
+class Ending(Struct, frozen=True):
+    """The wait is over."""
+
+    code: Exit
+    text: str
+
+    def conclude(self) -> int:
+        """End the command with it, in one line, whatever a status holds."""
+        if self.code is not Exit.DONE:
+            raise CommandFailed(printable(self.text), self.code)
+        print(printable(self.text))
+        return self.code
+
+
+def readings(kube: Kube, read: Callable[[], T], deadline: float = inf) -> Iterator[T | Away | Denied]:
+    """What is read each second, or why it cannot be read now. The last one is of the deadline (`time.monotonic`)."""
+    lenient_until = 0.0
+    while True:
+        kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
+        found: T | Away | Denied
+        try:
+            found = read()
+            lenient_until = time.monotonic() + GRACE
+        except Away as away:
+            found = away
+        except Denied as denied:
+            if time.monotonic() > lenient_until:
+                raise
+            found = denied
+        yield found
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(EVERY, left))
+
+
+def until(
+    kube: Kube,
+    read: Callable[[], T],
+    judge: Callable[[T, float], Ending | None],
+    progress: Callable[[T], str],
+    *,
+    seconds: float,
+    missing: str,
+) -> Ending:
+    """Read until `judge` ends it, which also gets the seconds so far; a line on stderr when `progress` changes.
+
+    `missing`: what is not so when the time is over.
+    """
+    began, said = time.monotonic(), ""
+    for found in readings(kube, read, began + seconds):
+        if isinstance(found, Away | Denied):
+            line = str(found)
+        else:
+            ending = judge(found, time.monotonic() - began)
+            if ending is not None:
+                return ending
+            line = progress(found)
+        if line != said:
+            tell(line)
+            said = line
+    return Ending(Exit.UNREACHABLE, f"timed out; {missing}: {said}")

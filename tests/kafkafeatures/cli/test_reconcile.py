@@ -1,0 +1,38 @@
+"""What `reconcile` concludes from one reading of a resource."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.names import RECONCILE
+from kafkafeatures.cli.kube.reconcile import answer
+from kafkafeatures.cli.shell.exit_codes import Exit
+from tests.kafkafeatures import statuses
+from tests.kafkafeatures.statuses import resource
+
+ASKED = "2026-01-02T03:04:05+00:00"
+
+
+def answered(status: dict[str, Any], by: str = ASKED) -> Any:
+    return resource({**status, "lastHandledReconcileAt": by}, annotations={RECONCILE: ASKED})
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "said"),
+    [
+        (resource(annotations={RECONCILE: ASKED}), None, ""),
+        (answered(statuses.in_sync(), by="2026-01-01T00:00:00+00:00"), None, ""),
+        (answered(statuses.in_sync()), Exit.DONE, "kafka/orders is ready: InSync"),
+        (answered(statuses.acting()), Exit.DONE, "kafka/orders: UpdatingFeatures: "),
+        (answered(statuses.suspended()), Exit.DONE, "kafka/orders: Suspended: "),
+        (answered(statuses.waiting_for_approval()), Exit.APPROVAL, "a plan is waiting for approval"),
+        (answered(statuses.stalled()), Exit.STALLED, "kafka/orders is stalled: GhostRegistration"),
+        (answered(statuses.unreachable(statuses.in_sync())), Exit.UNREACHABLE, "kafka/orders: Unreachable: "),
+    ],
+)
+def test_what_the_operator_says_after_it_looked_is_the_end(found: Any, code: Exit | None, said: str) -> None:
+    ending = answer(found)
+    assert (ending.code if ending else None) == code
+    assert said in (ending.text if ending else "")

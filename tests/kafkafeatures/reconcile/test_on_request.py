@@ -1,0 +1,64 @@
+"""A reconciliation that an annotation asks for: done at once, and answered in the status."""
+
+from __future__ import annotations
+
+from kafkafeatures.api.names import RECONCILE
+from kafkafeatures.reconcile.pauses import CHECK_EVERY
+from tests.kafkafeatures.reconcile.rig import Kafka, Rig
+from tests.simulated.orders import KEY, Orders
+
+FIRST, SECOND = "2026-01-02T03:04:05.000001+00:00", "2026-01-02T03:04:06.000001+00:00"
+
+
+def ask(rig: Rig, value: str) -> None:
+    rig.api.server.edit(*KEY, lambda one: one["metadata"].setdefault("annotations", {}).update({RECONCILE: value}))
+    rig.watched = rig.api.object["metadata"]["resourceVersion"]
+
+
+async def settled() -> Rig:
+    """In sync, watched, and left alone by itself."""
+    rig = Rig(Orders(), Kafka({"metadata.version": 27}))
+    rig.kafka.same = True
+    await rig.work()
+    rig.watched = rig.api.object["metadata"]["resourceVersion"]
+    return rig
+
+
+async def test_the_cluster_is_read_and_the_status_repeats_which_request_that_answers() -> None:
+    rig = await settled()
+    assert "lastHandledReconcileAt" not in rig.api.status
+    for looks, value in ((2, FIRST), (3, SECOND)):
+        ask(rig, value)
+        assert await rig.work() == CHECK_EVERY
+        assert (rig.kafka.looks, rig.api.status["lastHandledReconcileAt"]) == (looks, value)
+
+
+async def test_a_request_that_is_answered_causes_no_other_write() -> None:
+    rig = await settled()
+    ask(rig, FIRST)
+    await rig.work()
+    rig.watched = rig.api.object["metadata"]["resourceVersion"]
+    writes = rig.api.writes
+    for _ in range(4):
+        assert await rig.work() == CHECK_EVERY
+    assert rig.api.writes == writes
+    assert rig.api.status["lastHandledReconcileAt"] == FIRST
+
+
+async def test_a_cluster_that_cannot_be_reached_is_an_answer_too() -> None:
+    rig = await settled()
+    rig.kafka.away = True
+    ask(rig, FIRST)
+    await rig.work()
+    assert rig.api.condition("Ready")["status"] == "Unknown"
+    assert rig.api.status["lastHandledReconcileAt"] == FIRST
+
+
+async def test_what_is_asked_for_while_the_cluster_is_read_is_answered_by_the_next_reconciliation() -> None:
+    rig = await settled()
+    ask(rig, FIRST)
+    rig.kafka.during_look = lambda: ask(rig, SECOND) if rig.kafka.looks == 2 else None
+    await rig.work()
+    assert rig.api.status.get("lastHandledReconcileAt") != SECOND
+    await rig.work()
+    assert (rig.kafka.looks, rig.api.status["lastHandledReconcileAt"]) == (3, SECOND)

@@ -38,7 +38,7 @@ from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.evaluate import ReconcileContext
-from kafkafeatures.reconcile.file_store import FileStore, read_file
+from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.ports import SimulatedCluster
 from tests.bench import bench_kraftlog, equality, metadata_logs, pipelines, rolls
 from tests.bench.new_start import new_start
@@ -50,6 +50,7 @@ from tests.e2e.kafka.wire import meddle
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import RECENT
 from tests.kafkafeatures.deciding import decide
+from tests.kafkafeatures.documents import read_file
 from tests.kafkafeatures.worlds import answer, node, observation
 from tests.kafkasim.clusters import plan, world
 

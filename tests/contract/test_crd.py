@@ -30,8 +30,8 @@ from kafkafeatures.core.report.status import status_of_unreachable
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.roll.drivers import DRIVERS
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.reconcile.file_store import read_file
 from tests.kafkafeatures.deciding import changes_in, decide, propose, status_of
+from tests.kafkafeatures.documents import read_file
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
 ROOT = Path(__file__).resolve().parents[2]

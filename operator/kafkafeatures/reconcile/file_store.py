@@ -11,16 +11,15 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import yaml
 
-from kafkafeatures.api.document import InvalidDocument, read_document
+from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
 from kafkafeatures.api.schema import as_json
 from kafkafeatures.api.spec import KafkaFeatures
@@ -29,9 +28,6 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.reconcile.ports import NotReadable, Resource
-
-MAX_DOCUMENT_BYTES = 1024 * 1024
-STDIN = Path("-")
 
 
 class StateHeld(Exception):
@@ -42,93 +38,23 @@ class StateUnreadable(Exception):
     """The state file is not one of ours, or of another document."""
 
 
-def read_file(path: Path) -> KafkaFeatures:
-    """Read and check a document; `-` is standard input. Raises InvalidDocument; OSError where it cannot be read."""
-    with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
-        data = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(data) > MAX_DOCUMENT_BYTES:
-        raise InvalidDocument((f"document too long; at most {MAX_DOCUMENT_BYTES} bytes are allowed",))
-    try:
-        documents = [one for one in yaml.load_all(data, Loader=_Loader) if one is not None]
-    except yaml.reader.ReaderError as error:  # raw bytes, or characters, that no YAML may have
-        raise InvalidDocument((_of_reader(error),)) from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise InvalidDocument((f"{where}invalid YAML: {_problem_of(error)}",)) from None
-    except RecursionError:
-        raise InvalidDocument(("nested too deeply; this is not a KafkaFeatures document",)) from None
-    except (UnicodeDecodeError, ValueError) as error:
-        raise InvalidDocument((f"invalid YAML: {str(error).splitlines()[0]}",)) from None
-    except (LookupError, AttributeError, TypeError, ArithmeticError):  # a tag such as !!timestamp on what is none
-        raise InvalidDocument(("invalid YAML: a value does not match its tag; remove the tag",)) from None
-    if len(documents) != 1:
-        raise InvalidDocument((f"found {len(documents)} documents; expected one KafkaFeatures document per file",))
-    return read_document(documents[0])
-
-
-def _problem_of(error: yaml.YAMLError) -> str:
-    problem = str(getattr(error, "problem", None) or error)
-    return "found a tab; indent with spaces" if "'\\t'" in problem else problem
-
-
-def _of_reader(error: Any) -> str:
-    what = f"byte 0x{error.character[0]:02x}" if isinstance(error.character, bytes) else f"U+{error.character:04X}"
-    return f"invalid YAML: {what} at position {error.position} is not allowed; YAML is printable text in UTF-8"
-
-
-class _Decimal(float):
-    """Remembers how it was written: 4.10 is not 4.1 to who meant a release."""
-
-    def __new__(cls, value: float, text: str) -> _Decimal:
-        made = super().__new__(cls, value)
-        made.text = text
-        return made
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-
+_NOT_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # of libyaml, where PyYAML was built with it: ten times as fast
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe; refuses a key that stands twice (the last would silently win) and aliases; numbers are decimal.
-
-    YAML 1.1 reads 010 as eight and 1:30 as ninety. Here they stay texts, which no level is.
-    """
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - the library's own way
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:int"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        # An alias is how a small file becomes a huge document; none is needed here.
-        if self.check_event(yaml.events.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "aliases are not supported", None)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str) or key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {str(key)[:60]!r} is duplicated or not a string", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+def is_state_of(state: Path, resource: KafkaFeatures) -> bool:
+    """Whether there is such a file, and it is the state of this resource."""
+    try:
+        document = yaml.safe_load(state.read_bytes())
+    except (OSError, *_NOT_YAML):
+        return False
+    return isinstance(document, dict) and _belongs_to(document, resource)
 
 
-def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
-    return _Decimal(loader.construct_yaml_float(node), node.value)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
-_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-9][0-9]{0,17})$"), list("-+0123456789"))
+def _belongs_to(document: Mapping[str, Any], resource: KafkaFeatures) -> bool:
+    found, ours = document.get("metadata"), resource.metadata
+    metadata = found if isinstance(found, dict) else {}
+    return (metadata.get("namespace", ours.namespace), metadata.get("name")) == (ours.namespace, ours.name)
 
 
 class FileStore:
@@ -268,18 +194,14 @@ class FileStore:
             )
         try:
             document = yaml.safe_load(data)
-        except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
+        except _NOT_YAML:
             document = None
         if not isinstance(document, dict) or document.get("kind") != KIND or "status" not in document:
             raise StateUnreadable(f"{self._state} is not a {KIND} state file; name another with --state")
-        found, ours = document.get("metadata"), self._resource.metadata
-        metadata = found if isinstance(found, dict) else {}
-        name, namespace = metadata.get("name"), metadata.get("namespace", ours.namespace)
-        if (namespace, name) != (ours.namespace, ours.name):
-            raise StateUnreadable(
-                f"{self._state} belongs to {namespace}/{name}, not to {ours.namespace}/{ours.name}; "
-                "name another with --state"
-            )
+        if not _belongs_to(document, self._resource):
+            metadata = document["metadata"] if isinstance(document.get("metadata"), dict) else {}
+            whose = f"{metadata.get('namespace')}/{metadata.get('name')}"
+            raise StateUnreadable(f"{self._state} belongs to {whose}, not to {self.name}; name another with --state")
         same = document.get("specDigest") == self._digest()
         try:
             self._generation = int(document["metadata"]["generation"]) + (0 if same else 1)

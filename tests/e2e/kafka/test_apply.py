@@ -22,12 +22,13 @@ from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
-from kafkafeatures.reconcile.file_store import FileStore, read_file
+from kafkafeatures.reconcile.file_store import FileStore
 from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, active, describe, levels, run, write_document
 from tests.e2e.kafka.wire import feature_records
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST, OLD
+from tests.kafkafeatures.documents import read_file
 
 UPDATE_FEATURES = 57
 

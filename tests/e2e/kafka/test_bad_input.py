@@ -139,10 +139,10 @@ def test_flags_that_cannot_be_used(words: tuple[str, ...], code: int, said: str)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "found 0 documents; expected one KafkaFeatures document per file"),
+        ("", "the file is empty; expected a KafkaFeatures document"),
         ("{", "line 1"),
         ("kind: Pod", "kind"),
-        ("a: 1\n---\nb: 2", "found 2 documents"),
+        ("a: 1\n---\nb: 2", "document 2: apiVersion: required field is missing"),
     ],
 )
 def test_documents_that_are_none(tmp_path: Path, text: str, said: str) -> None:

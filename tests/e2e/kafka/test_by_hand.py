@@ -20,11 +20,12 @@ from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.reconcile.act import reconcile, summary_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
-from kafkafeatures.reconcile.file_store import FileStore, read_file
+from kafkafeatures.reconcile.file_store import FileStore
 from tests.e2e.kafka.cli import KAFKAFEATURES, write_document
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import finalized, hold_topic
 from tests.e2e.rig.releases import NEWEST, OLD
+from tests.kafkafeatures.documents import read_file
 
 ASKED_FOR = re.compile(r"^RestartRequested: \w+ (\d+)$")
 

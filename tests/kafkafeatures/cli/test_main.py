@@ -82,8 +82,6 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("plan",), 64, "either -f FILE or the NAME"),
         (("plan", "orders", "-f", "/dev/null"), 64, "either -f FILE or the NAME"),
         (("plan", "orders", "--latest"), 64, "--latest requires -f FILE"),
-        (("plan", "-f", "/a.yaml", "-f", "/b.yaml"), 64, "only one document at a time: run the command once for each"),
-        (("apply", "-f", "/a.yaml", "--file", "/b.yaml"), 64, "only one document at a time"),
         (("status",), 64, "required: NAME"),
         (("report", "a", "--bootstrap-controller", "b:1"), 64, "--bootstrap-controller needs --html FILE"),
         (("report", "a", "--html", "/dev/null", "--config", "c"), 64, "--bootstrap-server or --bootstrap-controller"),

@@ -16,8 +16,9 @@ from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
-from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnreadable, read_file
+from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnreadable
 from tests.e2e.rig.certificates import Certificates
+from tests.kafkafeatures.documents import read_file
 
 GOOD = """
 apiVersion: kafkafeatures.dev/v1alpha1
@@ -44,8 +45,8 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
     [
         ("a: [", "invalid YAML"),
         ("- a\n- b\n", "not a mapping"),
-        (GOOD + "---\na: 1\n", "found 2 documents"),
-        ("", "found 0 documents"),
+        (GOOD + "---\na: 1\n", "document 2: apiVersion: required field is missing"),
+        ("", "the file is empty"),
         (GOOD.replace("kind: KafkaFeatures", "kind: KafkaFeatures\nkind: KafkaFeatures"), "is duplicated"),
         ("a: &x [1]\nb: *x\n", "aliases are not supported"),
         (GOOD.replace("bootstrapServers", "bootstrapServer"), "did you mean 'bootstrapServers'?"),
@@ -118,7 +119,8 @@ def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
     path = document(tmp_path)
     code = (
         "import os, signal, sys\nfrom pathlib import Path\n"
-        "from kafkafeatures.reconcile.file_store import FileStore, read_file\n"
+        "from kafkafeatures.reconcile.file_store import FileStore\n"
+        "from tests.kafkafeatures.documents import read_file\n"
         f"FileStore(read_file(Path({str(path)!r})), Path({str(tmp_path / 'state.yaml')!r})).__enter__()\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -17,33 +17,35 @@ from typing import TYPE_CHECKING
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import BlockerStatus, Status, StepState
+from kafkafeatures.api.records import Json
+from kafkafeatures.api.status import BlockerStatus
 from kafkafeatures.cli.cluster.connect import failed, on_loop
 from kafkafeatures.cli.document.documents import (
+    Document,
     Reach,
     add_document_flags,
     document_errors,
+    each,
     how_to_approve,
     is_stream,
-    read,
+    reach_of,
     state_of,
 )
+from kafkafeatures.cli.document.permission import Permission, Question
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import FORMATS, console, paragraph, print_document, tell
+from kafkafeatures.cli.shell.output import FORMATS, console, tell
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.resolve import driver_in
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.act import Reconciliation, execute, summary_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import EffectRecord, Evaluation, ReconcileContext, Unread, evaluate
-from kafkafeatures.reconcile.file_store import FileStore, read_file
+from kafkafeatures.reconcile.file_store import FileStore
 
 if TYPE_CHECKING:
     from kafkafeatures.cli.document.live_steps import LiveSteps
@@ -81,58 +83,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Reconcile until settled, and print how it ended."""
     if arguments.dry_run:
-        from kafkafeatures.cli.document.plan import CODES, plan_of_file
+        from kafkafeatures.cli.document.plan import plan_of
 
-        return CODES[plan_of_file(arguments, arguments.output or "table")]
+        return each(arguments, plan_of, arguments.output or "table")
+    return each(arguments, apply, "" if _ends_in_words(arguments) else arguments.output or "yaml")
+
+
+def _ends_in_words(arguments: argparse.Namespace) -> bool:
+    return arguments.output is None and sys.stdout.isatty()
+
+
+def apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
+    """One document. Returns it with its status, where that is to be printed."""
+    resource = document.resource
     with ExitStack() as stack:
-        with document_errors(arguments.file):
-            resource, reach = read(arguments)
+        with document_errors(document.file):
+            reach = reach_of(arguments, document)
             driver = driver_in(resource.spec.workload)
             if driver.reads_pods:
                 raise InvalidDocument((_NEEDS_THE_OPERATOR.format(driver.name),))
-            state = state_of(arguments)
-            again = None if is_stream(arguments.file) else partial(read_file, arguments.file)
+            state = state_of(arguments, document)
+            again = None if is_stream(document.file) else document.again
             said = {"approve": arguments.approve or "", "accepted_log": arguments.accept_restored_log}
             store = FileStore(resource, state, **said, again=again)
             stack.enter_context(store)
         named = bool(resource.spec.approval.plan_hash)
-        permission, progress = _Permission(store, arguments, approved_in_document=named), _Progress()
+        permission, progress = Permission(store, arguments, approved_in_document=named), _Progress()
         while True:
             try:
-                last, code = on_loop(_until_settled(store, reach, arguments.timeout, progress, permission))
+                last, code = on_loop(
+                    _until_settled(store, reach, document, arguments.timeout, progress=progress, permission=permission)
+                )
                 break
-            except _Question as question:  # asked while nothing is connected; then everything is looked at anew
+            except Question as question:  # asked while nothing is connected; then everything is looked at anew
                 permission.ask(question)
     to_approve = ""
     if code is Exit.APPROVAL or sys.stderr.isatty():
         permission.show(last.status)
     if code is Exit.APPROVAL and last.status.plan:
-        to_approve = how_to_approve(arguments, resource, last.status.plan.hash)
-    if arguments.output is None and sys.stdout.isatty():
-        _last_words(last, code, to_approve)
+        to_approve = how_to_approve(arguments, document, last.status.plan.hash)
+    _last_words(last, code, to_approve)
+    if _ends_in_words(arguments):
         if progress.summary:
             print(progress.summary)
         kept = f"; status kept in {state}" if state else ""
-        print(f"{resource.metadata.namespace}/{resource.metadata.name}: {last.status.reason(Condition.READY)}{kept}")
-        return code
-    document = {
+        print(f"{document}: {last.status.reason(Condition.READY)}{kept}")
+        return code, None
+    return code, {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": resource.metadata.name, "namespace": resource.metadata.namespace},
         "spec": resource.written,
         "status": last.status.as_json(),
     }
-    print_document(document, arguments.output or "yaml")
-    _last_words(last, code, to_approve)
-    return code
 
 
 async def _until_settled(
     store: FileStore,
     reach: Reach,
+    document: Document,
     timeout: float,
+    *,
     progress: _Progress,
-    permission: _Permission,
+    permission: Permission,
 ) -> tuple[Reconciliation, Exit]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
@@ -145,6 +158,7 @@ async def _until_settled(
             sleep=SYSTEM.sleep,
             monotonic=SYSTEM.monotonic,
             ages=progress.ages,
+            competing_owner=document.competing_owner,
             before_act=partial(_before_act, permission, progress),
             effects=progress.sent,
             zookeeper=reach.zookeeper(cluster),
@@ -177,94 +191,9 @@ async def _until_settled(
             await asyncio.sleep(max(pause, 0.0))
 
 
-def _before_act(permission: _Permission, progress: _Progress, found: Evaluation) -> None:
+def _before_act(permission: Permission, progress: _Progress, found: Evaluation) -> None:
     permission.check(found)
     progress.begin(found)
-
-
-class _Question(Exception):
-    """The plan of this status must be confirmed before it is carried out. `approves`: it waits for approval."""
-
-    def __init__(self, status: Status, *, approves: bool) -> None:
-        super().__init__()
-        self.status, self.approves = status, approves
-
-
-class _Permission:
-    """A person at the terminal sees the plan and says yes to it, before the first of its steps is sent.
-
-    Without a terminal what the document approves goes ahead; but a downgrade by a consent that may have been used
-    before never goes ahead by itself. A yes also approves a plan that waits for approval, unless another one was
-    approved by its hash.
-    """
-
-    def __init__(self, store: FileStore, arguments: argparse.Namespace, *, approved_in_document: bool) -> None:
-        self._store = store
-        self._sure: bool = arguments.yes
-        self._approved = bool(arguments.approve)  # and no other plan is carried out then
-        self._may_approve = not (self._sure or self._approved or approved_in_document)
-        self._given = ""  # the hash of a plan
-        self._shown = ""  # the same
-
-    def check(self, found: Evaluation) -> None:
-        """Raises what keeps the reconciliation from acting on the plan. A person who is not asked sees it."""
-        if self._given == found.proposal.plan.hash:
-            return
-        if self._sure:
-            if sys.stderr.isatty():
-                self.show(found.status)
-            return
-        why = self._store.why_unverified(levels_in(found.proposal).changes)
-        if (why or not self._approved) and _at_terminal():
-            raise _Question(found.status, approves=False)
-        if why:
-            raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
-        if _at_terminal():
-            self.show(found.status)
-
-    def check_approval(self, status: Status) -> None:
-        """Raises _Question where a plan waits for an approval that the user at the terminal may give."""
-        if self._may_approve and status.plan and _at_terminal():
-            raise _Question(status, approves=True)
-
-    def ask(self, question: _Question) -> None:
-        """Show the plan. Raises CommandFailed unless the answer is yes."""
-        plan = question.status.plan
-        if plan is None:
-            raise RuntimeError("nothing is asked without a plan")
-        self.show(question.status)
-        why = self._store.why_unverified(step for step in plan.steps if step.state != StepState.DONE)
-        if why:
-            paragraph(f"{why[0].upper()}{why[1:]}.", errors=True)
-        print(
-            "Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] ",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
-        self._given = plan.hash
-        if question.approves:
-            self._store.approve(plan.hash)
-
-    def show(self, status: Status) -> None:
-        """The plan with what has to be known of it, once."""
-        plan = status.plan
-        if plan is None or plan.hash == self._shown:
-            return
-        from kafkafeatures.cli.document.steps_text import draw_steps, warnings_of
-
-        self._shown = plan.hash
-        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._store.name}, cluster {status.cluster_id or 'unknown'}:")
-        draw_steps(console(errors=True), plan.steps)
-        for warning in warnings_of(plan.steps):
-            paragraph(warning, errors=True)
-
-
-def _at_terminal() -> bool:
-    """Whether there is a person who reads what is asked, and can answer."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class _Progress:

@@ -7,26 +7,35 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.records import Json
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.document.reader import STDIN, read_file
+from kafkafeatures.cli.shell.exit_codes import SEVERITY, CommandFailed, Exit
+from kafkafeatures.cli.shell.output import console, print_document, tell
 from kafkafeatures.cli.shell.values import plan_hash
+from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.ports import ZooKeeperPort
-from kafkafeatures.core.resolve import driver_in
+from kafkafeatures.core.resolve import driver_in, wanted_of
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, ensemble_of, secrets_in, settings_of
-from kafkafeatures.reconcile.file_store import STDIN, StateHeld, StateUnreadable, read_file
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of, ensemble_of, secrets_in, settings_of
+from kafkafeatures.reconcile.file_store import StateHeld, StateUnreadable, is_state_of
 from kafkafeatures.zookeeper.ensemble import Ensemble
+
+STATE = ".status.yaml"
+"""How a state file is named: after its document, with this instead of its suffix."""
 
 
 def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -35,14 +44,15 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
     `required`: there is nothing else than a file to name.
     """
     parser.add_argument(
-        "-f", "--file", type=Path, action=_Once, required=required, metavar="FILE",
-        help="a KafkaFeatures document (YAML); - is stdin",
+        "-f", "--file", type=Path, action="append", required=required, metavar="FILE",
+        help="KafkaFeatures documents (YAML), one or several in a file; a folder: its *.yaml and *.yml; - is stdin; "
+        "may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--state",
         type=Path,
         metavar="FILE",
-        help="state file for the status (default: FILE with .status.yaml; none for stdin)",
+        help="state file for the status (default: FILE with .status.yaml; none for stdin); for one document",
     )
     parser.add_argument("--approve", type=plan_hash, metavar="HASH", help="carry out only the plan with this hash")
     parser.add_argument(
@@ -54,23 +64,159 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
     parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
 
 
-class _Once(argparse.Action):
-    """Refuses an option that is given twice, where argparse itself would silently use the last one."""
+class Document(Struct, frozen=True):
+    """One that a command works on. `alone`: its file holds no other one. `owners`: of clusters, by id, among
+    the documents of a command.
+    """
 
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
-    ) -> None:
-        if getattr(namespace, self.dest) is not None:
-            parser.error(f"{option}: only one document at a time: run the command once for each")
-        setattr(namespace, self.dest, values)
+    file: Path
+    resource: KafkaFeatures
+    alone: bool = True
+    owners: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"
+
+    def competing_owner(self, cluster_id: str) -> Owner | None:
+        """An earlier document of this command that is of the same cluster. Where there is none, it is this one's."""
+        name = self.owners.setdefault(cluster_id, str(self))
+        return None if name == str(self) else Owner(name, known=True)
+
+    def again(self) -> KafkaFeatures:
+        """Read it from its file once more. Raises InvalidDocument where it is no longer there."""
+        ours = self.resource.metadata
+        for one in read_file(self.file).resources:
+            if (one.metadata.namespace, one.metadata.name) == (ours.namespace, ours.name):
+                return one
+        raise InvalidDocument((f"{self} is no longer in it",))
 
 
-def state_of(arguments: argparse.Namespace) -> Path | None:
-    """Where the status is kept. None where nothing was said and the document is no file that one could be beside."""
-    file: Path = arguments.file
+def each(
+    arguments: argparse.Namespace,
+    work: Callable[[argparse.Namespace, Document], tuple[Exit, Json | None]],
+    form: str,
+) -> int:
+    """Do it for one document after the other, and print what it returns in this form. The exit code: the worst one.
+
+    Nothing is begun before all of them were read. Of several in mode Apply that turn out to be of the same cluster, the
+    first one owns it.
+    """
+    documents = documents_of(arguments)
+    if len(documents) == 1:
+        code, result = work(arguments, documents[0])
+        if result is not None:
+            print_document(result, form)
+        return code
+    codes: dict[str, Exit] = {}
+    results = []
+    for document in documents:
+        _head(f"{document} ({_shown(document.file)})", errors=form != "table", first=not codes)
+        try:
+            codes[str(document)], result = work(arguments, document)
+        except CommandFailed as failed:
+            tell(f"kafkafeatures: {failed}")
+            codes[str(document)], result = failed.code, None
+        if result is not None and form == "yaml":
+            print("---")
+            print_document(result, form)
+        elif result is not None:
+            results.append(result)
+    if form == "json":
+        print_document({"apiVersion": "v1", "kind": "List", "items": results}, form)
+    worst = max(codes.values(), key=SEVERITY.index)
+    if worst is not Exit.DONE:
+        by_code = sorted(codes.items(), key=lambda one: -SEVERITY.index(one[1]))
+        tell(f"exit codes: {', '.join(f'{name} {code}' for name, code in by_code)}")
+    return worst
+
+
+def _head(text: str, *, errors: bool, first: bool) -> None:
+    from rich.text import Text
+
+    out = console(errors=errors)
+    if not first:
+        out.print()
+    out.print(Text(text, "bold"), soft_wrap=True)
+
+
+def documents_of(arguments: argparse.Namespace) -> list[Document]:
+    """All that the flags name, checked. Raises CommandFailed with everything that is wrong with them."""
+    found: list[Document] = []
+    problems: list[str] = []
+    owners: dict[str, str] = {}
+    for file, of_folder in _files(arguments.file):
+        try:
+            with document_errors(file):
+                resources, others = read_file(file)
+                for one in resources:
+                    bootstrap_of(one.spec.cluster)
+                    wanted_of(one)
+        except CommandFailed as failed:
+            problems.append(str(failed))
+            continue
+        if others and (resources or of_folder):
+            tell(f"{_shown(file)}: skipped, as not of KafkaFeatures: {', '.join(others)}")
+        elif others:
+            problems.append(f"{_shown(file)}: no KafkaFeatures document in it, only {', '.join(others)}")
+        alone = len(resources) == 1
+        found += [Document(file, one, alone, owners) for one in resources]
+    problems += _twins(found)
+    if not found and not problems:
+        problems.append(f"{', '.join(map(str, arguments.file))}: no KafkaFeatures document found")
+    if problems:
+        raise CommandFailed("\n".join(map(printable, problems)), Exit.BLOCKED)
+    if len(found) > 1 and arguments.state is not None:
+        text = f"--state is the state file of one document, and there are {len(found)}; each has its own without it"
+        raise CommandFailed(text, Exit.USAGE)
+    return found
+
+
+def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
+    """The files, and whether each was found in a folder: there its YAML files, sorted, but not our state files."""
+    for path in paths:
+        if not path.is_dir():
+            yield path, False
+            continue
+        files = sorted(one for one in path.iterdir() if one.suffix in (".yaml", ".yml") and one.is_file())
+        yield from ((one, True) for one in files if not one.name.endswith(STATE))
+
+
+def _twins(documents: Sequence[Document]) -> Iterator[str]:
+    """Documents of the same name; and those of the same cluster, as far as that is seen before it is asked."""
+    names: dict[str, Document] = {}
+    clusters: dict[object, Document] = {}
+    for one in documents:
+        if other := names.get(str(one)):
+            yield f"{_shown(one.file)}: {one} is in {_shown(other.file)} as well; remove one, or rename it"
+            continue
+        names[str(one)] = one
+        cluster = one.resource.spec.cluster
+        keys: list[object] = [address for part in bootstrap_of(cluster) for address in part]
+        keys += [cluster.cluster_id] if cluster.cluster_id else []
+        if one.resource.spec.mode != "Apply":
+            continue
+        if other := next((clusters[key] for key in keys if key in clusters), None):
+            yield (
+                f"{_shown(one.file)}: {one} and {other} ({_shown(other.file)}) are of the same cluster; "
+                "set mode to Observe in one of them, or remove it"
+            )
+        clusters |= dict.fromkeys(keys, one)
+
+
+def state_of(arguments: argparse.Namespace, document: Document) -> Path | None:
+    """Where the status is kept. None where nothing was said and the document is no file that one could be beside.
+
+    Beside a file with one document as FILE.status.yaml, else by name as well; the state that a document has is kept,
+    also where documents were added to its file or removed.
+    """
+    file: Path = document.file
     if arguments.state is None and is_stream(file):
         return None
-    state: Path = arguments.state or file.with_suffix(".status.yaml")
+    state = arguments.state or file.with_suffix(STATE)
+    if arguments.state is None:
+        named = file.with_suffix(f".{document.resource.metadata.namespace}.{document.resource.metadata.name}{STATE}")
+        if named.exists() or not (document.alone or is_state_of(state, document.resource)):
+            state = named
     for wrong, what in (
         (not state.parent.is_dir(), f"the directory {state.parent} of the state file does not exist"),
         (state.is_dir(), f"the state file {state} is a directory"),
@@ -87,15 +233,19 @@ def is_stream(file: Path) -> bool:
     return file == STDIN or str(file).startswith(("/dev/stdin", "/dev/fd/", "/proc/")) or not file.is_file()
 
 
-def how_to_approve(arguments: argparse.Namespace, document: KafkaFeatures, plan_hash: str) -> str:
+def _shown(file: Path) -> str:
+    return "stdin" if file == STDIN else str(file)
+
+
+def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash: str) -> str:
     """The command line that approves a plan of this document, to be copied; where the document approves another plan,
     which holds everything, that it has to be changed.
     """
-    named = document.spec.approval.plan_hash
+    named = document.resource.spec.approval.plan_hash
     if named and not plan_hash.startswith(named):
-        where = "the document" if is_stream(arguments.file) else arguments.file
+        where = "the document" if is_stream(document.file) else document.file
         return f"set spec.approval.planHash of {where}, which is of another plan, to {plan_hash[:HASH_SHOWN]}"
-    words = ["kafkafeatures", "apply", "-f", str(arguments.file)]
+    words = ["kafkafeatures", "apply", "-f", str(document.file)]
     for flag, value in (("--state", arguments.state), ("--secrets-dir", arguments.secrets_dir)):
         words += [flag, str(value)] if value else []
     return shlex.join([*words, "--approve", plan_hash[:HASH_SHOWN]])
@@ -107,8 +257,8 @@ def document_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except InvalidDocument as error:
-        where = "stdin" if path == STDIN else path
-        raise CommandFailed("\n".join(printable(f"{where}: {one}") for one in error.problems), Exit.BLOCKED) from None
+        text = "\n".join(printable(f"{_shown(path)}: {one}") for one in error.problems)
+        raise CommandFailed(text, Exit.BLOCKED) from None
     except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except OSError as error:
@@ -131,14 +281,14 @@ class Reach(NamedTuple):
         return ZooKeeper(self.ensemble, SYSTEM, cluster.whole_log)
 
 
-def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, Reach]:
-    """The document and how to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
-    resource = read_file(arguments.file)
-    driver = driver_in(resource.spec.workload)
+def reach_of(arguments: argparse.Namespace, document: Document) -> Reach:
+    """How to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
+    spec = document.resource.spec
+    driver = driver_in(spec.workload)
     if driver.asks_people and find_spec("numpy") is None:  # partitions are judged with it
         raise CommandFailed(
             f"spec.workload.driver: {driver.name} needs numpy; install it: pip install numpy", Exit.FAILED
         )
-    spec, secrets = resource.spec, secrets_in(arguments.secrets_dir)
+    secrets = secrets_in(arguments.secrets_dir)
     ensemble = ensemble_of(spec.cluster, secrets) if spec.wants_ensemble else None
-    return resource, Reach(settings_of(spec.cluster, secrets), ensemble)
+    return Reach(settings_of(spec.cluster, secrets), ensemble)

@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.api.records import Json
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import failed, on_cluster
 from kafkafeatures.cli.document.documents import (
+    Document,
     Reach,
     add_document_flags,
     document_errors,
+    each,
     how_to_approve,
-    read,
+    reach_of,
     state_of,
 )
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import add_output_flag, console, print_document
+from kafkafeatures.cli.shell.output import add_output_flag, console
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.facts.observation import supported_by_all
@@ -69,11 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Look once, decide on paper, and print."""
     if (arguments.name is None) == (arguments.file is None):
         raise CommandFailed("specify either -f FILE or the NAME of a resource on Kubernetes", Exit.USAGE)
-    if arguments.name is None:
-        verdict = plan_of_file(arguments, arguments.output, latest=arguments.latest)
-    else:
-        verdict = _of_resource(arguments)
-    if verdict is PlanVerdict.CHANGES and arguments.detailed_exitcode:
+    if arguments.name is not None:
+        return _code(arguments, _of_resource(arguments))
+    return each(arguments, plan_of, arguments.output)
+
+
+def _code(arguments: argparse.Namespace, verdict: PlanVerdict) -> Exit:
+    if verdict is PlanVerdict.CHANGES and getattr(arguments, "detailed_exitcode", False):
         return Exit.CHANGES
     return CODES[verdict]
 
@@ -89,20 +94,20 @@ def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
     return show(resource, arguments.output)
 
 
-def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = False) -> PlanVerdict:
-    """Look at the cluster of the document that the flags name, and print its plan in this form."""
-    with document_errors(arguments.file):
-        document, reach = read(arguments)
-        store = FileStore(
-            document, state_of(arguments), approve=arguments.approve or "", accepted_log=arguments.accept_restored_log
-        )
+def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
+    """Look at its cluster; draws the plan, or returns it where another form is asked for."""
+    latest = getattr(arguments, "latest", False)
+    with document_errors(document.file):
+        reach = reach_of(arguments, document)
+        said = {"approve": arguments.approve or "", "accepted_log": arguments.accept_restored_log}
+        store = FileStore(document.resource, state_of(arguments, document), **said)
         resource = store.peek()
-    seen = on_cluster(_evaluated(reach, store, resource, latest=latest))
+    seen = on_cluster(_evaluated(reach, document, store, resource, latest=latest))
     if isinstance(seen, Unread):
         raise failed(seen.failure)
     status = seen.status  # made anew each time that it is asked for
     verdict = plan_verdict(status, resource.generation, sends=False)
-    if form == "table":
+    if arguments.output in (None, "table"):
         from kafkafeatures.cli.document.plan_text import draw_plan
 
         to_approve = "" if latest else how_to_approve(arguments, document, seen.proposal.plan.hash)
@@ -110,17 +115,17 @@ def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = Fal
         why = "" if latest else store.why_unverified(levels_in(seen.proposal).changes)
         if why and isinstance(seen.decision, Act):
             print(f"apply asks for confirmation, or needs --yes: {why}")
-    else:
-        shape = plan_document(
-            seen.decision, seen.observation, seen.proposal, seen.verdict,
-            status=status, name=resource.name, generation=resource.generation, verdict=verdict,
-        )  # fmt: skip
-        print_document(shape, form)
-    return verdict
+        return _code(arguments, verdict), None
+    shape = plan_document(
+        seen.decision, seen.observation, seen.proposal, seen.verdict,
+        status=status, name=resource.name, generation=resource.generation, verdict=verdict,
+    )  # fmt: skip
+    return _code(arguments, verdict), shape
 
 
 async def _evaluated(
     reach: Reach,
+    document: Document,
     store: FileStore,
     resource: Resource,
     *,
@@ -137,6 +142,7 @@ async def _evaluated(
             sleep=SYSTEM.sleep,
             monotonic=SYSTEM.monotonic,
             ages=Ages(SYSTEM.monotonic),
+            competing_owner=document.competing_owner,
             zookeeper=reach.zookeeper(cluster),
         )
         return await evaluate(context, resource)

@@ -19,6 +19,19 @@ class Exit(IntEnum):
     INTERRUPTED = interrupts.EXIT_CODE
 
 
+SEVERITY = (
+    Exit.DONE,
+    Exit.CHANGES,
+    Exit.APPROVAL,
+    Exit.UNREACHABLE,
+    Exit.BLOCKED,
+    Exit.STALLED,
+    Exit.FAILED,
+    Exit.USAGE,
+)
+"""From the best one to the worst: the code of a command that did several things."""
+
+
 class CommandFailed(Exception):
     """Ends a command: one line for stderr (what, where, what to do) and the exit code."""
 

@@ -1,0 +1,99 @@
+"""Before the first step of a plan is sent: who has to say yes to it, and whether they did. Part of `apply`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from kafkafeatures.api.status import Status, StepState
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import console, paragraph, tell
+from kafkafeatures.core.engine.plan import HASH_SHOWN
+from kafkafeatures.core.levels.stage import levels_in
+from kafkafeatures.reconcile.evaluate import Evaluation
+from kafkafeatures.reconcile.file_store import FileStore
+
+
+class Question(Exception):
+    """The plan of this status must be confirmed before it is carried out. `approves`: it waits for approval."""
+
+    def __init__(self, status: Status, *, approves: bool) -> None:
+        super().__init__()
+        self.status, self.approves = status, approves
+
+
+class Permission:
+    """A person at the terminal sees the plan and says yes to it, before the first of its steps is sent.
+
+    Without a terminal what the document approves goes ahead; but a downgrade by a consent that may have been used
+    before never goes ahead by itself. A yes also approves a plan that waits for approval, unless another one was
+    approved by its hash.
+    """
+
+    def __init__(self, store: FileStore, arguments: argparse.Namespace, *, approved_in_document: bool) -> None:
+        self._store = store
+        self._sure: bool = arguments.yes
+        self._approved = bool(arguments.approve)  # and no other plan is carried out then
+        self._may_approve = not (self._sure or self._approved or approved_in_document)
+        self._given = ""  # the hash of a plan
+        self._shown = ""  # the same
+
+    def check(self, found: Evaluation) -> None:
+        """Raises what keeps the reconciliation from acting on the plan. A person who is not asked sees it."""
+        if self._given == found.proposal.plan.hash:
+            return
+        if self._sure:
+            if sys.stderr.isatty():
+                self.show(found.status)
+            return
+        why = self._store.why_unverified(levels_in(found.proposal).changes)
+        if (why or not self._approved) and at_terminal():
+            raise Question(found.status, approves=False)
+        if why:
+            raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
+        if at_terminal():
+            self.show(found.status)
+
+    def check_approval(self, status: Status) -> None:
+        """Raises Question where a plan waits for an approval that the user at the terminal may give."""
+        if self._may_approve and status.plan and at_terminal():
+            raise Question(status, approves=True)
+
+    def ask(self, question: Question) -> None:
+        """Show the plan. Raises CommandFailed unless the answer is yes."""
+        plan = question.status.plan
+        if plan is None:
+            raise RuntimeError("nothing is asked without a plan")
+        self.show(question.status)
+        why = self._store.why_unverified(step for step in plan.steps if step.state != StepState.DONE)
+        if why:
+            paragraph(f"{why[0].upper()}{why[1:]}.", errors=True)
+        print(
+            "Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] ",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
+        self._given = plan.hash
+        if question.approves:
+            self._store.approve(plan.hash)
+
+    def show(self, status: Status) -> None:
+        """The plan with what has to be known of it, once."""
+        plan = status.plan
+        if plan is None or plan.hash == self._shown:
+            return
+        from kafkafeatures.cli.document.steps_text import draw_steps, warnings_of
+
+        self._shown = plan.hash
+        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._store.name}, cluster {status.cluster_id or 'unknown'}:")
+        draw_steps(console(errors=True), plan.steps)
+        for warning in warnings_of(plan.steps):
+            paragraph(warning, errors=True)
+
+
+def at_terminal() -> bool:
+    """Whether there is a person who reads what is asked, and can answer."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,0 +1,151 @@
+"""KafkaFeatures documents as they are in YAML files: strictly read, each with what is wrong with it.
+
+Called by `cli/document/documents.py`. A file may hold several, also as a List, and documents of other projects beside
+them, as what Helm and Kustomize make.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from kafkafeatures.api.document import InvalidDocument, read_document
+from kafkafeatures.api.names import GROUP
+from kafkafeatures.api.spec import KafkaFeatures
+
+MAX_DOCUMENT_BYTES = 1024 * 1024
+STDIN = Path("-")
+
+
+class Contents(NamedTuple):
+    """`others`: kind and name of each document of another project."""
+
+    resources: tuple[KafkaFeatures, ...]
+    others: tuple[str, ...]
+
+
+def read_file(path: Path) -> Contents:
+    """Read and check every document of a file; `-` is standard input.
+
+    Raises InvalidDocument with all that is wrong; OSError where the file cannot be read.
+    """
+    with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
+        data = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise InvalidDocument((f"document too long; at most {MAX_DOCUMENT_BYTES} bytes are allowed",))
+    found = list(_flat(_parsed(data)))
+    if not found:
+        raise InvalidDocument(("the file is empty; expected a KafkaFeatures document",))
+    resources, others, problems = [], [], []
+    for number, document in enumerate(found, start=1):
+        if _is_of_others(document):
+            others.append(f"{document['kind']}{_named(document)}")
+            continue
+        try:
+            resources.append(read_document(document))
+        except InvalidDocument as error:
+            which = f"document {number}{_named(document)}: " if len(found) > 1 else ""
+            problems += [f"{which}{one}" for one in error.problems]
+    if problems:
+        raise InvalidDocument(tuple(problems))
+    return Contents(tuple(resources), tuple(others))
+
+
+def _flat(documents: Iterable[Any]) -> Iterator[Any]:
+    """With the items of a List instead of the List, as `kubectl get -o yaml` prints them."""
+    for one in documents:
+        is_list = isinstance(one, Mapping) and one.get("apiVersion") == "v1" and one.get("kind") == "List"
+        yield from one.get("items") or () if is_list else (one,)
+
+
+def _is_of_others(document: Any) -> bool:
+    version, kind = (document.get(key) for key in ("apiVersion", "kind")) if isinstance(document, Mapping) else ("", "")
+    return isinstance(version, str) and isinstance(kind, str) and bool(version) and not version.startswith(f"{GROUP}/")
+
+
+def _named(document: Any) -> str:
+    metadata = document.get("metadata") if isinstance(document, Mapping) else None
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return f" ({str(name)[:60]})" if name else ""
+
+
+def _parsed(data: bytes) -> list[Any]:
+    try:
+        return [one for one in yaml.load_all(data, Loader=_Loader) if one is not None]
+    except yaml.reader.ReaderError as error:  # raw bytes, or characters, that no YAML may have
+        raise InvalidDocument((_of_reader(error),)) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise InvalidDocument((f"{where}invalid YAML: {_problem_of(error)}",)) from None
+    except RecursionError:
+        raise InvalidDocument(("nested too deeply; this is not a KafkaFeatures document",)) from None
+    except (UnicodeDecodeError, ValueError) as error:
+        raise InvalidDocument((f"invalid YAML: {str(error).splitlines()[0]}",)) from None
+    except (LookupError, AttributeError, TypeError, ArithmeticError):  # a tag such as !!timestamp on what is none
+        raise InvalidDocument(("invalid YAML: a value does not match its tag; remove the tag",)) from None
+
+
+def _problem_of(error: yaml.YAMLError) -> str:
+    problem = str(getattr(error, "problem", None) or error)
+    return "found a tab; indent with spaces" if "'\\t'" in problem else problem
+
+
+def _of_reader(error: Any) -> str:
+    what = f"byte 0x{error.character[0]:02x}" if isinstance(error.character, bytes) else f"U+{error.character:04X}"
+    return f"invalid YAML: {what} at position {error.position} is not allowed; YAML is printable text in UTF-8"
+
+
+class _Decimal(float):
+    """Remembers how it was written: 4.10 is not 4.1 to who meant a release."""
+
+    def __new__(cls, value: float, text: str) -> _Decimal:
+        made = super().__new__(cls, value)
+        made.text = text
+        return made
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe; refuses a key that stands twice (the last would silently win) and aliases; numbers are decimal.
+
+    YAML 1.1 reads 010 as eight and 1:30 as ninety. Here they stay texts, which no level is.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the library's own way
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:int"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        # An alias is how a small file becomes a huge document; none is needed here.
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases are not supported", None)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str) or key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {str(key)[:60]!r} is duplicated or not a string", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
+    return _Decimal(loader.construct_yaml_float(node), node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-9][0-9]{0,17})$"), list("-+0123456789"))

@@ -1,0 +1,149 @@
+"""Several documents in one command: which files are read, where each keeps its state, and what is refused."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.api.status import Status
+from kafkafeatures.cli.document.documents import documents_of, state_of
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.reconcile.file_store import FileStore
+from tests.kafkafeatures.cli.test_main import run
+from tests.kafkasim.test_process import heard, simulator
+
+POD = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: other}\n"
+
+
+def document(name: str, server: str, more: str = "") -> str:
+    return (
+        f"---\napiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {{name: {name}}}\n"
+        f'spec: {{cluster: {{bootstrapServers: "{server}"}}, features: {{levels: [{{name: group.version, level: 1}}]}}'
+        f"{more}}}\n"
+    )
+
+
+def flags(*paths: Path, state: Path | None = None) -> argparse.Namespace:
+    return argparse.Namespace(file=list(paths), state=state)
+
+
+def refused(*paths: Path, state: Path | None = None) -> CommandFailed:
+    with pytest.raises(CommandFailed) as failed:
+        documents_of(flags(*paths, state=state))
+    return failed.value
+
+
+def test_of_a_folder_the_yaml_files_are_read_in_order_and_what_is_of_others_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "b.yaml").write_text(document("third", "c:1"))
+    (tmp_path / "a.yml").write_text(document("first", "a:1") + POD + document("second", "b:1"))
+    (tmp_path / "pod.yaml").write_text(POD)
+    (tmp_path / "b.status.yaml").write_text("no document")
+    (tmp_path / "readme.md").write_text("no document")
+    (tmp_path / "below.yaml").mkdir()
+    assert [str(one) for one in documents_of(flags(tmp_path))] == ["default/first", "default/second", "default/third"]
+    skipped = "skipped, as not of KafkaFeatures: Pod (other)"
+    assert capsys.readouterr().err.splitlines() == [f"{tmp_path}/a.yml: {skipped}", f"{tmp_path}/pod.yaml: {skipped}"]
+
+
+def test_a_list_as_kubectl_prints_it_is_its_items(tmp_path: Path) -> None:
+    item = document("a", "a:1").removeprefix("---\n").replace("\n", "\n  ")
+    (tmp_path / "list.yaml").write_text(f"apiVersion: v1\nkind: List\nitems:\n- {item}")
+    assert [str(one) for one in documents_of(flags(tmp_path / "list.yaml"))] == ["default/a"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ((document("a", "a:1"), document("a", "b:1")), "1.yaml: default/a is in "),
+        ((document("a", "a:1,b:1"), document("b", "b:1")), "default/b and default/a ("),
+        ((document("a", "a:1") + document("b", "a:1"),), ") are of the same cluster; set mode to Observe in one"),
+        ((document("a", "a:1"), document("b", "b:x")), "1.yaml: spec.cluster.bootstrapServers: invalid address 'b:x'"),
+        ((document("a", "a:1"), document("b", "b:1", ", mode: X")), "1.yaml: spec.mode: invalid value 'X'"),
+        ((document("a", "a:1") + "---\na: 1\n",), "0.yaml: document 2: apiVersion: required field is missing"),
+        ((POD,), "0.yaml: no KafkaFeatures document in it, only Pod (other)"),
+    ],
+)
+def test_what_is_refused_before_anything_is_begun(tmp_path: Path, texts: tuple[str, ...], said: str) -> None:
+    files = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    failed = refused(*files)
+    assert said in str(failed)
+    assert failed.code is Exit.BLOCKED
+
+
+def test_a_resource_that_only_observes_may_be_of_the_same_cluster(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(document("a", "a:1") + document("b", "a:1", ", mode: Observe"))
+    assert len(documents_of(flags(tmp_path))) == 2
+
+
+def test_an_empty_folder_and_one_state_for_several_documents_are_refused(tmp_path: Path) -> None:
+    assert str(refused(tmp_path)) == f"{tmp_path}: no KafkaFeatures document found"
+    (tmp_path / "a.yaml").write_text(document("a", "a:1") + document("b", "b:1"))
+    failed = refused(tmp_path, state=tmp_path / "state.yaml")
+    assert (str(failed).partition(";")[0], failed.code) == (
+        "--state is the state file of one document, and there are 2",
+        Exit.USAGE,
+    )
+
+
+async def test_a_state_stays_with_its_document_when_others_come_and_go(tmp_path: Path) -> None:
+    file, first, second = tmp_path / "levels.yaml", document("a", "a:1"), document("b", "b:1")
+
+    async def states(text: str) -> list[str]:
+        file.write_text(text)
+        names = []
+        for one in documents_of(flags(file)):
+            state = state_of(flags(file), one)
+            assert state is not None
+            with FileStore(one.resource, state) as store:
+                await store.write_status(Status(cluster_id=str(one)))
+            names.append(state.name)
+        return names
+
+    assert await states(first) == ["levels.status.yaml"]
+    assert await states(second + first) == ["levels.default.b.status.yaml", "levels.status.yaml"]
+    assert await states(second) == ["levels.default.b.status.yaml"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with simulator("--controllers", "1", "--brokers", "1", "--release", "4.2") as process:
+        yield str(heard(process)["bootstrapServers"])
+
+
+def test_each_document_has_its_own_result_and_the_worst_code_is_that_of_the_command(
+    server: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text(document("a", "127.0.0.1:1") + document("b", server))
+    again = server.replace("127.0.0.1", "localhost")  # the same cluster, which only its id tells
+    (tmp_path / "c.yaml").write_text(document("c", again))
+    done = run("apply", "-f", str(tmp_path), "-o", "json")
+    assert done.returncode == 4, done.stderr
+    ready = {
+        one["metadata"]["name"]: next(it["reason"] for it in one["status"]["conditions"] if it["type"] == "Ready")
+        for one in json.loads(done.stdout)["items"]
+    }
+    assert ready == {"b": "InSync", "c": "DuplicateOwner"}
+    lines = done.stderr.splitlines()
+    for heading in ("default/a", "default/b", "default/c"):
+        assert any(line.startswith(f"{heading} (") for line in lines)
+    assert lines[-1] == "exit codes: default/c 4, default/a 5, default/b 0"
+    kept = sorted(one.name for one in tmp_path.glob("*.status.yaml"))
+    assert kept == ["a.default.a.status.yaml", "a.default.b.status.yaml", "c.status.yaml"]
+
+
+def test_plans_of_several_documents_stand_under_headings(server: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(document("a", server) + document("b", "127.0.0.1:1"))
+    done = run("plan", "-f", str(tmp_path))
+    assert done.returncode == 5
+    assert done.stdout.startswith(f"default/a ({tmp_path}/a.yaml)\nCluster ")
+    assert done.stdout.endswith(f"\ndefault/b ({tmp_path}/a.yaml)\n")
+    assert "connection refused" in done.stderr
+    assert list(tmp_path.glob("*.status.yaml")) == []

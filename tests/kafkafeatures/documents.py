@@ -1,0 +1,13 @@
+"""A document of a file that holds no other one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.cli.document import reader
+
+
+def read_file(path: Path) -> KafkaFeatures:
+    (one,) = reader.read_file(path).resources
+    return one

@@ -103,7 +103,7 @@ LIBRARIES = {
     "requests": "cli.kube.api",
     "rich": "cli",
     "scramp": "kafka.wire.sasl",
-    "urllib3": "cli.kube.api",
+    "urllib3": "cli.kube.api cli.kube.login",
     "yaml": "cli reconcile.file_store featurelog.config kafkasim.fleet",
 }
 """Library -> what may import it."""

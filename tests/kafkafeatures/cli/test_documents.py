@@ -23,7 +23,7 @@ spec:
 def test_restarts_by_hand_need_what_partitions_are_judged_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(BY_HAND)
-    flags = argparse.Namespace(file=[path], secrets_dir=None, state=None)
+    flags = argparse.Namespace(file=[path], secrets_dir=None, state=None, config=None, controller_config=None)
     (one,) = documents.documents_of(flags)
     assert documents.reach_of(flags, one)
     monkeypatch.setattr(documents, "find_spec", lambda _: None)

@@ -126,7 +126,9 @@ def test_the_file_at_home_then_the_account_of_the_pod(tmp_path: Path, monkeypatc
         ("", "no current context"),
         ({**config(), "clusters": []}, "has no cluster with a server"),
         ({**config(), "clusters": [{"name": "a", "cluster": {}}]}, "has no cluster with a server"),
-        (config(user={"as": "somebody"}), "has 'as', which is not supported"),
+        (config(user={"as-uid": "7"}), "has 'as-uid', which is not supported"),
+        (config(user={"as": [SECRET]}), "as must be a name, and as-groups a list of names"),
+        (config(user={"as": "a", "as-groups": SECRET}), "as must be a name, and as-groups a list of names"),
         (config(user={"auth-provider": {"name": "oidc"}}), "has 'auth-provider', which is not supported"),
     ],
 )
@@ -138,6 +140,15 @@ def test_what_is_wrong_with_a_file_is_said_without_quoting_it(use: Any, content:
 def test_a_kubeconfig_that_is_named_and_not_there_is_not_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
     assert "/nowhere/config: no such file" in refused()
+
+
+def test_a_file_that_a_flag_names_goes_before_all_others(use: Any, tmp_path: Path) -> None:
+    use(config("a"))
+    named = tmp_path / "named"
+    named.write_text(json.dumps(config("b")))
+    assert kubeconfig(file=named).cluster["server"] == "https://b:6443"
+    with pytest.raises(CommandFailed, match="/nowhere: No such file"):
+        kubeconfig(file=Path("/nowhere"))
 
 
 def test_files_of_other_contexts_may_be_gone(use: Any) -> None:

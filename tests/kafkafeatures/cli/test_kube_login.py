@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import requests
 
 from kafkafeatures.cli.kube.login import Login
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -22,7 +23,7 @@ def login(**user: Any) -> Login:
 
 
 def token_of(one: Login, url: str = "https://a:6443/apis") -> str:
-    request = SimpleNamespace(url=url, headers={})
+    request = SimpleNamespace(method="GET", url=url, headers={})
     one(request)
     return str(request.headers.get("Authorization", "")).removeprefix("Bearer ")
 
@@ -135,3 +136,13 @@ def test_a_token_file_that_is_no_text_is_named_and_not_quoted(tmp_path: Path) ->
         token_of(login(tokenFile=str(file)))
     assert str(file) in str(failed.value)
     assert SECRET not in str(failed.value)
+
+
+def test_as_whom_one_acts_is_a_header_for_the_user_and_one_for_each_group() -> None:
+    acting = {"as": "jane", "as-groups": ["one", "two"]}
+    request = requests.Request("GET", "https://a:6443/", headers={"Accept": "a/b"}, auth=login(token="t", **acting))
+    headers = sorted(request.prepare().headers.items())
+    assert [one for one in headers if one[0].startswith("Impersonate")] == [
+        ("Impersonate-Group", "one"), ("Impersonate-Group", "two"), ("Impersonate-User", "jane"),
+    ]  # fmt: skip
+    assert ("Accept", "a/b") in headers

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,6 +74,12 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("migration", "settings", "--frob"), 64, "kafkafeatures migration: unknown flag --frob; see"),
         (("-n", "kafka", "status"), 64, "kafkafeatures status: the following arguments are required: NAME"),
         (("-n", "kafka"), 64, "invalid choice: 'kafka'"),
+        (("--as-group", "a", "status", "orders"), 64, "--as-group requires --as USER"),
+        (("--as", "a", "--kubeconfig", "/nowhere", "-v", "list"), 4, "/nowhere: No such file"),
+        (("list", "--kubeconfig=/nowhere"), 4, "/nowhere: No such file"),
+        (("plan", "orders", "--config", "c"), 64, "--config requires -f FILE"),
+        (("plan", "-f", "-", "--config", "-"), 64, "-f - and --config - cannot both be stdin"),
+        (("plan", "-f", "/dev/null", "--config", "/nowhere"), 4, "/nowhere: No such file"),
         (("describe", "--bootstrap-server", "a:1", "--config", "/nowhere"), 4, "/nowhere: No such file"),
         (("describe", "--bootstrap-server", "a:1", "--config", "-", "--controller-config", "/nowhere"), 4, "/nowhere"),
         (("describe", "--bootstrap-server", "127.0.0.1:1"), 5, "127.0.0.1:1: connection refused"),
@@ -183,6 +191,17 @@ def test_describe_imports_only_what_it_uses(simulated: tuple[str, ...], form: st
     done = run(code=code)
     assert done.stderr.splitlines()[-1] == imported, done.stderr
     assert '"MetadataLog"' in done.stdout or form != "json"
+
+
+def test_requests_are_shown_where_that_is_asked_for(simulated: tuple[str, ...]) -> None:
+    assert run("describe", *simulated, "-o", "json").stderr == ""
+    done = run("-v", "describe", *simulated, "-o", "json")
+    assert json.loads(done.stdout)["kind"] == "Cluster"
+    lines = [line.split(" ", 1)[1] for line in done.stderr.splitlines()]
+    server = simulated[1]
+    assert f"> {server} ApiVersions v4" in lines
+    assert any(re.fullmatch(rf"< {server} DescribeCluster v2: [0-9]+ bytes in [0-9]+ ms", line) for line in lines)
+    assert sum(line.startswith(">") for line in lines) == sum(line.startswith("<") for line in lines)
 
 
 def test_describe_imports_the_schemas_of_what_it_sends_and_no_others(simulated: tuple[str, ...]) -> None:

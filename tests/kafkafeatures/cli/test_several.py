@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.api.status import Status
-from kafkafeatures.cli.document.documents import documents_of, state_of
+from kafkafeatures.cli.document.documents import documents_of, reach_of, state_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.reconcile.file_store import FileStore
 from tests.kafkafeatures.cli.test_main import run
@@ -27,8 +27,9 @@ def document(name: str, server: str, more: str = "") -> str:
     )
 
 
-def flags(*paths: Path, state: Path | None = None) -> argparse.Namespace:
-    return argparse.Namespace(file=list(paths), state=state)
+def flags(*paths: Path, state: Path | None = None, config: Path | None = None) -> argparse.Namespace:
+    folder = paths[0] if paths[0].is_dir() else paths[0].parent
+    return argparse.Namespace(file=list(paths), state=state, config=config, controller_config=None, secrets_dir=folder)
 
 
 def refused(*paths: Path, state: Path | None = None) -> CommandFailed:
@@ -110,6 +111,26 @@ async def test_a_state_stays_with_its_document_when_others_come_and_go(tmp_path:
     assert await states(first) == ["levels.status.yaml"]
     assert await states(second + first) == ["levels.default.b.status.yaml", "levels.status.yaml"]
     assert await states(second) == ["levels.default.b.status.yaml"]
+
+
+@pytest.mark.parametrize("more", ["tls: {}", "sasl: {mechanism: PLAIN, secretRef: {name: a}}, tls: {}"])
+def test_a_config_is_for_documents_that_do_not_say_how_to_speak_to_the_cluster(tmp_path: Path, more: str) -> None:
+    config, file = tmp_path / "client.properties", tmp_path / "a.yaml"
+    config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+                      'sasl.jaas.config=x required username="jane" password="secret";')  # fmt: skip
+    file.write_text(document("a", "a:1"))
+    words = flags(file, config=config)
+    (one,) = documents_of(words)
+    found = reach_of(words, one).settings
+    assert [part.sasl.username for part in (found.brokers, found.controllers) if part.sasl] == ["jane", "jane"]
+    file.write_text(document("a", "a:1").replace("bootstrapServers", f"{more}, bootstrapServers"))
+    for name in ("username", "password"):
+        (tmp_path / "a").mkdir(exist_ok=True)
+        (tmp_path / "a" / name).write_text("x")
+    (one,) = documents_of(words)
+    with pytest.raises(CommandFailed, match=r"default/a: spec\.cluster says how to speak to the cluster") as failed:
+        reach_of(words, one)
+    assert failed.value.code is Exit.USAGE
 
 
 @pytest.fixture(scope="module")

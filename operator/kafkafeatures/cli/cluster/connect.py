@@ -17,6 +17,7 @@ from kafkafeatures.kafka.base.settings import ClusterSettings, Security, parse_a
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.observation import Observation
+    from kafkafeatures.kafka.cluster import Cluster
 
 T = TypeVar("T")
 
@@ -29,6 +30,18 @@ def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluste
     group = parser.add_argument_group(heading)
     group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
     group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
+    add_config_flags(group)
+    group.add_argument(
+        "--request-timeout",
+        type=_seconds,
+        default=DEFAULT_TIMEOUT,
+        metavar="SECONDS",
+        help="timeout of each request, and of each connection (default: %(default)s)",
+    )
+
+
+def add_config_flags(group: argparse._ActionsContainer) -> None:
+    """How to speak to the cluster."""
     group.add_argument(
         "--config",
         "--command-config",
@@ -37,13 +50,6 @@ def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluste
         help="Kafka client properties: TLS and SASL; - is stdin",
     )
     group.add_argument("--controller-config", type=Path, metavar="FILE", help="the same for controllers, if different")
-    group.add_argument(
-        "--request-timeout",
-        type=_seconds,
-        default=DEFAULT_TIMEOUT,
-        metavar="SECONDS",
-        help="timeout of each request, and of each connection (default: %(default)s)",
-    )
 
 
 def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str, *, required: bool = False) -> None:
@@ -69,15 +75,29 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
         raise CommandFailed(str(error), Exit.USAGE) from None
     if not servers and not controllers:
         raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
-    brokers = _security(arguments.config)
-    of_controllers = arguments.controller_config not in (None, arguments.config)  # stdin is there only once
+    brokers, of_controllers = security_from_flags(arguments)
     return ClusterSettings(
         bootstrap_servers=servers,
         bootstrap_controllers=controllers,
         brokers=brokers,
-        controllers=_security(arguments.controller_config) if of_controllers else brokers,
+        controllers=of_controllers,
         request_timeout=arguments.request_timeout,
     )
+
+
+def security_from_flags(arguments: argparse.Namespace) -> tuple[Security, Security]:
+    """How to speak to brokers, and to controllers. Raises CommandFailed."""
+    brokers = _security(arguments.config)
+    of_controllers = arguments.controller_config not in (None, arguments.config)  # stdin is there only once
+    return brokers, _security(arguments.controller_config) if of_controllers else brokers
+
+
+def cluster_of(settings: ClusterSettings) -> Cluster:
+    """The live cluster, whose requests are shown where the user asked for that."""
+    from kafkafeatures.cli.shell.requests import KafkaRequests
+    from kafkafeatures.kafka.cluster import Cluster
+
+    return Cluster(settings, environment=SYSTEM, recorder=KafkaRequests.if_shown())
 
 
 def flags_of(arguments: argparse.Namespace) -> str:
@@ -123,9 +143,8 @@ def on_loop(work: Coroutine[Any, Any, T]) -> T:
 async def look(settings: ClusterSettings, in_zookeeper_mode: frozenset[str] = frozenset()) -> Observation:
     """One look at a cluster, and no more; a second one for these settings of brokers in ZooKeeper mode."""
     from kafkafeatures.core.facts.observe import observe
-    from kafkafeatures.kafka.cluster import Cluster
 
-    async with Cluster(settings, environment=SYSTEM) as cluster:
+    async with cluster_of(settings) as cluster:
         seen = observe(*await cluster.read())
         if not in_zookeeper_mode or not seen.in_zookeeper_mode:
             return seen

@@ -10,14 +10,13 @@ import argparse
 import asyncio
 import sys
 
-from kafkafeatures.cli.cluster.connect import add_connection_flags, failed, on_cluster, settings_from_flags
+from kafkafeatures.cli.cluster.connect import add_connection_flags, cluster_of, failed, on_cluster, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.levels.unregistration import objection
-from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 
@@ -56,12 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _look_at(settings: ClusterSettings, role: Role, node_id: int) -> Node:
-    async with Cluster(settings, environment=SYSTEM) as cluster:
+    async with cluster_of(settings) as cluster:
         return await _checked(cluster, role, node_id)
 
 
 async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> None:
-    async with Cluster(settings, environment=SYSTEM) as cluster:
+    async with cluster_of(settings) as cluster:
         await _checked(cluster, role, node_id)  # once more, for the question may have stood for hours
         failure = await cluster.unregister(role, node_id)
         if failure is not None:

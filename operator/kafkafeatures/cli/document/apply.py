@@ -19,7 +19,7 @@ from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.status import BlockerStatus
-from kafkafeatures.cli.cluster.connect import failed, on_loop
+from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_loop
 from kafkafeatures.cli.document.documents import (
     Document,
     Reach,
@@ -41,7 +41,6 @@ from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.resolve import driver_in
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.act import Reconciliation, execute, summary_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import EffectRecord, Evaluation, ReconcileContext, Unread, evaluate
@@ -150,7 +149,7 @@ async def _until_settled(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     last = None
-    async with Cluster(reach.settings, environment=SYSTEM) as cluster:
+    async with cluster_of(reach.settings) as cluster:
         context = ReconcileContext(
             store,
             cluster,

@@ -18,6 +18,8 @@ from msgspec import Struct, field
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.cluster.connect import add_config_flags, security_from_flags
 from kafkafeatures.cli.document.reader import STDIN, read_file
 from kafkafeatures.cli.shell.exit_codes import SEVERITY, CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document, tell
@@ -28,7 +30,7 @@ from kafkafeatures.core.ports import ZooKeeperPort
 from kafkafeatures.core.resolve import driver_in, wanted_of
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.base.settings import ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of, ensemble_of, secrets_in, settings_of
 from kafkafeatures.reconcile.file_store import StateHeld, StateUnreadable, is_state_of
@@ -62,17 +64,20 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
         help="continue although Kafka's metadata log ends before what was read of it: it was restored from a backup",
     )
     parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
+    add_config_flags(parser.add_argument_group("cluster, where the document does not say how to speak to it"))
 
 
 class Document(Struct, frozen=True):
-    """One that a command works on. `alone`: its file holds no other one. `owners`: of clusters, by id, among
-    the documents of a command.
+    """One that a command works on. `alone`: its file holds no other one.
+
+    `owners`: of clusters, by id, among the documents of a command. `security`: of flags, for brokers and controllers.
     """
 
     file: Path
     resource: KafkaFeatures
     alone: bool = True
     owners: dict[str, str] = field(default_factory=dict)
+    security: tuple[Security, Security] | None = None
 
     def __str__(self) -> str:
         return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"
@@ -108,7 +113,7 @@ def each(
             print_document(result, form)
         return code
     codes: dict[str, Exit] = {}
-    results = []
+    results: list[Json] = []
     for document in documents:
         _head(f"{document} ({_shown(document.file)})", errors=form != "table", first=not codes)
         try:
@@ -117,10 +122,8 @@ def each(
             tell(f"kafkafeatures: {failed}")
             codes[str(document)], result = failed.code, None
         if result is not None and form == "yaml":
-            print("---")
-            print_document(result, form)
-        elif result is not None:
-            results.append(result)
+            print_document(result, form, another=bool(results))
+        results += [] if result is None else [result]
     if form == "json":
         print_document({"apiVersion": "v1", "kind": "List", "items": results}, form)
     worst = max(codes.values(), key=SEVERITY.index)
@@ -144,6 +147,11 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     found: list[Document] = []
     problems: list[str] = []
     owners: dict[str, str] = {}
+    security = None
+    if arguments.config or arguments.controller_config:
+        if STDIN in arguments.file and STDIN in (arguments.config, arguments.controller_config):
+            raise CommandFailed("-f - and --config - cannot both be stdin; write one of them to a file", Exit.USAGE)
+        security = security_from_flags(arguments)
     for file, of_folder in _files(arguments.file):
         try:
             with document_errors(file):
@@ -159,7 +167,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
         elif others:
             problems.append(f"{_shown(file)}: no KafkaFeatures document in it, only {', '.join(others)}")
         alone = len(resources) == 1
-        found += [Document(file, one, alone, owners) for one in resources]
+        found += [Document(file, one, alone, owners, security) for one in resources]
     problems += _twins(found)
     if not found and not problems:
         problems.append(f"{', '.join(map(str, arguments.file))}: no KafkaFeatures document found")
@@ -246,7 +254,8 @@ def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash:
         where = "the document" if is_stream(document.file) else document.file
         return f"set spec.approval.planHash of {where}, which is of another plan, to {plan_hash[:HASH_SHOWN]}"
     words = ["kafkafeatures", "apply", "-f", str(document.file)]
-    for flag, value in (("--state", arguments.state), ("--secrets-dir", arguments.secrets_dir)):
+    for name in ("state", "secrets_dir", "config", "controller_config"):
+        flag, value = f"--{name.replace('_', '-')}", getattr(arguments, name)
         words += [flag, str(value)] if value else []
     return shlex.join([*words, "--approve", plan_hash[:HASH_SHOWN]])
 
@@ -291,4 +300,10 @@ def reach_of(arguments: argparse.Namespace, document: Document) -> Reach:
         )
     secrets = secrets_in(arguments.secrets_dir)
     ensemble = ensemble_of(spec.cluster, secrets) if spec.wants_ensemble else None
-    return Reach(settings_of(spec.cluster, secrets), ensemble)
+    settings = settings_of(spec.cluster, secrets)
+    if document.security is not None:
+        if spec.cluster.tls or spec.cluster.sasl or spec.cluster.controller_listener:
+            text = f"{document}: spec.cluster says how to speak to the cluster; remove that, or --config"
+            raise CommandFailed(text, Exit.USAGE)
+        settings = replace(settings, brokers=document.security[0], controllers=document.security[1])
+    return Reach(settings, ensemble)

@@ -13,7 +13,7 @@ from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.cluster.connect import failed, on_cluster
+from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_cluster
 from kafkafeatures.cli.document.documents import (
     Document,
     Reach,
@@ -34,7 +34,6 @@ from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.report.plan_document import plan_document, plan_verdict
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
 from kafkafeatures.reconcile.file_store import FileStore
@@ -84,7 +83,7 @@ def _code(arguments: argparse.Namespace, verdict: PlanVerdict) -> Exit:
 
 
 def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
-    for flag in ("state", "approve", "secrets_dir", "latest"):
+    for flag in ("state", "approve", "secrets_dir", "config", "controller_config", "latest"):
         if getattr(arguments, flag):
             raise CommandFailed(f"--{flag.replace('_', '-')} requires -f FILE instead of NAME", Exit.USAGE)
     from kafkafeatures.cli.kube.plan import show
@@ -131,7 +130,7 @@ async def _evaluated(
     *,
     latest: bool,
 ) -> Evaluation | Unread:
-    async with Cluster(reach.settings, environment=SYSTEM) as cluster:
+    async with cluster_of(reach.settings) as cluster:
         if latest:
             wanted = replace(resource.wanted, levels={}, bundle=_latest(observe(*await cluster.read())))
             resource = replace(resource, wanted=wanted)

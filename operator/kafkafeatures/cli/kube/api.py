@@ -13,6 +13,7 @@ import argparse
 import base64
 import ssl
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -27,6 +28,7 @@ from kafkafeatures.cli.kube.config import kubeconfig
 from kafkafeatures.cli.kube.login import Login
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.requests import milliseconds, note
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.words import printable
 
@@ -59,7 +61,7 @@ class Changed(CommandFailed):
 
 
 def add_kube_flags(parser: argparse.ArgumentParser) -> None:
-    """`-n` and `--context`."""
+    """Which API server, which namespace, and as whom: as kubectl has them."""
     parser.add_argument(
         "-n",
         "--namespace",
@@ -70,10 +72,18 @@ def add_kube_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--context", default="", metavar="NAME", help="context of the kubeconfig (default: its current context)"
     )
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig (default: KUBECONFIG, else ~/.kube/config)"
+    )
+    parser.add_argument("--as", dest="as_user", default="", metavar="USER", help="act as this user (impersonation)")
+    parser.add_argument(
+        "--as-group", dest="as_groups", action="append", default=[], metavar="GROUP",
+        help="act as a member of this group, with --as; may be repeated",
+    )  # fmt: skip
 
 
 def add_resource_flags(parser: argparse.ArgumentParser) -> None:
-    """NAME, `-n` and `--context`."""
+    """NAME, and what `add_kube_flags` adds."""
     parser.add_argument("name", type=resource_name, metavar="NAME", help="name of the KafkaFeatures resource")
     add_kube_flags(parser)
 
@@ -81,17 +91,27 @@ def add_resource_flags(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
     """A client, closed at the end. Raises CommandFailed where no API server can be determined."""
+    if arguments.as_groups and not arguments.as_user:
+        raise CommandFailed("--as-group requires --as USER", Exit.USAGE)
+    acting = {"as": arguments.as_user, "as-groups": arguments.as_groups} if arguments.as_user else {}
     with ExitStack() as ending:
-        yield Kube(kubeconfig(arguments.context), ending, arguments.namespace)
+        yield Kube(kubeconfig(arguments.context, arguments.kubeconfig), ending, arguments.namespace, acting)
 
 
 class Kube:
     """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, or no such thing.
 
-    `ending` takes what is to be removed when the command is over.
+    `ending` takes what is to be removed when the command is over. `acting`: as whom, instead of what the kubeconfig
+    says, in its words.
     """
 
-    def __init__(self, config: KubeConfig, ending: ExitStack, namespace: str | None = None) -> None:
+    def __init__(
+        self,
+        config: KubeConfig,
+        ending: ExitStack,
+        namespace: str | None = None,
+        acting: Mapping[str, Any] | None = None,
+    ) -> None:
         import pykube
         import urllib3
 
@@ -101,9 +121,11 @@ class Kube:
         self.patience = REQUEST_TIMEOUT
         self._context = config.current_context
         self._ending = ending
-        self._login = Login(dict(cluster), dict(user), self._present)
+        for key in ("as", "as-groups") if acting else ():
+            user.pop(key, None)
+        self._login = Login(dict(cluster), {**user, **(acting or {})}, self._present)
         urllib3.disable_warnings()  # insecure-skip-tls-verify is the user's word, not news for stderr
-        for key in ("token", "tokenFile", "exec"):  # the Login sees to them
+        for key in ("token", "tokenFile", "exec", "as", "as-groups"):  # the Login sees to them
             user.pop(key, None)
         self._keys_in_files(cluster)
         self._keys_in_files(user)
@@ -206,11 +228,13 @@ class Kube:
     def _answered(self, method: str, verb: str, what: tuple[str, str], name: str = "", **request: Any) -> Response:
         from requests.exceptions import RequestException  # what pykube raises
 
+        began = time.monotonic()
         try:
             answer = getattr(self._api, method)(timeout=self.patience, **request)
             code = answer.status_code
         except (RequestException, OSError) as error:
             raise self._not_reached(error) from None
+        note(f"< {code} {answer.reason} in {milliseconds(began)}")
         if code == 401:
             self._login.forget()
         if code < 300:
@@ -230,7 +254,8 @@ class Kube:
                 return Denied(text, Exit.BLOCKED)
             case 403:
                 why = said.partition(" is forbidden: ")[2] or said  # else an admission webhook speaks
-                text = f"not authorized: {why}; grant the verb {verb} on {plural} with a role"
+                needed = "impersonate on users and groups" if "cannot impersonate" in why else f"{verb} on {plural}"
+                text = f"not authorized: {why}; grant the verb {needed} with a role"
                 return Denied(text, Exit.BLOCKED)
             case 404 if name and details.get("name") == name:
                 text = f"KafkaFeatures {full} not found at {self.server}; list them with kubectl get {PLURAL} -A"

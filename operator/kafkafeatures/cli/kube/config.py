@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 POD_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-_NOT_SUPPORTED = ("auth-provider", "as", "as-uid", "as-groups", "as-user-extra")
-"""pykube-ng ignores `as`, and would act as another user; for `auth-provider` it needs packages and rewrites files."""
+_NOT_SUPPORTED = ("auth-provider", "as-uid", "as-user-extra")
+"""For `auth-provider` pykube-ng needs packages and rewrites files."""
 
 
-def kubeconfig(context: str = "") -> KubeConfig:
+def kubeconfig(context: str = "", file: Path | None = None) -> KubeConfig:
     """The kubeconfig that kubectl would use; pykube-ng would prefer the service account. Raises CommandFailed."""
+    if file is not None:
+        return _chosen([file], context)
     named = [Path(one).expanduser() for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
     files = [one for one in named or [Path("~/.kube/config").expanduser()] if one.is_file()]
     if files:
@@ -81,6 +83,8 @@ def _chosen(files: list[Path], context: str) -> KubeConfig:
             raise _refused(
                 f"{where}: the user of context {name!r} has {key!r}, which is not supported; use a token or exec"
             )
+    if not isinstance(user.get("as", ""), str) or not isinstance(user.get("as-groups") or [], list):
+        raise _refused(f"{where}: the user of context {name!r}: as must be a name, and as-groups a list of names")
     return only(name, cluster, user, content.get("namespace") or "")
 
 

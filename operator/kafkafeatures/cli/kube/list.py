@@ -1,6 +1,6 @@
 """`kafkafeatures list`: the KafkaFeatures of a namespace or of all, one line each, those that need a person first.
 
-Reads the objects, page by page; changes nothing.
+Reads the objects, page by page, with `-w` each second; changes nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
+from kafkafeatures.cli.kube.polling import add_watch_flag, changes
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import add_output_flag, console, print_document, tell
 
@@ -26,22 +27,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kube_flags(parser)
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="those of all namespaces")
     parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="only those with these labels")
+    add_watch_flag(parser)
     add_output_flag(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read and print; json and yaml are a List of the objects themselves, without managedFields."""
+    """Read and print; json and yaml are a List of the objects themselves, without managedFields.
+
+    With -w, rows that change are shown again, or their objects.
+    """
+    everywhere, form = arguments.all_namespaces, arguments.output
     with connected(arguments) as kube:
-        found = kube.resources(everywhere=arguments.all_namespaces, selector=arguments.selector)
-        where = "any namespace" if arguments.all_namespaces else f"namespace {kube.namespace}"
-    if arguments.output != "table":
-        items = [one.document for one in found]
-        print_document({"apiVersion": "v1", "kind": "List", "items": items}, arguments.output)
-    elif not found:
-        tell(f"no {KIND} ({API_VERSION}) in {where}")
-    else:
-        _draw(sorted(found, key=_urgency), everywhere=arguments.all_namespaces)
+
+        def read() -> list[KubeResource]:
+            return kube.resources(everywhere=everywhere, selector=arguments.selector)
+
+        where = "any namespace" if everywhere else f"namespace {kube.namespace}"
+        rows = _Rows(everywhere=everywhere)
+        if not arguments.watch and form != "table":
+            items = [one.document for one in read()]
+            print_document({"apiVersion": "v1", "kind": "List", "items": items}, form)
+            return Exit.DONE
+        essence = rows.cells if form == "table" else _document
+        for found in changes(kube, read, essence) if arguments.watch else (read(),):
+            if not found:
+                tell(f"no {KIND} ({API_VERSION}) in {where}")
+            elif form == "table":
+                rows.draw(sorted(found, key=_urgency))
+            else:
+                for one in found:
+                    print_document(one.document, form, another=True)
     return Exit.DONE
+
+
+def _document(resource: KubeResource) -> object:
+    return resource.without_version
 
 
 def _urgency(one: KubeResource) -> tuple[bool, int, str]:
@@ -50,28 +70,51 @@ def _urgency(one: KubeResource) -> tuple[bool, int, str]:
     return not is_stalled, _URGENT.get(ready.status if ready is not None else "Unknown", 1), str(one)
 
 
-def _draw(found: list[KubeResource], *, everywhere: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
+class _Rows:
+    """A table to which rows are added later: a column is as wide as it was before, or wider."""
 
-    from kafkafeatures.cli.kube.status_text import NOT_YET, READY_WORDS, age, reason_since
+    _TITLES = ("Namespace", "Name", "State", "For", "Metadata", "Target", "Levels")
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in (*(("Namespace",) if everywhere else ()), "Name"):
-        table.add_column(title, overflow="fold")
-    for title in ("State", "For", "Metadata", "Target", "Levels"):
-        table.add_column(title, overflow="fold")
-    now = datetime.now(UTC)
-    for one in found:
+    def __init__(self, *, everywhere: bool) -> None:
+        self._titles = self._TITLES if everywhere else self._TITLES[1:]
+        self._widths = {title: len(title) for title in self._titles}
+        self._drawn = False
+
+    def cells(self, one: KubeResource, age: str = "") -> dict[str, str]:
+        """A row, by its titles. Without the age, as it is another one all the time."""
+        from kafkafeatures.cli.kube.status_text import NOT_YET, READY_WORDS
+
         status, ready = one.status, one.status.condition(Condition.READY)
-        word, style = READY_WORDS.get(ready.status if ready else "", NOT_YET)
-        table.add_row(
-            *((str(one.metadata["namespace"]),) if everywhere else ()),
-            str(one.metadata["name"]),
-            Text(word if ready is None else f"{word}: {ready.reason}", style),
-            "-" if ready is None else age(reason_since(status, ready), now),
-            status.metadata_version or "-",
-            status.target_metadata_version or "-",
-            status.progress or "-",
-        )
-    console().print(table)
+        word, _ = READY_WORDS.get(ready.status if ready else "", NOT_YET)
+        return {
+            "Namespace": str(one.metadata["namespace"]),
+            "Name": str(one.metadata["name"]),
+            "State": word if ready is None else f"{word}: {ready.reason}",
+            "For": age,
+            "Metadata": status.metadata_version or "-",
+            "Target": status.target_metadata_version or "-",
+            "Levels": status.progress or "-",
+        }
+
+    def draw(self, found: list[KubeResource]) -> None:
+        """Print rows, the first time below their titles."""
+        from rich.table import Table
+        from rich.text import Text
+
+        from kafkafeatures.cli.kube.status_text import NOT_YET, READY_WORDS, age, reason_since
+
+        now = datetime.now(UTC)
+        rows = []
+        for one in found:
+            ready = one.status.condition(Condition.READY)
+            cells = self.cells(one, "-" if ready is None else age(reason_since(one.status, ready), now))
+            style = READY_WORDS.get(ready.status if ready else "", NOT_YET)[1]
+            rows.append([Text(cells[title], style if title == "State" else "") for title in self._titles])
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=not self._drawn)
+        for title, column in zip(self._titles, zip(*rows, strict=True), strict=True):
+            self._widths[title] = max(self._widths[title], *(one.cell_len for one in column))
+            table.add_column(title, overflow="fold", min_width=self._widths[title] if self._drawn else None)
+        for row in rows:
+            table.add_row(*row)
+        console().print(table)
+        self._drawn = True

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.requests import note
 
 PLUGIN_SECONDS = 120
 """How long a plugin may take: some open a browser and wait for a person."""
@@ -37,12 +38,25 @@ class Login:
 
     def __call__(self, request: Any) -> Any:
         """Add the token to a request. That there is a Login at all keeps requests from reading ~/.netrc."""
+        note(f"> {request.method} {request.url}")
         token = self._token()
         if token and not request.url.startswith("https:"):
             raise _refused(f"{self._cluster['server']} is not https; a token is not sent there")
         if token:
             request.headers["Authorization"] = f"Bearer {token}"
+        if self._user.get("as"):
+            request.headers = self._impersonating(request.headers)
         return request
+
+    def _impersonating(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """A header of each group: in a dict there is only one of a name."""
+        from urllib3 import HTTPHeaderDict
+
+        acting = HTTPHeaderDict(headers)
+        acting["Impersonate-User"] = self._user["as"]
+        for group in self._user.get("as-groups") or ():
+            acting.add("Impersonate-Group", str(group))
+        return acting
 
     def forget(self) -> None:
         """What a plugin gave was not accepted: ask it again."""

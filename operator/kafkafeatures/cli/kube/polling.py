@@ -6,14 +6,17 @@ roles.
 
 from __future__ import annotations
 
+import argparse
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import TypeVar
 
 from msgspec import Struct
 
 from kafkafeatures.cli.kube.api import REQUEST_TIMEOUT, Away, Denied, Kube
+from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.core.words import printable
@@ -62,6 +65,18 @@ def readings(kube: Kube, read: Callable[[], T], deadline: float = inf) -> Iterat
         time.sleep(min(EVERY, left))
 
 
+class Said:
+    """Lines on stderr, each only where it is another one than before."""
+
+    def __init__(self) -> None:
+        self.line = ""
+
+    def __call__(self, line: str) -> None:
+        if line != self.line:
+            tell(line)
+            self.line = line
+
+
 def until(
     kube: Kube,
     read: Callable[[], T],
@@ -75,16 +90,42 @@ def until(
 
     `missing`: what is not so when the time is over.
     """
-    began, said = time.monotonic(), ""
+    began, say = time.monotonic(), Said()
     for found in readings(kube, read, began + seconds):
         if isinstance(found, Away | Denied):
-            line = str(found)
-        else:
-            ending = judge(found, time.monotonic() - began)
-            if ending is not None:
-                return ending
-            line = progress(found)
-        if line != said:
-            tell(line)
-            said = line
-    return Ending(Exit.UNREACHABLE, f"timed out; {missing}: {said}")
+            say(str(found))
+            continue
+        ending = judge(found, time.monotonic() - began)
+        if ending is not None:
+            return ending
+        say(progress(found))
+    return Ending(Exit.UNREACHABLE, f"timed out; {missing}: {say.line}")
+
+
+def changes(
+    kube: Kube, read: Callable[[], Iterable[KubeResource]], essence: Callable[[KubeResource], object]
+) -> Iterator[list[KubeResource]]:
+    """At first all that are read, then those that differ in essence from before; without an end."""
+    before: dict[str, object] | None = None
+    say = Said()
+    for found in readings(kube, read):
+        if isinstance(found, Away | Denied):
+            say(str(found))
+            continue
+        say.line = ""
+        resources = {str(one): one for one in found}
+        now = {name: essence(one) for name, one in resources.items()}
+        changed = [one for name, one in resources.items() if before is None or before.get(name) != now[name]]
+        for name in (before or {}).keys() - now.keys():
+            tell(f"{name} was deleted")
+        if changed or before is None:
+            yield changed
+            sys.stdout.flush()
+        before = now
+
+
+def add_watch_flag(parser: argparse.ArgumentParser) -> None:
+    """`-w`, for commands that use `changes`."""
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help="then show what changes, until it is interrupted (Ctrl-C)"
+    )

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kafkafeatures.cli.cluster.connect import on_cluster
+from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster
 from kafkafeatures.cli.pages.roll import MAX_STRIPS
 from kafkafeatures.cli.shell.exit_codes import CommandFailed
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
-from kafkafeatures.kafka.cluster import Cluster
 from kraftlog.rolls import RollHistory, RollReader
 
 
@@ -28,7 +26,7 @@ def read_roll(settings: ClusterSettings, cluster_id: str, since: datetime) -> Ro
 
 
 async def _read(settings: ClusterSettings, cluster_id: str, since: datetime) -> RollHistory | Failure:
-    async with Cluster(settings, environment=SYSTEM) as cluster:
+    async with cluster_of(settings) as cluster:
         readings = await cluster.read()
         seen = readings.probe.cluster_id
         if isinstance(seen, Failure):

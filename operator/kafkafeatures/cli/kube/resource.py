@@ -40,6 +40,12 @@ class KubeResource(Struct, frozen=True, dict=True):
         return {**self.raw, "metadata": {key: value for key, value in self.metadata.items() if key != "managedFields"}}
 
     @property
+    def without_version(self) -> dict[str, Any]:
+        """What is another one only where something was changed."""
+        metadata = {key: value for key, value in self.document["metadata"].items() if key != "resourceVersion"}
+        return {**self.document, "metadata": metadata}
+
+    @property
     def uid(self) -> str:
         """Another one once the resource was deleted and created again."""
         return str(self.metadata["uid"])

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.cluster import ensemble as ensembles
-from kafkafeatures.cli.cluster.connect import on_cluster, settings_from_flags
+from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.observation import Unknown
@@ -21,7 +21,6 @@ from kafkafeatures.core.report.equality_document import equality_document, equal
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
-from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.zookeeper.compare import compare
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
@@ -45,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _compared(settings: ClusterSettings, ensemble: Ensemble) -> Equality:
-    async with Cluster(settings, environment=SYSTEM) as cluster:
+    async with cluster_of(settings) as cluster:
         cluster_id = (await cluster.read()).probe.cluster_id
         if isinstance(cluster_id, Failure):
             return Unknown(cluster_id)

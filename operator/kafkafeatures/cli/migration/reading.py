@@ -7,16 +7,14 @@ import argparse
 from msgspec import Struct
 
 from kafkafeatures.cli.cluster import ensemble
-from kafkafeatures.cli.cluster.connect import on_cluster, settings_from_flags
+from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster, settings_from_flags
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.demands import Said
 from kafkafeatures.core.migration.positions import Facts, Misplaced, Position, facts_of, position_of
-from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings
-from kafkafeatures.kafka.cluster import Cluster
 
 
 class Seen(Struct, frozen=True):
@@ -45,6 +43,6 @@ def look(arguments: argparse.Namespace, names: frozenset[str]) -> Seen:
 
 
 async def _cluster(settings: ClusterSettings, names: frozenset[str]) -> tuple[Observation, Said]:
-    async with Cluster(settings, environment=SYSTEM) as cluster:
+    async with cluster_of(settings) as cluster:
         observation = observe(*await cluster.read())
         return observation, await cluster.settings_of(names)

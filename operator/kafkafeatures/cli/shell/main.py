@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return Exit.USAGE
     try:
-        code = interrupts.raising(lambda: int(parsed.run(parsed)))
+        code = interrupts.raising(lambda: _run(parsed))
         sys.stdout.flush()
     except CommandFailed as failed:
         _say(str(failed))
@@ -119,6 +119,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell(f"kafkafeatures: internal error: {type(error).__name__}: {error}; run again with --debug and report it")
         return Exit.FAILED
     return code
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    if not parsed.verbose:
+        return int(parsed.run(parsed))
+    from kafkafeatures.cli.shell.requests import shown
+
+    with shown():
+        return int(parsed.run(parsed))
 
 
 def grouped_help() -> str:
@@ -152,12 +161,13 @@ def every_command() -> Iterator[tuple[str, str, list[argparse.Action]]]:
     """(command, its line of help, its flags and arguments). Imports all of them."""
     for name, (module, help_line) in COMMANDS.items():
         parser = argparse.ArgumentParser()
-        _add_debug(parser)
+        _add_common(parser)
         importlib.import_module(module).add_arguments(parser)
         yield name, help_line, parser._actions  # argparse has no public name for them
 
 
-def _add_debug(parser: argparse.ArgumentParser) -> None:
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the requests that are made, on stderr")
     parser.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
 
 
@@ -186,7 +196,7 @@ def _parser(words: Sequence[str]) -> _Parser:
         sub = subparsers.add_parser(
             name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False, formatter_class=form
         )
-        _add_debug(sub)
+        _add_common(sub)
         if name in words:  # only the command in question is imported
             command = importlib.import_module(module)
             command.add_arguments(sub)

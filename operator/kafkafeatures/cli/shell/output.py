@@ -87,8 +87,10 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_document(document: dict[str, Any] | list[Any], form: str, stream: TextIO | None = None) -> None:
-    """JSON or YAML on stdout, or where it is said, keys in the order of the document.
+def print_document(
+    document: dict[str, Any] | list[Any], form: str, stream: TextIO | None = None, *, another: bool = False
+) -> None:
+    """JSON or YAML on stdout, or where it is said, keys in the order of the document. `another`: it follows one.
 
     What does not print is escaped as the format has it: a parser of the document gets the original text.
     """
@@ -104,7 +106,7 @@ def print_document(document: dict[str, Any] | list[Any], form: str, stream: Text
         text = yaml.dump(plain, Dumper=fast, sort_keys=False, allow_unicode=True)
         if text != printable_lines(text):
             text = yaml.dump(plain, Dumper=fast, sort_keys=False)
-        stream.write(text)
+        stream.write(f"---\n{text}" if another else text)
 
 
 def _escaped(line: str) -> str:

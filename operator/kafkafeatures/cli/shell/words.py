@@ -9,7 +9,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_OF_KUBECTL = {"-n": 1, "--namespace": 1, "--context": 1, "-A": 0, "--all-namespaces": 0, "--debug": 0}
+_OF_KUBECTL = {
+    **dict.fromkeys(("-n", "--namespace", "--context", "--kubeconfig", "--as", "--as-group"), 1),
+    **dict.fromkeys(("-A", "--all-namespaces", "-v", "--verbose", "--debug"), 0),
+}
 """Flags that may stand before the command, with how many words follow each."""
 
 

@@ -155,3 +155,21 @@ def test_a_login_plugin_is_run_once_for_many_requests(
     assert log.read_text() == "run\n"
     assert json.loads(Path(f"{log}.info").read_text())["apiVersion"] == exec_["apiVersion"]
     assert person.run("status", "orders").returncode == 0
+
+
+def test_one_acts_as_another_user_with_groups(orders: Orders, tmp_path: Path) -> None:
+    orders.write(statuses.in_sync())
+    admin = Person(tmp_path, orders.plane.kubeconfig)
+    done = admin.run("-n", NS, "--as", f"system:serviceaccount:{NS}:nobody", "list")
+    assert done.returncode == 4
+    assert f'User "system:serviceaccount:{NS}:nobody" cannot list' in done.stderr
+    done = admin.run("list", "-n", NS, "--as", "jane", "--as-group", "guests", "--as-group", "system:masters", "-v")
+    assert done.returncode == 0, done.stderr
+    assert "ready: InSync" in done.stdout
+    assert f"> GET {orders.plane.server}/apis/kafkafeatures.dev/v1alpha1/namespaces/{NS}/kafkafeatures" in done.stderr
+
+
+def test_who_may_not_act_as_another_user_learns_which_right_is_missing(orders: Orders, person: Person) -> None:
+    done = person.run("status", "orders", "--as", "jane")
+    assert done.returncode == 4
+    assert "grant the verb impersonate on users and groups" in done.stderr

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, Orders
 from tests.e2e.kubernetes.command_line.person import Person
+from tests.e2e.rig.process import wait_until
 from tests.kafkafeatures import statuses
 
 OTHER = "another"
@@ -47,3 +49,15 @@ def test_all_namespaces_need_a_right_in_all_of_them(orders: Orders, person: Pers
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split()[:2] == ["Namespace", "Name"]
     assert f"{NS}" in done.stdout
+
+
+def test_it_watches_and_shows_what_changes_until_it_is_interrupted(orders: Orders, person: Person) -> None:
+    orders.write(statuses.acting())
+    with person.running("list", "-w") as watch:
+        wait_until("the table is there", lambda: "UpdatingFeatures" in watch.out)
+        orders.write(statuses.in_sync())
+        wait_until("the change is there", lambda: "InSync" in watch.out)
+        watch.process.send_signal(signal.SIGINT)
+        assert watch.ends() == 130
+        assert (watch.err, len(watch.out.splitlines())) == ("", 3)
+        assert watch.out.splitlines()[2].startswith("orders  ready: InSync")

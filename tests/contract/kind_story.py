@@ -80,7 +80,7 @@ class Shell:
 
         for command in (plan_command, status_command, report_command):
             vars(command)["connected"] = connected
-        vars(plan_command)["Cluster"] = lambda settings, **_: kafka
+        vars(plan_command)["cluster_of"] = lambda _: kafka
 
     def types(self, *words: str) -> str:
         """What it prints."""

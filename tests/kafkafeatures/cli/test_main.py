@@ -64,7 +64,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (
             ("plan", "--bootstrap-server", "x"),
             64,
-            "kafkafeatures plan: unknown flag --bootstrap-server (describe, check, init take it); see",
+            "kafkafeatures plan: unknown flag --bootstrap-server (describe, check, upgrade take it); see",
         ),
         (
             ("apply", "--tmeout=3s"),

@@ -113,24 +113,20 @@ async def test_a_state_stays_with_its_document_when_others_come_and_go(tmp_path:
     assert await states(second) == ["levels.default.b.status.yaml"]
 
 
-@pytest.mark.parametrize("more", ["tls: {}", "sasl: {mechanism: PLAIN, secretRef: {name: a}}, tls: {}"])
-def test_a_config_is_for_documents_that_do_not_say_how_to_speak_to_the_cluster(tmp_path: Path, more: str) -> None:
+def test_a_config_goes_before_what_the_document_says_of_its_secrets(tmp_path: Path) -> None:
     config, file = tmp_path / "client.properties", tmp_path / "a.yaml"
-    config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
-                      'sasl.jaas.config=x required username="jane" password="secret";')  # fmt: skip
-    file.write_text(document("a", "a:1"))
-    words = flags(file, config=config)
-    (one,) = documents_of(words)
-    found = reach_of(words, one).settings
-    assert [part.sasl.username for part in (found.brokers, found.controllers) if part.sasl] == ["jane", "jane"]
-    file.write_text(document("a", "a:1").replace("bootstrapServers", f"{more}, bootstrapServers"))
-    for name in ("username", "password"):
-        (tmp_path / "a").mkdir(exist_ok=True)
-        (tmp_path / "a" / name).write_text("x")
-    (one,) = documents_of(words)
-    with pytest.raises(CommandFailed, match=r"default/a: spec\.cluster says how to speak to the cluster") as failed:
-        reach_of(words, one)
-    assert failed.value.code is Exit.USAGE
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+        'sasl.jaas.config=x required username="jane" password="secret";'
+    )
+    for more in ("", "tls: {caSecretRef: {name: ca}}, sasl: {mechanism: PLAIN, secretRef: {name: login}}, "):
+        file.write_text(document("a", "a:1").replace("bootstrapServers", f"{more}bootstrapServers"))
+        words = flags(file, config=config)
+        (one,) = documents_of(words)
+        found = reach_of(words, one).settings
+        assert [part.sasl.username for part in (found.brokers, found.controllers) if part.sasl] == ["jane", "jane"]
+        assert found.brokers.tls is None
+        assert found.bootstrap_servers[0].port == 1
 
 
 @pytest.fixture(scope="module")

@@ -94,10 +94,14 @@ def security_from_flags(arguments: argparse.Namespace) -> tuple[Security, Securi
 
 def cluster_of(settings: ClusterSettings) -> Cluster:
     """The live cluster, whose requests are shown where the user asked for that."""
-    from kafkafeatures.cli.shell.requests import KafkaRequests
+    from kafkafeatures.cli.shell.requests import are_shown
     from kafkafeatures.kafka.cluster import Cluster
 
-    return Cluster(settings, environment=SYSTEM, recorder=KafkaRequests.if_shown())
+    if not are_shown():
+        return Cluster(settings, environment=SYSTEM)
+    from kafkafeatures.cli.cluster.requests import KafkaRequests
+
+    return Cluster(settings, environment=SYSTEM, recorder=KafkaRequests())
 
 
 def flags_of(arguments: argparse.Namespace) -> str:

@@ -17,6 +17,11 @@ from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `init`."""
     add_connection_flags(parser)
+    add_name_flag(parser)
+
+
+def add_name_flag(parser: argparse.ArgumentParser) -> None:
+    """`--name`, of the document that is made."""
     parser.add_argument(
         "--name", type=resource_name, default="kafka", help="name of the resource (default: %(default)s)"
     )
@@ -25,11 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look once and print the document as YAML."""
     settings = settings_from_flags(arguments)
-    print_document(_document(arguments.name, settings, on_cluster(look(settings))), "yaml")
+    print_document(document_of(arguments.name, settings, on_cluster(look(settings))), "yaml")
     return Exit.DONE
 
 
-def _document(name: str, settings: ClusterSettings, observation: Observation) -> dict[str, Any]:
+def document_of(name: str, settings: ClusterSettings, observation: Observation) -> dict[str, Any]:
+    """In mode Observe, with the levels that are finalized. Raises CommandFailed where these are not known."""
     cluster_id, levels = observation.cluster_id, observation.finalized
     if isinstance(cluster_id, Unknown):
         raise CommandFailed(f"the cluster id could not be read: {cluster_id.why}", Exit.UNREACHABLE)

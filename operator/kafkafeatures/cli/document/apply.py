@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from kafkafeatures.cli.document.documents import (
     Reach,
     add_document_flags,
     document_errors,
+    documents_of,
     each,
     how_to_approve,
     is_stream,
@@ -60,6 +62,11 @@ _NEEDS_THE_OPERATOR = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `apply`."""
     add_document_flags(parser)
+    add_apply_flags(parser)
+
+
+def add_apply_flags(parser: argparse.ArgumentParser) -> None:
+    """What is not about the document: `--timeout`, `--yes`, `--dry-run`, `-o`."""
     parser.add_argument(
         "--timeout",
         type=duration,
@@ -81,18 +88,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Reconcile until settled, and print how it ended."""
+    return apply_all(arguments, documents_of(arguments))
+
+
+def apply_all(arguments: argparse.Namespace, documents: Sequence[Document]) -> int:
+    """Carry out these documents, or show what that would do."""
     if arguments.dry_run:
         from kafkafeatures.cli.document.plan import plan_of
 
-        return each(arguments, plan_of, arguments.output or "table")
-    return each(arguments, apply, "" if _ends_in_words(arguments) else arguments.output or "yaml")
+        return each(arguments, documents, plan_of, arguments.output or "table")
+    return each(arguments, documents, _apply, "" if _ends_in_words(arguments) else arguments.output or "yaml")
 
 
 def _ends_in_words(arguments: argparse.Namespace) -> bool:
     return arguments.output is None and sys.stdout.isatty()
 
 
-def apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
+def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
     """One document. Returns it with its status, where that is to be printed."""
     resource = document.resource
     with ExitStack() as stack:

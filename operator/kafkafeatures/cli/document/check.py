@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import FORMATS, console, print_document
+from kafkafeatures.cli.shell.values import release
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.releases import bundle
 from kafkafeatures.core.report.check import Check, CheckVerdict, check
@@ -26,7 +27,9 @@ CODES = {CheckVerdict.READY: Exit.DONE, CheckVerdict.BLOCKED: Exit.BLOCKED, Chec
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `check`."""
     add_connection_flags(parser)
-    parser.add_argument("--release", default="", metavar="X", help="also: can its levels be raised to those of Kafka X")
+    parser.add_argument(
+        "--release", type=release, metavar="X", help="also: can its levels be raised to those of Kafka X"
+    )
     parser.add_argument(
         "-o", "--output", choices=(*FORMATS, JUNIT), default="table", help="table for people (default), or a document"
     )
@@ -34,10 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once, and say what prevents it: 0 for nothing, 4 for something, 5 where it is not known."""
-    levels = bundle(arguments.release) if arguments.release else {}
-    if levels is None:
-        why = f"release {arguments.release!r} is not known to this version; kafkafeatures version lists those that are"
-        raise CommandFailed(why, Exit.USAGE)
+    levels = bundle(arguments.release or "") or {}
     seen = on_cluster(look(settings_from_flags(arguments)))
     found = check(seen, levels, flags_of(arguments))
     if arguments.output == "table":
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     return CODES[found.verdict]
 
 
-def _draw(found: Check, seen: Observation, release: str) -> None:
+def _draw(found: Check, seen: Observation, release: str | None) -> None:
     from kafkafeatures.cli.cluster.blockers_text import draw_blockers
     from kafkafeatures.core.report.blockers import blocker_status
 
@@ -61,12 +61,12 @@ def _draw(found: Check, seen: Observation, release: str) -> None:
         print(f"  not read: {gap}")
 
 
-def _document(found: Check, seen: Observation, release: str) -> dict[str, Any]:
+def _document(found: Check, seen: Observation, release: str | None) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": "Check",
         "clusterId": seen.cluster_id.value if isinstance(seen.cluster_id, Known) else None,
-        "release": release or None,
+        "release": release,
         "verdict": found.verdict.value,
         "blockers": [
             {
@@ -79,7 +79,7 @@ def _document(found: Check, seen: Observation, release: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _junit(found: Check, seen: Observation, release: str) -> str:
+def _junit(found: Check, seen: Observation, release: str | None) -> str:
     """One case for each node, and one for the cluster, as CI servers read them."""
     suite = ElementTree.Element("testsuite", name="kafkafeatures check")
     of_cluster = [one for one in found.blockers if not one.nodes]

@@ -64,20 +64,20 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
         help="continue although Kafka's metadata log ends before what was read of it: it was restored from a backup",
     )
     parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
-    add_config_flags(parser.add_argument_group("cluster, where the document does not say how to speak to it"))
+    add_config_flags(parser.add_argument_group("cluster, instead of what the document says"))
 
 
 class Document(Struct, frozen=True):
     """One that a command works on. `alone`: its file holds no other one.
 
-    `owners`: of clusters, by id, among the documents of a command. `security`: of flags, for brokers and controllers.
+    `owners`: of clusters, by id, among the documents of a command. `settings`: of flags, instead of what it says.
     """
 
     file: Path
     resource: KafkaFeatures
     alone: bool = True
     owners: dict[str, str] = field(default_factory=dict)
-    security: tuple[Security, Security] | None = None
+    settings: ClusterSettings | None = None
 
     def __str__(self) -> str:
         return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"
@@ -98,15 +98,14 @@ class Document(Struct, frozen=True):
 
 def each(
     arguments: argparse.Namespace,
+    documents: Sequence[Document],
     work: Callable[[argparse.Namespace, Document], tuple[Exit, Json | None]],
     form: str,
 ) -> int:
     """Do it for one document after the other, and print what it returns in this form. The exit code: the worst one.
 
-    Nothing is begun before all of them were read. Of several in mode Apply that turn out to be of the same cluster, the
-    first one owns it.
+    Of several in mode Apply that turn out to be of the same cluster, the first one owns it.
     """
-    documents = documents_of(arguments)
     if len(documents) == 1:
         code, result = work(arguments, documents[0])
         if result is not None:
@@ -167,7 +166,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
         elif others:
             problems.append(f"{_shown(file)}: no KafkaFeatures document in it, only {', '.join(others)}")
         alone = len(resources) == 1
-        found += [Document(file, one, alone, owners, security) for one in resources]
+        found += [Document(file, one, alone, owners, _settings(one, security)) for one in resources]
     problems += _twins(found)
     if not found and not problems:
         problems.append(f"{', '.join(map(str, arguments.file))}: no KafkaFeatures document found")
@@ -177,6 +176,14 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
         text = f"--state is the state file of one document, and there are {len(found)}; each has its own without it"
         raise CommandFailed(text, Exit.USAGE)
     return found
+
+
+def _settings(resource: KafkaFeatures, security: tuple[Security, Security] | None) -> ClusterSettings | None:
+    """How to reach its cluster with this security instead of its own; None where that is not given."""
+    if security is None:
+        return None
+    where = replace(resource.spec.cluster, tls=None, sasl=None, controller_listener=None)
+    return replace(settings_of(where, secrets_in(None)), brokers=security[0], controllers=security[1])
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
@@ -300,10 +307,4 @@ def reach_of(arguments: argparse.Namespace, document: Document) -> Reach:
         )
     secrets = secrets_in(arguments.secrets_dir)
     ensemble = ensemble_of(spec.cluster, secrets) if spec.wants_ensemble else None
-    settings = settings_of(spec.cluster, secrets)
-    if document.security is not None:
-        if spec.cluster.tls or spec.cluster.sasl or spec.cluster.controller_listener:
-            text = f"{document}: spec.cluster says how to speak to the cluster; remove that, or --config"
-            raise CommandFailed(text, Exit.USAGE)
-        settings = replace(settings, brokers=document.security[0], controllers=document.security[1])
-    return Reach(settings, ensemble)
+    return Reach(document.settings or settings_of(spec.cluster, secrets), ensemble)

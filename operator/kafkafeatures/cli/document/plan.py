@@ -19,6 +19,7 @@ from kafkafeatures.cli.document.documents import (
     Reach,
     add_document_flags,
     document_errors,
+    documents_of,
     each,
     how_to_approve,
     reach_of,
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed("specify either -f FILE or the NAME of a resource on Kubernetes", Exit.USAGE)
     if arguments.name is not None:
         return _code(arguments, _of_resource(arguments))
-    return each(arguments, plan_of, arguments.output)
+    return each(arguments, documents_of(arguments), plan_of, arguments.output)
 
 
 def _code(arguments: argparse.Namespace, verdict: PlanVerdict) -> Exit:

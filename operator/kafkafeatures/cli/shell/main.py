@@ -24,6 +24,7 @@ COMMANDS = {
     "check": ("kafkafeatures.cli.document.check", "is every node healthy, and can it go to a release? for scripts"),
     "plan": ("kafkafeatures.cli.document.plan", "show what apply would do, and its blockers; changes nothing"),
     "apply": ("kafkafeatures.cli.document.apply", "bring a cluster to the levels of a document, and verify them"),
+    "upgrade": ("kafkafeatures.cli.document.upgrade", "raise a cluster to the levels of a release, without a document"),
     "init": ("kafkafeatures.cli.cluster.init", "print a document that matches a cluster, to adopt it"),
     "unregister": ("kafkafeatures.cli.cluster.unregister", "unregister a broker or a controller that no longer exists"),
     "migration": (
@@ -60,7 +61,7 @@ COMMANDS = {
 
 GROUPS = {
     "look": ("describe", "check", "plan", "init", "migration"),
-    "change": ("apply", "unregister"),
+    "change": ("apply", "upgrade", "unregister"),
     "Kubernetes": ("list", "status", "wait", "reconcile", "approve", "suspend", "resume", "report", "run"),
     "files and pipelines": ("log", "pipeline"),
     "more": ("demo", "completion", "version"),

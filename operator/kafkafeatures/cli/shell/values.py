@@ -33,3 +33,13 @@ def resource_name(text: str) -> str:
     if not re.fullmatch(NAME, text) or len(text) > MAX_NAME:
         raise argparse.ArgumentTypeError(f"invalid resource name {text[:60]!r}: expected only a-z, 0-9, '-' and '.'")
     return text
+
+
+def release(text: str) -> str:
+    """A release of Kafka that is known here."""
+    from kafkafeatures.core.facts.releases import bundle
+
+    if bundle(text) is None:
+        why = f"release {text[:60]!r} is not known to this version; kafkafeatures version lists those that are"
+        raise argparse.ArgumentTypeError(why)
+    return text

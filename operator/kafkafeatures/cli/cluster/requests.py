@@ -1,0 +1,29 @@
+"""`-v` for Kafka: each request by its name and its node, when it is sent and when it is answered."""
+
+from __future__ import annotations
+
+import time
+
+from kafkafeatures.cli.shell.requests import milliseconds, note
+from kafkafeatures.kafka.base.api_names import API_NAMES
+from kafkafeatures.kafka.base.settings import Address
+
+
+class KafkaRequests:
+    """A `Recorder` of connections."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[Address, bytes], list[tuple[str, float]]] = {}
+        """Connections to an address have the same correlation ids; what a lost one asked is left in it."""
+
+    def sent(self, address: Address, frame: bytes) -> None:
+        """Each begins with its length, its api key, the version, and a correlation id that its answer repeats."""
+        key = int.from_bytes(frame[4:6])
+        name = f"{API_NAMES.get(key, f'api {key}')} v{int.from_bytes(frame[6:8])}"
+        self._open.setdefault((address, frame[8:12]), []).append((name, time.monotonic()))
+        note(f"> {address} {name}")
+
+    def received(self, address: Address, frame: bytes) -> None:
+        """Begins with its length and the correlation id."""
+        name, at = self._open[address, frame[4:8]].pop()
+        note(f"< {address} {name}: {len(frame)} bytes in {milliseconds(at)}")

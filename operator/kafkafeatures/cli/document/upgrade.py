@@ -1,0 +1,82 @@
+"""`kafkafeatures upgrade --release X`: a cluster to the levels of a release, without a document: plan, question, apply.
+
+It makes the document that `init` prints, in mode Apply and with the levels of the release, and carries it out as
+`apply` does. A level that is higher already stays, so nothing is ever downgraded. Each is named exactly: that approves
+what is irreversible, together with the question or `--yes`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from kafkafeatures.api.document import read_document
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.cli.cluster.connect import (
+    add_connection_flags,
+    look,
+    on_cluster,
+    settings_from_flags,
+)
+from kafkafeatures.cli.cluster.init import add_name_flag, document_of
+from kafkafeatures.cli.document.apply import add_apply_flags, apply_all
+from kafkafeatures.cli.document.documents import Document
+from kafkafeatures.cli.document.permission import at_terminal
+from kafkafeatures.cli.document.reader import STDIN
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import print_document, tell
+from kafkafeatures.cli.shell.values import release
+from kafkafeatures.core.facts.releases import METADATA_VERSIONS, bundle
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `upgrade`."""
+    add_connection_flags(parser)
+    parser.add_argument(
+        "--release", type=release, required=True, metavar="X", help="raise the levels to those of Kafka X"
+    )
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE", help="also write the document there, for Git; it refers to secrets by name"
+    )
+    add_name_flag(parser)
+    add_apply_flags(parser)
+    parser.set_defaults(approve=None, accept_restored_log="", state=None, secrets_dir=None)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, make the document, apply it."""
+    file: Path | None = arguments.save
+    if file is not None and file.exists():
+        raise CommandFailed(f"{file} exists already; use apply -f {file}, or name another file", Exit.USAGE)
+    if not (arguments.yes or arguments.dry_run or at_terminal()):
+        raise CommandFailed("not a terminal; use --yes to skip confirmation", Exit.USAGE)
+    settings = settings_from_flags(arguments)
+    made = document_of(arguments.name, settings, on_cluster(look(settings)))
+    made["spec"] |= {"mode": "Apply", "features": {"levels": _raised(made["spec"]["features"]["levels"], arguments)}}
+    document = Document(file or STDIN, read_document(made), settings=settings)
+    if file is not None and not arguments.dry_run:
+        _save(made, file)
+    return apply_all(arguments, [document])
+
+
+def _raised(levels: list[dict[str, Any]], arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """These levels, and those of the release where they are higher."""
+    wanted = {one["name"]: one["level"] for one in levels}
+    for name, level in (bundle(arguments.release) or {}).items():
+        wanted[name] = max(level, wanted.get(name, 0))
+    return [{"name": name, "level": _named(name, level)} for name, level in sorted(wanted.items()) if level]
+
+
+def _named(feature: str, level: int) -> int | str:
+    known = METADATA_VERSIONS.get(level) if feature == METADATA_VERSION else None
+    return level if known is None else known.name
+
+
+def _save(document: dict[str, Any], file: Path) -> None:
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            print_document(document, "yaml", stream)
+    except OSError as error:
+        raise CommandFailed(f"{file}: {error.strerror}", Exit.USAGE) from None
+    tell(f"document written to {file}")

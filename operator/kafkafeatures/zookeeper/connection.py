@@ -97,7 +97,7 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         try:
             secured = tls.context(self._ensemble.tls).wrap_socket(made, server_hostname=host)
         except ssl.SSLError as error:
-            raise tls.failed(error, self._ensemble.tls) from None
+            raise tls.failed(error, self._ensemble.tls, named=tls.OF_ZOOKEEPER) from None
         except OSError:
             raise tls.closed_in_handshake() from None
         if self._ensemble.policy is not None and tls.is_api_server(secured.getpeercert()):

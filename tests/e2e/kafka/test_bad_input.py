@@ -227,7 +227,7 @@ def test_a_node_whose_ca_is_not_trusted(secured: Cluster, tmp_path: Path) -> Non
     (tmp_path / "other.pem").write_text(secured.certificates.other_ca)
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(tmp_path / "other.pem"))
     done = ask_patiently("--bootstrap-server", secured.bootstrap_servers, *files)
-    one_line(done, 5, secured.bootstrap_servers, "a CA that is not trusted; configure the CA that signed the nodes")
+    one_line(done, 5, secured.bootstrap_servers, "a CA that is not trusted; configure the CA that signed it: ")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_client_certificate_that_is_missing(borrow: Callable[[str], Cluster], 
     cluster = borrow(f"secured {NEWEST}-SSL")
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(cluster.root / "ca.pem"))
     done = ask_patiently("--bootstrap-server", cluster.bootstrap_servers, *files)
-    one_line(done, 5, cluster.bootstrap_servers, "the node requires a client certificate; configure one (mTLS)")
+    one_line(done, 5, cluster.bootstrap_servers, "the node requires a client certificate; configure one (mTLS): ")
 
 
 # --- a plaintext cluster that is not well ---

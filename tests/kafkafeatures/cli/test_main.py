@@ -108,6 +108,35 @@ def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
     assert len(done.stderr.strip().splitlines()) <= 1
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (
+            ("describe", "--bootstrap-server", "127.0.0.1:1"),
+            {
+                "what": "connection refused", "where": "127.0.0.1:1",
+                "remedy": "check host, port and that the node runs", "exitCode": 5,
+            },
+        ),
+        (
+            ("plan", "-f", "/nowhere.yaml"),
+            {"what": "No such file or directory", "where": "/nowhere.yaml", "exitCode": 4},
+        ),
+        (("status", "orders", "--kubeconfig", "/nowhere"), {"exitCode": 4}),
+        (("plan", "--lates"), {"what": "unknown flag --lates (did you mean --latest?)", "exitCode": 64}),
+        (("plan",), {"what": "specify either -f FILE or the NAME of a resource on Kubernetes", "exitCode": 64}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", [("-o", "json"), ("--output=json",), ("-ojson",)])
+def test_with_json_an_error_is_one_object_on_stderr(
+    words: tuple[str, ...], error: dict[str, object], form: tuple[str, ...]
+) -> None:
+    done = run(*words, *form)
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    assert json.loads(done.stderr)["error"].items() >= error.items()
+    assert done.returncode == error["exitCode"]
+
+
 def test_help_of_a_command_is_asked_for_in_either_way() -> None:
     assert run("help", "plan").stdout == run("plan", "--help").stdout
     assert run("help").stdout == run("--help").stdout

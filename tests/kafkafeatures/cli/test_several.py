@@ -149,6 +149,7 @@ def test_each_document_has_its_own_result_and_the_worst_code_is_that_of_the_comm
     }
     assert ready == {"b": "InSync", "c": "DuplicateOwner"}
     lines = done.stderr.splitlines()
+    assert '{"error": {"what": "connection refused", "where": "127.0.0.1:1", ' in done.stderr
     for heading in ("default/a", "default/b", "default/c"):
         assert any(line.startswith(f"{heading} (") for line in lines)
     assert lines[-1] == "exit codes: default/c 4, default/a 5, default/b 0"

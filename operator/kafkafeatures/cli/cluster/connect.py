@@ -116,7 +116,9 @@ def flags_of(arguments: argparse.Namespace) -> str:
 def failed(failure: Failure) -> CommandFailed:
     """A cluster that could not be asked at all: 5; 4 where it answered and said no to who we are."""
     refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
-    return CommandFailed(printable(str(failure)), Exit.BLOCKED if refused else Exit.UNREACHABLE)
+    code = Exit.BLOCKED if refused else Exit.UNREACHABLE
+    what, where, remedy = map(printable, (failure.message, failure.where, failure.remedy))
+    return CommandFailed(printable(str(failure)), code, what=what, where=where, remedy=remedy)
 
 
 def on_cluster(work: Coroutine[Any, Any, T]) -> T:

@@ -22,7 +22,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import add_config_flags, security_from_flags
 from kafkafeatures.cli.document.reader import STDIN, read_file
 from kafkafeatures.cli.shell.exit_codes import SEVERITY, CommandFailed, Exit
-from kafkafeatures.cli.shell.output import console, print_document, tell
+from kafkafeatures.cli.shell.output import console, print_document, tell, tell_failed
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.plan import HASH_SHOWN
@@ -118,7 +118,7 @@ def each(
         try:
             codes[str(document)], result = work(arguments, document)
         except CommandFailed as failed:
-            tell(f"kafkafeatures: {failed}")
+            tell_failed(failed, form)
             codes[str(document)], result = failed.code, None
         if result is not None and form == "yaml":
             print_document(result, form, another=bool(results))
@@ -144,7 +144,7 @@ def _head(text: str, *, errors: bool, first: bool) -> None:
 def documents_of(arguments: argparse.Namespace) -> list[Document]:
     """All that the flags name, checked. Raises CommandFailed with everything that is wrong with them."""
     found: list[Document] = []
-    problems: list[str] = []
+    problems: list[CommandFailed] = []
     owners: dict[str, str] = {}
     security = None
     if arguments.config or arguments.controller_config:
@@ -159,23 +159,30 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
                     bootstrap_of(one.spec.cluster)
                     wanted_of(one)
         except CommandFailed as failed:
-            problems.append(str(failed))
+            problems.append(failed)
             continue
         if others and (resources or of_folder):
             tell(f"{_shown(file)}: skipped, as not of KafkaFeatures: {', '.join(others)}")
         elif others:
-            problems.append(f"{_shown(file)}: no KafkaFeatures document in it, only {', '.join(others)}")
+            problems.append(_refused(f"no KafkaFeatures document in it, only {', '.join(others)}", file))
         alone = len(resources) == 1
         found += [Document(file, one, alone, owners, _settings(one, security)) for one in resources]
     problems += _twins(found)
     if not found and not problems:
-        problems.append(f"{', '.join(map(str, arguments.file))}: no KafkaFeatures document found")
+        problems.append(_refused("no KafkaFeatures document found", *arguments.file))
+    if len(problems) == 1:
+        raise problems[0]
     if problems:
-        raise CommandFailed("\n".join(map(printable, problems)), Exit.BLOCKED)
+        raise CommandFailed("\n".join(map(str, problems)), Exit.BLOCKED)
     if len(found) > 1 and arguments.state is not None:
         text = f"--state is the state file of one document, and there are {len(found)}; each has its own without it"
         raise CommandFailed(text, Exit.USAGE)
     return found
+
+
+def _refused(what: str, *files: Path) -> CommandFailed:
+    where = ", ".join(map(_shown, files))
+    return CommandFailed(printable(f"{where}: {what}"), Exit.BLOCKED, what=what, where=where)
 
 
 def _settings(resource: KafkaFeatures, security: tuple[Security, Security] | None) -> ClusterSettings | None:
@@ -196,13 +203,13 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
         yield from ((one, True) for one in files if not one.name.endswith(STATE))
 
 
-def _twins(documents: Sequence[Document]) -> Iterator[str]:
+def _twins(documents: Sequence[Document]) -> Iterator[CommandFailed]:
     """Documents of the same name; and those of the same cluster, as far as that is seen before it is asked."""
     names: dict[str, Document] = {}
     clusters: dict[object, Document] = {}
     for one in documents:
         if other := names.get(str(one)):
-            yield f"{_shown(one.file)}: {one} is in {_shown(other.file)} as well; remove one, or rename it"
+            yield _refused(f"{one} is in {_shown(other.file)} as well; remove one, or rename it", one.file)
             continue
         names[str(one)] = one
         cluster = one.resource.spec.cluster
@@ -211,10 +218,8 @@ def _twins(documents: Sequence[Document]) -> Iterator[str]:
         if one.resource.spec.mode != "Apply":
             continue
         if other := next((clusters[key] for key in keys if key in clusters), None):
-            yield (
-                f"{_shown(one.file)}: {one} and {other} ({_shown(other.file)}) are of the same cluster; "
-                "set mode to Observe in one of them, or remove it"
-            )
+            text = f"{one} and {other} ({_shown(other.file)}) are of the same cluster"
+            yield _refused(f"{text}; set mode to Observe in one of them, or remove it", one.file)
         clusters |= dict.fromkeys(keys, one)
 
 
@@ -274,12 +279,12 @@ def document_errors(path: Path) -> Iterator[None]:
         yield
     except InvalidDocument as error:
         text = "\n".join(printable(f"{_shown(path)}: {one}") for one in error.problems)
-        raise CommandFailed(text, Exit.BLOCKED) from None
+        raise CommandFailed(text, Exit.BLOCKED, what="; ".join(error.problems), where=_shown(path)) from None
     except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
-        raise CommandFailed(str(error), Exit.BLOCKED) from None
+        raise CommandFailed(str(error), Exit.BLOCKED, where=_shown(path)) from None
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else "stdin"
-        raise CommandFailed(f"{where}: {error.strerror}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{where}: {error.strerror}", Exit.BLOCKED, what=str(error.strerror), where=where) from None
 
 
 class Reach(NamedTuple):

@@ -250,23 +250,20 @@ class Kube:
         full = f"{self.namespace}/{name}" if name else plural
         match code:
             case 401:
-                text = f"{self.server} rejects the credentials of context {self._context!r}; log in again"
-                return Denied(text, Exit.BLOCKED)
+                text = f"{self.server} rejects the credentials of context {self._context!r}"
+                return self._failed(Denied, text, "log in again")
             case 403:
                 why = said.partition(" is forbidden: ")[2] or said  # else an admission webhook speaks
                 needed = "impersonate on users and groups" if "cannot impersonate" in why else f"{verb} on {plural}"
-                text = f"not authorized: {why}; grant the verb {needed} with a role"
-                return Denied(text, Exit.BLOCKED)
+                return self._failed(Denied, f"not authorized: {why}", f"grant the verb {needed} with a role")
             case 404 if name and details.get("name") == name:
-                text = f"KafkaFeatures {full} not found at {self.server}; list them with kubectl get {PLURAL} -A"
-                return NotFound(text, Exit.BLOCKED)
+                text = f"KafkaFeatures {full} not found at {self.server}"
+                return self._failed(NotFound, text, f"list them with kubectl get {PLURAL} -A")
             case 404:
-                text = (
-                    f"{self.server} does not serve {plural}; install the CRD, or choose another cluster with --context"
-                )
-                return CommandFailed(text, Exit.BLOCKED)
+                text = f"{self.server} does not serve {plural}"
+                return self._failed(CommandFailed, text, "install the CRD, or choose another cluster with --context")
             case 409:
-                return Changed(f"{full} was changed by another client in the meantime; try again", Exit.BLOCKED)
+                return self._failed(Changed, f"{full} was changed by another client in the meantime", "try again")
             case _ if code == 429 or code >= 500:
                 return self._away(f"it answers {code}: {said}")
             case _:
@@ -277,21 +274,22 @@ class Kube:
 
         root = _root(error)
         if isinstance(root, ssl.SSLCertVerificationError):  # waiting does not help
-            why = root.verify_message or root.reason
-            text = f"the certificate of {self.server} is not trusted: {why}; check the cluster in the kubeconfig"
-            return CommandFailed(text, Exit.UNREACHABLE)
+            text = f"the certificate of {self.server} is not trusted: {root.verify_message or root.reason}"
+            remedy = "check server and certificate-authority of the cluster in the kubeconfig"
+            return self._failed(CommandFailed, text, remedy, Exit.UNREACHABLE)
         if isinstance(error, Timeout):
             return self._away(f"no answer in {self.patience:.3g} s")
         return self._away(f"{'by its proxy, ' if isinstance(error, ProxyError) else ''}{_words(root)}")
 
-    def _away(self, why: str) -> Away:
-        return Away(
-            f"the API server {self.server} cannot be reached: {why}; check the context and the network",
-            Exit.UNREACHABLE,
-        )
+    def _away(self, why: str) -> CommandFailed:
+        text = f"the API server {self.server} cannot be reached: {why}"
+        return self._failed(Away, text, "check the context and the network", Exit.UNREACHABLE)
 
     def _broken(self, why: str) -> CommandFailed:
-        return CommandFailed(f"context {self._context!r}: {why}; correct it with kubectl config", Exit.BLOCKED)
+        return self._failed(CommandFailed, f"context {self._context!r}: {why}", "correct it with kubectl config")
+
+    def _failed(self, kind: type[CommandFailed], what: str, remedy: str, code: Exit = Exit.BLOCKED) -> CommandFailed:
+        return kind(f"{what}; {remedy}", code, what=what, where=self.server, remedy=remedy)
 
     def _keys_in_files(self, content: dict[str, Any]) -> None:
         """Write a kubeconfig's keys into a private folder: pykube would leave them in /tmp, readable by all."""

@@ -4,6 +4,8 @@ from enum import IntEnum
 
 from kafkafeatures import interrupts
 
+PROGRAM = "kafkafeatures"
+
 
 class Exit(IntEnum):
     """What a script can rely on."""
@@ -33,8 +35,20 @@ SEVERITY = (
 
 
 class CommandFailed(Exception):
-    """Ends a command: one line for stderr (what, where, what to do) and the exit code."""
+    """Ends a command: one line for stderr (what, where, what to do) and the exit code.
 
-    def __init__(self, message: str, code: Exit) -> None:
+    `what`, `where` and `remedy`: its parts, where they are known apart. `program`: who says it.
+    """
+
+    def __init__(
+        self, message: str, code: Exit, *, what: str = "", where: str = "", remedy: str = "", program: str = PROGRAM
+    ) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.program = code, program
+        self._parts = {"what": what or message, "where": where, "remedy": remedy}
+
+    @property
+    def document(self) -> dict[str, dict[str, str | int]]:
+        """The error for scripts, on one line."""
+        parts: dict[str, str | int] = {name: text for name, text in self._parts.items() if text}
+        return {"error": {**parts, "exitCode": int(self.code)}}

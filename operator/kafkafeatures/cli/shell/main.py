@@ -14,9 +14,10 @@ from functools import partial
 from typing import NoReturn
 
 from kafkafeatures import __version__, interrupts
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import Patient, tell
-from kafkafeatures.cli.shell.words import flags_behind, unknown_flag
+from kafkafeatures.cli.shell.exit_codes import PROGRAM, CommandFailed, Exit
+from kafkafeatures.cli.shell.output import Patient, tell_failed
+from kafkafeatures.cli.shell.words import flags_behind, form_in, unknown_flag
+from kafkafeatures.core.words import printable
 
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
 COMMANDS = {
@@ -69,9 +70,6 @@ GROUPS = {
 """All commands, as the help has them."""
 
 
-PROGRAM = "kafkafeatures"
-
-
 class _Parser(argparse.ArgumentParser):
     command = ""
     """The one that was named: its help has the flags, also where this parser is that of all commands."""
@@ -83,7 +81,13 @@ class _Parser(argparse.ArgumentParser):
         return f"{self.format_usage()}\n{self.description}\n{grouped_help()}"
 
     def error(self, message: str) -> NoReturn:
-        self.exit(Exit.USAGE, f"{self.prog}: {message}; see {f'{self.prog} {self.command}'.strip()} --help\n")
+        raise wrong_usage(message, self.prog, f"{self.prog} {self.command}".strip())
+
+
+def wrong_usage(message: str, program: str, explained_by: str) -> CommandFailed:
+    """What is wrong with the words of a command line, and which command explains them."""
+    text = f"{message}; see {explained_by} --help"
+    return CommandFailed(text, Exit.USAGE, what=message, remedy=f"see {explained_by} --help", program=program)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,25 +103,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         unknown = unknown_flag(parser, words, others=_flags_of_all)
         if unknown:
             program = f"{PROGRAM} {parser.command}".strip()
-            parser.exit(Exit.USAGE, f"{program}: {unknown}; see {program} --help\n")
+            raise wrong_usage(unknown, program, program)
         parsed = parser.parse_args(words)
-    except SystemExit as done:  # argparse ends by itself for --help and for wrong flags
-        return int(done.code or 0)
-    if "run" not in parsed:
-        parser.print_help()
-        return Exit.USAGE
-    try:
+        if "run" not in parsed:
+            parser.print_help()
+            return Exit.USAGE
         code = interrupts.raising(lambda: _run(parsed))
         sys.stdout.flush()
+    except SystemExit as done:  # argparse ends by itself for --help
+        return int(done.code or 0)
     except CommandFailed as failed:
-        _say(str(failed))
+        tell_failed(failed, form_in(words))
         return failed.code
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:
-        if parsed.debug:
+        if "--debug" in words:
             raise
-        tell(f"kafkafeatures: internal error: {type(error).__name__}: {error}; run again with --debug and report it")
+        text = f"internal error: {type(error).__name__}: {error}; run again with --debug and report it"
+        tell_failed(CommandFailed(printable(text), Exit.FAILED), form_in(words))
         return Exit.FAILED
     return code
 
@@ -143,10 +147,6 @@ def grouped_help() -> str:
             first, *more = wrap(COMMANDS[name][1], 80 - width)
             lines += [f"  {name:<{width - 2}}{first}", *(" " * width + one for one in more)]
     return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help explains a command, --version shows the version."]) + "\n"
-
-
-def _say(text: str) -> None:
-    print(f"kafkafeatures: {text}", file=sys.stderr)
 
 
 def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:

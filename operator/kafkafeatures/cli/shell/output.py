@@ -119,6 +119,14 @@ def tell(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)
 
 
+def tell_failed(failed: CommandFailed, form: str = "") -> None:
+    """Print why a command ends, on stderr; for `form` json as one object on one line."""
+    if form == "json":
+        tell(json.dumps(failed.document, ensure_ascii=False))
+    else:
+        print(f"{failed.program}: {failed}", file=sys.stderr)
+
+
 def paragraph(text: str, *, errors: bool = False) -> None:
     """A sentence for people, with no word broken at the edge of the terminal."""
     from rich.text import Text

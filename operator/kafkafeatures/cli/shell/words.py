@@ -24,6 +24,17 @@ def flags_behind(words: Sequence[str]) -> list[str]:
     return list(words) if at == 0 or at >= len(words) else [*words[at:], *words[:at]]
 
 
+def form_in(words: Sequence[str]) -> str:
+    """What -o asks for, also where something else of the words is wrong; empty where it is not there."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word in ("-o", "--output"):
+            return after
+        for flag in ("--output=", "-o"):
+            if word.startswith(flag):
+                return word.removeprefix(flag)
+    return ""
+
+
 def unknown_flag(
     parser: argparse.ArgumentParser, words: Sequence[str], others: Callable[[], Mapping[str, frozenset[str]]]
 ) -> str:

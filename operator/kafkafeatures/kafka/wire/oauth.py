@@ -212,7 +212,7 @@ def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) 
             raise _no_token(place, f"answers {error.code}") from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, SSLError):
-            failure: KafkaError = tls.failed(error.reason, client.tls)
+            failure: KafkaError = tls.failed(error.reason, client.tls, named=tls.OF_TOKENS)
             raise type(failure)(f"token endpoint {place}: {failure}", remedy=failure.remedy) from None
         raise _no_token(place, "cannot be reached") from None
     except (OSError, HTTPException, ValueError):

@@ -23,6 +23,7 @@ from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
+from kafkafeatures.kafka.wire.pem import Tls
 
 HANDSHAKE_SHARE = 0.9  # of the time that is left, so that a silent handshake is distinguished from a silent network
 
@@ -90,7 +91,11 @@ async def open_streams(
                 if isinstance(error, ssl.SSLError) or host == hosts[-1]:
                     raise
     except ssl.SSLError as error:
-        raise tls.failed(error, security.tls) from None
+        # Not for the operator: a tenant would read by it what there is in the network.
+        names: list[str] = []
+        if security.policy is None and security.tls is not None and tls.is_for_another_name(error):
+            names = await _names(address, security.tls, stage)
+        raise tls.failed(error, security.tls, names=names) from None
     except (UnicodeError, ValueError, OverflowError):
         # What a node advertises is not ours: IDNA refuses a name, a NUL byte, a port beyond 65535.
         raise Unreachable("not a usable address", remedy="check advertised.listeners") from None
@@ -107,6 +112,17 @@ async def open_streams(
         raise AddressRefused
     stage.name = "negotiate"
     return reader, writer
+
+
+async def _names(address: Address, trusted: Tls, stage: Stage) -> list[str]:
+    """What the certificate there is issued for; empty where it cannot be read."""
+    with contextlib.suppress(OSError):  # TimeoutError is one
+        async with asyncio.timeout(stage.for_handshake()):
+            _, writer = await asyncio.open_connection(address.host, address.port, ssl=tls.for_any_name(trusted))
+        found = tls.names_in(writer.get_extra_info("peercert"))
+        writer.transport.abort()
+        return found
+    return []
 
 
 async def _permitted(address: Address, policy: AddressPolicy, lookups: Lookups) -> list[str]:

@@ -10,43 +10,57 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkafeatures.kafka.base.errors import TlsFailed
 from kafkafeatures.kafka.wire.pem import Tls
 
+MOST_NAMES = 6
+"""Names of a certificate that are shown."""
+
+
+class Named(NamedTuple):
+    """How users call what a connection is trusted by, and what it shows of itself."""
+
+    ca: str
+    client: str
+
+
+OF_KAFKA = Named(
+    "spec.cluster.tls.caSecretRef, or ssl.truststore.location in --config",
+    "spec.cluster.tls.clientSecretRef, or ssl.keystore.location in --config",
+)
+OF_ZOOKEEPER = Named(
+    "spec.cluster.zookeeper.tls.caSecretRef, or zookeeper.ssl.truststore.location in --zookeeper-config",
+    "spec.cluster.zookeeper.tls.clientSecretRef, or zookeeper.ssl.keystore.location in --zookeeper-config",
+)
+OF_TOKENS = Named("ca.crt in the Secret of spec.cluster.sasl, or ssl.truststore.location in --config", "")
+
+_CONFIGURE_CA = "configure the CA that signed it: {0.ca}"
 # OpenSSL's X509_V_ERR_*: what verification failed at -> (what it is, what to do).
 _VERIFY = {
     9: ("the certificate is not valid yet", "check the clocks"),
     10: ("the certificate has expired", "renew the certificate of the node"),
-    18: ("the certificate is self-signed and not trusted", "configure its CA"),
-    19: (
-        "the certificate chain ends in a CA that is not trusted",
-        "configure the CA that signed the nodes' certificates",
-    ),
-    20: (
-        "the certificate is signed by a CA that is not trusted",
-        "configure the CA that signed the nodes' certificates",
-    ),
-    21: (
-        "the certificate is signed by a CA that is not trusted",
-        "configure the CA that signed the nodes' certificates",
-    ),
+    18: ("the certificate is self-signed and not trusted", "configure it as its CA: {0.ca}"),
+    19: ("the certificate chain ends in a CA that is not trusted", _CONFIGURE_CA),
+    20: ("the certificate is signed by a CA that is not trusted", _CONFIGURE_CA),
+    21: ("the certificate is signed by a CA that is not trusted", _CONFIGURE_CA),
     62: ("the certificate is for another host name", "use a host name the certificate is issued for"),
     64: ("the certificate is for another address", "use a host name or address the certificate is issued for"),
 }
+_OTHER_NAME = (62, 64)
 _ALERTS = {
-    "CERTIFICATE_REQUIRED": ("the node requires a client certificate", "configure one (mTLS)"),
+    "CERTIFICATE_REQUIRED": ("the node requires a client certificate", "configure one (mTLS): {0.client}"),
     "BAD_CERTIFICATE": (
         "the node does not accept our client certificate",
         "check that its CA is in the node's truststore",
     ),
-    "UNKNOWN_CA": ("the node does not trust the CA of our client certificate", "use one it trusts"),
-    "CERTIFICATE_EXPIRED": ("our client certificate has expired", "renew it"),
-    "CERTIFICATE_UNKNOWN": ("the node does not accept our client certificate", "use one it trusts"),
+    "UNKNOWN_CA": ("the node does not trust the CA of our client certificate", "use one it trusts: {0.client}"),
+    "CERTIFICATE_EXPIRED": ("our client certificate has expired", "renew it: {0.client}"),
+    "CERTIFICATE_UNKNOWN": ("the node does not accept our client certificate", "use one it trusts: {0.client}"),
     "HANDSHAKE_FAILURE": ("the node refused the handshake", "it may require a client certificate, or other ciphers"),
     "PROTOCOL_VERSION": ("no TLS version in common", "TLS 1.2 or newer is needed"),
 }
@@ -137,22 +151,43 @@ def is_api_server(certificate: Mapping[str, Any] | None) -> bool:
     return ("DNS", "kubernetes.default.svc") in (certificate or {}).get("subjectAltName", ())
 
 
-def failed(error: ssl.SSLError, tls: Tls | None, *, sent: bool = False) -> TlsFailed:
-    """The words for a handshake, or a session, that failed with these settings."""
+def failed(
+    error: ssl.SSLError, tls: Tls | None, *, sent: bool = False, named: Named = OF_KAFKA, names: Sequence[str] = ()
+) -> TlsFailed:
+    """The words for a handshake, or a session, that failed with these settings. `names`: in the certificate."""
     if isinstance(error, ssl.SSLCertVerificationError):
         what, remedy = _VERIFY.get(error.verify_code, (f"the certificate is refused: {error.verify_message}", ""))
-        return TlsFailed(what, remedy=remedy, sent=sent)
+        if names:
+            what += f" (it is for {', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''})"
+        return TlsFailed(what, remedy=remedy.format(named), sent=sent)
     reason = error.reason or ""
     if "BAD_CERTIFICATE" in reason and tls is not None and tls.certificate is None:
         reason = "CERTIFICATE_REQUIRED"  # what OpenSSL calls it; to a JVM no certificate is a bad one
     for part, (what, remedy) in _ALERTS.items():
         if part in reason:
-            return TlsFailed(what, remedy=remedy, sent=sent)
+            return TlsFailed(what, remedy=remedy.format(named), sent=sent)
     if any(part in reason for part in _NOT_TLS):
         return TlsFailed(
             "the node does not speak TLS on this port", remedy="check port and security protocol", sent=sent
         )
     return TlsFailed(f"TLS failed: {reason.replace('_', ' ').lower() or error}", sent=sent)
+
+
+def is_for_another_name(error: ssl.SSLError) -> bool:
+    """Whether the certificate is trusted, but not for this name."""
+    return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _OTHER_NAME
+
+
+def for_any_name(tls: Tls) -> ssl.SSLContext:
+    """A context to read the names of a trusted certificate with, and for nothing else: it has no client certificate."""
+    made = ssl.create_default_context(cadata=tls.ca)
+    made.check_hostname = False
+    return made
+
+
+def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
+    """The host names and addresses that a certificate, as `getpeercert` shows it, is issued for."""
+    return [str(name) for kind, name in (certificate or {}).get("subjectAltName", ()) if kind in ("DNS", "IP Address")]
 
 
 def closed_in_handshake() -> TlsFailed:

@@ -15,6 +15,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, KafkaError, TlsFailed
 from kafkafeatures.kafka.base.settings import OAuthToken, Sasl, Security
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
@@ -85,7 +86,7 @@ async def test_a_client_certificate_is_shown_where_it_is_wanted(tmp_path: Path) 
     ("pair", "tls", "said"),
     [
         ("expired", TRUSTED, "the certificate has expired"),
-        ("wrong_host", TRUSTED, "the certificate is for another"),
+        ("wrong_host", TRUSTED, r"the certificate is for another address \(it is for kafka\.example\)"),
         ("node", Tls(ca=CERTIFICATES.other_ca), "a CA that is not trusted"),
         ("node", Tls(), "a CA that is not trusted"),  # the system's trust does not hold it
         ("node", Tls(ca="no pem"), "the CA is not a PEM certificate"),
@@ -100,6 +101,22 @@ async def test_a_session_that_cannot_be_trusted_is_not_begun(tmp_path: Path, pai
         assert server.requests == []
         assert caught.value.remedy
         assert CANARY not in f"{caught.value!s}{caught.value!r}{caught.value.remedy}{tls!r}"
+
+
+async def test_a_tenant_of_the_operator_does_not_learn_the_names_of_a_certificate(tmp_path: Path) -> None:
+    async with serving(answering(), server_side(tmp_path, CERTIFICATES.wrong_host)) as server:
+        with pytest.raises(TlsFailed) as caught:
+            await attempt(server, Security(TRUSTED, policy=AddressPolicy()))
+        assert str(caught.value) == "the certificate is for another address"
+
+
+async def test_a_certificate_that_is_not_trusted_comes_with_the_property_to_set(tmp_path: Path) -> None:
+    async with serving(answering(), server_side(tmp_path, CERTIFICATES.node)) as server:
+        with pytest.raises(TlsFailed) as caught:
+            await attempt(server, Security(Tls(ca=CERTIFICATES.other_ca)))
+        assert caught.value.remedy == (
+            "configure the CA that signed it: spec.cluster.tls.caSecretRef, or ssl.truststore.location in --config"
+        )
 
 
 async def test_tls_to_a_plaintext_node_and_plaintext_to_a_tls_node(tmp_path: Path) -> None:

@@ -27,13 +27,13 @@ from kafkafeatures.cli.document.documents import (
     add_document_flags,
     document_errors,
     documents_of,
-    each,
     how_to_approve,
     is_stream,
     reach_of,
     state_of,
 )
 from kafkafeatures.cli.document.permission import Permission, Question
+from kafkafeatures.cli.document.several import each
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import FORMATS, console, tell
 from kafkafeatures.cli.shell.values import duration

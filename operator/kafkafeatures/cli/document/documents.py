@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,13 +16,12 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from kafkafeatures.api.document import InvalidDocument
-from kafkafeatures.api.records import Json
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import add_config_flags, security_from_flags
 from kafkafeatures.cli.document.reader import STDIN, read_file
-from kafkafeatures.cli.shell.exit_codes import SEVERITY, CommandFailed, Exit
-from kafkafeatures.cli.shell.output import console, print_document, tell, tell_failed
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.plan import HASH_SHOWN
@@ -96,51 +95,6 @@ class Document(Struct, frozen=True):
         raise InvalidDocument((f"{self} is no longer in it",))
 
 
-def each(
-    arguments: argparse.Namespace,
-    documents: Sequence[Document],
-    work: Callable[[argparse.Namespace, Document], tuple[Exit, Json | None]],
-    form: str,
-) -> int:
-    """Do it for one document after the other, and print what it returns in this form. The exit code: the worst one.
-
-    Of several in mode Apply that turn out to be of the same cluster, the first one owns it.
-    """
-    if len(documents) == 1:
-        code, result = work(arguments, documents[0])
-        if result is not None:
-            print_document(result, form)
-        return code
-    codes: dict[str, Exit] = {}
-    results: list[Json] = []
-    for document in documents:
-        _head(f"{document} ({_shown(document.file)})", errors=form != "table", first=not codes)
-        try:
-            codes[str(document)], result = work(arguments, document)
-        except CommandFailed as failed:
-            tell_failed(failed, form)
-            codes[str(document)], result = failed.code, None
-        if result is not None and form == "yaml":
-            print_document(result, form, another=bool(results))
-        results += [] if result is None else [result]
-    if form == "json":
-        print_document({"apiVersion": "v1", "kind": "List", "items": results}, form)
-    worst = max(codes.values(), key=SEVERITY.index)
-    if worst is not Exit.DONE:
-        by_code = sorted(codes.items(), key=lambda one: -SEVERITY.index(one[1]))
-        tell(f"exit codes: {', '.join(f'{name} {code}' for name, code in by_code)}")
-    return worst
-
-
-def _head(text: str, *, errors: bool, first: bool) -> None:
-    from rich.text import Text
-
-    out = console(errors=errors)
-    if not first:
-        out.print()
-    out.print(Text(text, "bold"), soft_wrap=True)
-
-
 def documents_of(arguments: argparse.Namespace) -> list[Document]:
     """All that the flags name, checked. Raises CommandFailed with everything that is wrong with them."""
     found: list[Document] = []
@@ -162,7 +116,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
             problems.append(failed)
             continue
         if others and (resources or of_folder):
-            tell(f"{_shown(file)}: skipped, as not of KafkaFeatures: {', '.join(others)}")
+            tell(f"{shown_file(file)}: skipped, as not of KafkaFeatures: {', '.join(others)}")
         elif others:
             problems.append(_refused(f"no KafkaFeatures document in it, only {', '.join(others)}", file))
         alone = len(resources) == 1
@@ -181,7 +135,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
 
 
 def _refused(what: str, *files: Path) -> CommandFailed:
-    where = ", ".join(map(_shown, files))
+    where = ", ".join(map(shown_file, files))
     return CommandFailed(printable(f"{where}: {what}"), Exit.BLOCKED, what=what, where=where)
 
 
@@ -199,7 +153,8 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
         if not path.is_dir():
             yield path, False
             continue
-        files = sorted(one for one in path.iterdir() if one.suffix in (".yaml", ".yml") and one.is_file())
+        with document_errors(path):
+            files = sorted(one for one in path.iterdir() if one.suffix in (".yaml", ".yml") and one.is_file())
         yield from ((one, True) for one in files if not one.name.endswith(STATE))
 
 
@@ -209,7 +164,7 @@ def _twins(documents: Sequence[Document]) -> Iterator[CommandFailed]:
     clusters: dict[object, Document] = {}
     for one in documents:
         if other := names.get(str(one)):
-            yield _refused(f"{one} is in {_shown(other.file)} as well; remove one, or rename it", one.file)
+            yield _refused(f"{one} is in {shown_file(other.file)} as well; remove one, or rename it", one.file)
             continue
         names[str(one)] = one
         cluster = one.resource.spec.cluster
@@ -218,7 +173,7 @@ def _twins(documents: Sequence[Document]) -> Iterator[CommandFailed]:
         if one.resource.spec.mode != "Apply":
             continue
         if other := next((clusters[key] for key in keys if key in clusters), None):
-            text = f"{one} and {other} ({_shown(other.file)}) are of the same cluster"
+            text = f"{one} and {other} ({shown_file(other.file)}) are of the same cluster"
             yield _refused(f"{text}; set mode to Observe in one of them, or remove it", one.file)
         clusters |= dict.fromkeys(keys, one)
 
@@ -253,7 +208,8 @@ def is_stream(file: Path) -> bool:
     return file == STDIN or str(file).startswith(("/dev/stdin", "/dev/fd/", "/proc/")) or not file.is_file()
 
 
-def _shown(file: Path) -> str:
+def shown_file(file: Path) -> str:
+    """How it is called in messages."""
     return "stdin" if file == STDIN else str(file)
 
 
@@ -278,10 +234,10 @@ def document_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except InvalidDocument as error:
-        text = "\n".join(printable(f"{_shown(path)}: {one}") for one in error.problems)
-        raise CommandFailed(text, Exit.BLOCKED, what="; ".join(error.problems), where=_shown(path)) from None
+        text = "\n".join(printable(f"{shown_file(path)}: {one}") for one in error.problems)
+        raise CommandFailed(text, Exit.BLOCKED, what="; ".join(error.problems), where=shown_file(path)) from None
     except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
-        raise CommandFailed(str(error), Exit.BLOCKED, where=_shown(path)) from None
+        raise CommandFailed(str(error), Exit.BLOCKED, where=shown_file(path)) from None
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else "stdin"
         raise CommandFailed(f"{where}: {error.strerror}", Exit.BLOCKED, what=str(error.strerror), where=where) from None

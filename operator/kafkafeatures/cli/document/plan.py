@@ -20,11 +20,11 @@ from kafkafeatures.cli.document.documents import (
     add_document_flags,
     document_errors,
     documents_of,
-    each,
     how_to_approve,
     reach_of,
     state_of,
 )
+from kafkafeatures.cli.document.several import each
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag, console

@@ -1,0 +1,56 @@
+"""A command for one document or for several: each with its own result under a heading, and one exit code for all."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+
+from kafkafeatures.api.records import Json
+from kafkafeatures.cli.document.documents import Document, shown_file
+from kafkafeatures.cli.shell.exit_codes import SEVERITY, CommandFailed, Exit
+from kafkafeatures.cli.shell.output import console, print_document, tell, tell_failed
+
+
+def each(
+    arguments: argparse.Namespace,
+    documents: Sequence[Document],
+    work: Callable[[argparse.Namespace, Document], tuple[Exit, Json | None]],
+    form: str,
+) -> int:
+    """Do it for one document after the other, and print what it returns in this form. The exit code: the worst one.
+
+    Of several in mode Apply that turn out to be of the same cluster, the first one owns it.
+    """
+    if len(documents) == 1:
+        code, result = work(arguments, documents[0])
+        if result is not None:
+            print_document(result, form)
+        return code
+    codes: dict[str, Exit] = {}
+    results: list[Json] = []
+    for document in documents:
+        _head(f"{document} ({shown_file(document.file)})", errors=form != "table", first=not codes)
+        try:
+            codes[str(document)], result = work(arguments, document)
+        except CommandFailed as failed:
+            tell_failed(failed, form)
+            codes[str(document)], result = failed.code, None
+        if result is not None and form == "yaml":
+            print_document(result, form, another=bool(results))
+        results += [] if result is None else [result]
+    if form == "json":
+        print_document({"apiVersion": "v1", "kind": "List", "items": results}, form)
+    worst = max(codes.values(), key=SEVERITY.index)
+    if worst is not Exit.DONE:
+        by_code = sorted(codes.items(), key=lambda one: -SEVERITY.index(one[1]))
+        tell(f"exit codes: {', '.join(f'{name} {code}' for name, code in by_code)}")
+    return worst
+
+
+def _head(text: str, *, errors: bool, first: bool) -> None:
+    from rich.text import Text
+
+    out = console(errors=errors)
+    if not first:
+        out.print()
+    out.print(Text(text, "bold"), soft_wrap=True)

@@ -52,7 +52,7 @@ def test_without_a_terminal_it_asks_for_a_yes_and_a_dry_run_needs_none(server: s
     assert (done.returncode, "not a terminal; use --yes to skip confirmation" in done.stderr) == (64, True)
     dry = shell(f"{words} --dry-run")
     assert dry.returncode == 0
-    assert "1. metadata.version 25 -> 29 (4.2-IV1)" in dry.stdout
+    assert "1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)" in dry.stdout
     assert finalized(server)["metadata.version"] == 25
 
 
@@ -61,7 +61,7 @@ def test_on_a_terminal_it_shows_the_plan_and_asks(server: str, answer: str, code
     words = (*IN_TERMINAL, "upgrade", "--release", RELEASE, "--bootstrap-server", server)
     done = in_terminal(words, answers=[("Apply this plan? [y/N] ", answer)])
     assert done.code == code
-    assert "1. metadata.version 25 -> 29 (4.2-IV1)" in done.text
+    assert "1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)" in done.text
     assert done.text.endswith("default/kafka: InSync" if code == 0 else "not confirmed; nothing was changed")
     assert finalized(server)["metadata.version"] == level
 

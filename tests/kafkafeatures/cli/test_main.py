@@ -76,6 +76,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("-n", "kafka"), 64, "invalid choice: 'kafka'"),
         (("--as-group", "a", "status", "orders"), 64, "--as-group requires --as USER"),
         (("--as", "a", "--kubeconfig", "/nowhere", "-v", "list"), 4, "/nowhere: No such file"),
+        (("-o", "json", "list", "--kubeconfig=/nowhere"), 4, '"exitCode": 4'),
         (("list", "--kubeconfig=/nowhere"), 4, "/nowhere: No such file"),
         (("plan", "orders", "--config", "c"), 64, "--config requires -f FILE"),
         (("plan", "-f", "-", "--config", "-"), 64, "-f - and --config - cannot both be stdin"),

@@ -46,12 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, make the document, apply it."""
-    file: Path | None = arguments.save
+    settings, file = settings_from_flags(arguments), arguments.save
     if file is not None and file.exists():
         raise CommandFailed(f"{file} exists already; use apply -f {file}, or name another file", Exit.USAGE)
     if not (arguments.yes or arguments.dry_run or at_terminal()):
         raise CommandFailed("not a terminal; use --yes to skip confirmation", Exit.USAGE)
-    settings = settings_from_flags(arguments)
     made = document_of(arguments.name, settings, on_cluster(look(settings)))
     made["spec"] |= {"mode": "Apply", "features": {"levels": _raised(made["spec"]["features"]["levels"], arguments)}}
     document = Document(file or STDIN, read_document(made), settings=settings)

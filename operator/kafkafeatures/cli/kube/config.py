@@ -131,10 +131,10 @@ def _read(file: Path) -> Any:
     try:
         return yaml.safe_load(file.read_text()) or {}
     except OSError as error:
-        raise _refused(f"{file}: {error.strerror}; set KUBECONFIG to the file that kubectl uses") from None
+        raise _refused(f"{file}: {error.strerror}; name the one of kubectl (KUBECONFIG, --kubeconfig)") from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise _refused(
-            f"{file} is not a kubeconfig: invalid YAML; set KUBECONFIG to the file that kubectl uses"
+            f"{file} is not a kubeconfig: invalid YAML; name the one of kubectl (KUBECONFIG, --kubeconfig)"
         ) from None
 
 

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _OF_KUBECTL = {
-    **dict.fromkeys(("-n", "--namespace", "--context", "--kubeconfig", "--as", "--as-group"), 1),
+    **dict.fromkeys(("-n", "--namespace", "--context", "--kubeconfig", "--as", "--as-group", "-o", "--output"), 1),
     **dict.fromkeys(("-A", "--all-namespaces", "-v", "--verbose", "--debug"), 0),
 }
 """Flags that may stand before the command, with how many words follow each."""

@@ -131,6 +131,7 @@ def test_many_kinds_of_nodes_turn_the_picture_instead_of_breaking_it(width: int)
     nodes = [node(i, said=answer({"metadata.version": (1, 10 + i)}), written=None) for i in range(1, 13)]
     lines = drawn(observation(node(3001), *nodes), width=width)
     assert "1-22 !" in line_with(lines, "broker 12")
+    assert "".join(lines).count("inferred") == 1
     assert "…" not in "".join(lines)
 
 

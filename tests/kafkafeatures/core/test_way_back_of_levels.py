@@ -15,7 +15,7 @@ from kafkafeatures.core.levels.way_back import way_back_of
     [
         (
             "metadata.version", 25, 29,
-            "way back to 25 (4.0-IV3), and as far as 23 (4.0-IV1): downgrade; nothing is lost",
+            "way back to 25 (4.0-IV3), down to 23 (4.0-IV1): downgrade; nothing is lost",
         ),
         ("metadata.version", 23, 29, "way back to 23 (4.0-IV1): downgrade; nothing is lost"),
         ("metadata.version", 25, 30, "no way back: Kafka refuses to downgrade below 30 (4.3-IV0)"),
@@ -40,7 +40,7 @@ def test_the_way_back_from_a_change_is_said_with_what_would_be_lost(
 def test_there_is_a_way_back_to_the_level_of_before_exactly_where_kafka_allows_the_downgrade(after: int) -> None:
     for before in range(floor_of(after) or 1, after):
         assert UpdateFeature("metadata.version", before, after).undo is Undo.SAFE
-        assert way_back_of(UpdateFeature("metadata.version", before, after)).startswith(f"way back to {before} ")
+        assert way_back_of(UpdateFeature("metadata.version", before, after)).startswith(f"way back to {before} (")
     for before in range(1, floor_of(after) or 1):
         assert UpdateFeature("metadata.version", before, after).undo is Undo.IMPOSSIBLE
         assert "Kafka refuses" in way_back_of(UpdateFeature("metadata.version", before, after))

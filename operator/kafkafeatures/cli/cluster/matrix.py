@@ -36,6 +36,7 @@ from kafkafeatures.core.report.reach import blockers_of, headline, highest_level
 from kafkafeatures.core.words import counted
 
 UNKNOWN_CELL, ABSENT_CELL, BLOCKS = "?", "-", " !"
+INFERRED = "Kafka: the release is inferred from the ranges"
 LEGEND = "! blocks a raise to the highest level of a live node; - not supported"
 _STATE_WIDTH = 12
 
@@ -210,7 +211,7 @@ def _title(console: Console, text: str) -> None:
 def _features(console: Console, observation: Observation, highest: dict[str, int]) -> None:
     rows = []
     if any(map(inferred_release, observation.nodes)):
-        rows.append(Row("Kafka (inferred from the ranges)", _release_cell, short="Kafka"))
+        rows.append(Row("Kafka (inferred from the ranges)", _release_cell, short="Kafka", note=INFERRED))
     for name, best in highest.items():
         short = name.removesuffix(".version").replace(".", "\n")
         level = UNKNOWN_CELL

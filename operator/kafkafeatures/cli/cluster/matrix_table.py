@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kafkafeatures.cli.shell.indented import hanging
+from kafkafeatures.cli.shell.indented import hanging, line
 from kafkafeatures.cli.shell.output import least_width, natural_width
 from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.observation import Node
@@ -23,13 +23,15 @@ from kafkafeatures.core.facts.observation import Node
 class Row(Struct, frozen=True):
     """A feature, an API, or something else that each node has. level: what is finalized of it. cell: what a node has.
 
-    short: its title where room is little. is_below: it goes with the row above, and has no column of its own.
+    short: its title where room is little, and note: what that leaves out. is_below: it goes with the row above, and has
+    no column of its own.
     """
 
     title: str
     cell: Callable[[Node], Text]
     level: str = ""
     short: str = ""
+    note: str = ""
     is_below: bool = False
 
 
@@ -72,12 +74,17 @@ def draw_table(
 ) -> None:
     """Print it. `corner`: the titles of the first two columns. `turn`: where it is too wide."""
     table = _upright(corner, rows, groups)
-    if turn and natural_width(console, table) > console.width:
-        table = _turned(corner, rows, groups)
-        if least_width(console, table) > console.width:
-            _lined(console, corner, rows, groups)
-            return
+    if not turn or natural_width(console, table) <= console.width:
+        console.print(table)
+        return
+    table = _turned(corner, rows, groups)
+    if least_width(console, table) > console.width:
+        _lined(console, corner, rows, groups)
+        return
     console.print(table)
+    for row in rows:
+        if row.note:
+            line(console, Text(row.note, "dim"))
 
 
 def _upright(corner: tuple[str, str], rows: Sequence[Row], groups: Sequence[Group]) -> Table:

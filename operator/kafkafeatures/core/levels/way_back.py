@@ -33,5 +33,5 @@ def _of_metadata_version(change: UpdateFeature, before: str, after: str) -> str:
     if change.undo is Undo.IMPOSSIBLE:
         only = f"only to {lowest}: " if floor < change.after else ""
         return f"{'way back ' if only else 'no way back: '}{only}Kafka refuses to downgrade below {lowest}"
-    further = f", and as far as {lowest}" if floor < change.before else ""
+    further = f", down to {lowest}" if floor < change.before else ""
     return f"way back to {before}{further}: downgrade; nothing is lost"

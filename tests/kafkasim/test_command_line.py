@@ -15,7 +15,7 @@ import yaml
 
 from tests.kafkasim.commands import ENVIRONMENT, shell
 from tests.kafkasim.documents import PROGRAM, document, finalized
-from tests.kafkasim.test_process import heard, simulator
+from tests.kafkasim.test_process import heard, say, simulator
 
 INVALID = "invalid security.protocol: expected one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"
 
@@ -144,6 +144,29 @@ def test_a_document_from_standard_input_leaves_nothing_behind(
     assert done.returncode == 0, done.stderr
     assert [one for one in tmp_path.iterdir() if one.name != ".hypothesis"] == [path]  # of the codec, in tests
     assert sorted(Path("/dev").iterdir()) == before
+
+
+def test_in_a_pipe_apply_says_once_what_blocks_each_group_of_nodes(tmp_path: Path) -> None:
+    flags = ("--release", "4.2", "--old-broker", "2=4.0", "--old-broker", "3=4.0", "--metadata-version", "25")
+    with simulator(*flags) as process:
+        document(tmp_path, heard(process), {"metadata.version": 29, "share.version": 1, "streams.version": 1})
+        done = shell(f"{PROGRAM} apply -f levels.yaml --timeout 1s", tmp_path)
+    assert done.returncode == 5
+    assert [line for line in done.stderr.splitlines() if line.startswith("kafkafeatures: 2")] == [
+        "kafkafeatures: 2 brokers (2, 3), Kafka 4.0: metadata.version 7-25 (up to 4.0-IV3); 29 (4.2-IV1) is required, "
+        "share.version, streams.version not supported; 1 is required; upgrade Kafka on these brokers"
+    ]
+    assert done.stderr.count("upgrade Kafka on these brokers") == 1
+
+
+def test_in_a_pipe_apply_says_once_that_a_level_drifted(tmp_path: Path) -> None:
+    with simulator("--release", "4.2", "--metadata-version", "29", "--feature", "share.version=1") as process:
+        document(tmp_path, heard(process), {"share.version": 1})
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        say(process, "set share.version 0")
+        done = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
+    assert done.returncode == 4
+    assert done.stderr.count("was changed outside KafkaFeatures from 1 to 0") == 1
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

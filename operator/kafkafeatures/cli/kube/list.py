@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import API_VERSION, KIND
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             items = [one.document for one in read()]
             print_document({"apiVersion": "v1", "kind": "List", "items": items}, form)
             return Exit.DONE
-        essence = rows.cells if form == "table" else _document
+        essence = rows.cells if form == "table" else attrgetter("without_version")
         for found in changes(kube, read, essence) if arguments.watch else (read(),):
             if not found:
                 tell(f"no {KIND} ({API_VERSION}) in {where}")
@@ -58,10 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
                 for one in found:
                     print_document(one.document, form, another=True)
     return Exit.DONE
-
-
-def _document(resource: KubeResource) -> object:
-    return resource.without_version
 
 
 def _urgency(one: KubeResource) -> tuple[bool, int, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
+from operator import attrgetter
 
 from kafkafeatures.cli.kube.api import add_resource_flags, connected
 from kafkafeatures.cli.kube.polling import add_watch_flag, changes
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.watch:
             _show(kube.resource(arguments.name), arguments.output)
             return Exit.DONE
-        essence = _line if arguments.output == "table" else _document
+        essence = _line if arguments.output == "table" else attrgetter("without_version")
         for number, found in enumerate(changes(kube, lambda: (kube.resource(arguments.name),), essence)):
             for resource in found:
                 _show(resource, arguments.output, another=number > 0)
@@ -50,7 +51,3 @@ def _show(resource: KubeResource, form: str, *, another: bool = False) -> None:
 
 def _line(resource: KubeResource) -> str:
     return printable(progress(resource, Goal()))
-
-
-def _document(resource: KubeResource) -> object:
-    return resource.without_version

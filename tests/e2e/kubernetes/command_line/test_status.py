@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +19,22 @@ from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, USER, Orders
 from tests.e2e.kubernetes.command_line.person import Person
 from tests.e2e.rig.browser import opened
 from tests.e2e.rig.kubernetes.binaries import binary
+from tests.e2e.rig.process import wait_until
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkafeatures.worlds import NOW
+
+
+def test_it_watches_and_adds_a_line_for_what_changes_until_it_is_interrupted(orders: Orders, person: Person) -> None:
+    orders.write(statuses.acting())
+    with person.running("status", "orders", "-w") as watch:
+        wait_until("the status is there", lambda: "Conditions" in watch.out)
+        orders.write(statuses.in_sync())
+        wait_until("the change is there", lambda: "InSync" in watch.out)
+        watch.process.send_signal(signal.SIGINT)
+        assert watch.ends() == 130
+        assert (watch.err, watch.out.count("Conditions")) == ("", 1)
+        assert re.fullmatch("[0-9]{2}:[0-9]{2}:[0-9]{2} InSync: .*", watch.out.splitlines()[-1])
 
 
 def test_status_shows_what_a_person_needs_and_writes_nothing(orders: Orders, person: Person) -> None:

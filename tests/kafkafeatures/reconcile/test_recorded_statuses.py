@@ -14,13 +14,14 @@ from kafkafeatures.core.kinds import in_flight
 from tests.kafkafeatures.reconcile.stories import BROKERS, CONTROLLERS, STORIES, Json, Scene, recorded
 
 REMEMBERED = ("intents", "history", "changeCount", "spentConsents", "rollout", "soakStartedAt", "logPosition", "plan")
-"""What the next reconciliation rests on; the words of conditions and plans may change."""
+"""What the next reconciliation rests on; the words of conditions, plans and waits may change."""
 
 
 def remembered(status: Json) -> Json:
     found = {name: status[name] for name in REMEMBERED if name in status}
-    plan = found.get("plan", {})
-    return {**found, "plan": {name: plan.get(name) for name in ("hash", "stages", "approvedBy")}}
+    plan, rollout = found.get("plan", {}), dict(found.get("rollout", {}))
+    rollout.pop("waitingFor", None)
+    return {**found, "rollout": rollout, "plan": {name: plan.get(name) for name in ("hash", "stages", "approvedBy")}}
 
 
 def as_sent(status: Json) -> str:

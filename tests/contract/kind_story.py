@@ -72,6 +72,8 @@ class Shell:
             resource=lambda name: KubeResource(api.object),
             events=lambda name: api.server.events(),
             version=lambda: "v1.34.0",
+            deployment=lambda namespace, name: None,
+            pod=lambda namespace, name: None,
         )
 
         @contextmanager

@@ -43,8 +43,9 @@ def test_the_cure_of_a_ghost_controller_is_what_the_blocker_says_step_by_step(
     assert shell("kafkafeatures apply -f 'our levels.yaml'", tmp_path).returncode == 0
     found = REMEDY.search(shell(f"kafkafeatures describe --bootstrap-server {servers}", tmp_path).stdout)
     assert found is not None  # now the command alone
-    assert found[0] == f"kafkafeatures unregister --controller 3004 --bootstrap-server {servers}"
-    done = shell(f"{found[0]} --yes", tmp_path)
+    one_line = " ".join(found[0].replace("\\\n", "").split())
+    assert one_line == f"kafkafeatures unregister --controller 3004 --bootstrap-server {servers}"
+    done = shell(f"{one_line} --yes", tmp_path)
     assert (done.returncode, done.stdout) == (0, "controller 3004 is no longer registered\n"), done
     assert "3004" not in shell(f"kafkafeatures describe --bootstrap-server {servers}", tmp_path).stdout
 

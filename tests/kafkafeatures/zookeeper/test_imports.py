@@ -19,12 +19,16 @@ spec:
   migration: {desired: DESIRED}
 """
 COMMAND = """
-import argparse, pathlib, sys
+import argparse, sys
 from kafkafeatures.cli.document import apply, plan
-from kafkafeatures.cli.document.documents import read
+from kafkafeatures.cli.document.documents import add_document_flags, documents_of, reach_of
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.cluster import Cluster
-_, reach = read(argparse.Namespace(file=pathlib.Path(sys.argv[1]), secrets_dir=None))
+parser = argparse.ArgumentParser()
+add_document_flags(parser)
+arguments = parser.parse_args(["-f", sys.argv[1]])
+(document,) = documents_of(arguments)
+reach = reach_of(arguments, document)
 print(reach.zookeeper(Cluster(reach.settings, environment=SYSTEM)) is not None, "kazoo" in sys.modules)
 """
 OPERATOR = """

@@ -16,7 +16,7 @@ from rich.text import Text
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.shell.output import console
 from kafkafeatures.core.engine.decisions import Act, Done, Wait
-from kafkafeatures.core.engine.steps import Applied, DryRunAccepted
+from kafkafeatures.core.engine.steps import Applied, DryRunAccepted, Step
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.read_back import verified_on
 from kafkafeatures.core.levels.stage import levels_in
@@ -50,15 +50,16 @@ class LiveSteps:
 
     def sent(self, effect: EffectRecord) -> None:
         """A step leaves the process."""
-        if isinstance(effect.step, UpdateFeature) and (line := self._lines.get(effect.step)):
+        if (line := self._of(effect.step)) is not None:
             line.state, line.sent_at = "sent", self._monotonic()
             self._draw()
 
     def begin(self, found: Evaluation) -> None:
         """A level is about to be changed: it has a line from now on, and so have those that come after it."""
-        if isinstance(found.decision, Act) and isinstance(found.decision.step, UpdateFeature):
+        changes = levels_in(found.proposal).changes
+        if isinstance(found.decision, Act) and found.decision.step in changes:
             state = "dry run accepted" if isinstance(found.verdict, DryRunAccepted) else "pending"
-            for change in levels_in(found.proposal).changes:
+            for change in changes:
                 self._lines.setdefault(change, _Line(state))
             self._draw()
 
@@ -74,8 +75,8 @@ class LiveSteps:
 
     def ended(self, last: Reconciliation) -> bool:
         """What became of the step that was sent. Whether these lines say all of it."""
-        if isinstance(last.decision, Act) and last.decision.step in self._lines:
-            self._lines[last.decision.step].state = _OUTCOMES[type(last.outcome).__name__]
+        if isinstance(last.decision, Act) and (line := self._of(last.decision.step)) is not None:
+            line.state = _OUTCOMES[type(last.outcome).__name__]
             self._draw()
             return isinstance(last.outcome, Applied)
         is_read = isinstance(last.decision, Wait) and last.decision.reason is Reason.VERIFYING
@@ -95,6 +96,10 @@ class LiveSteps:
         seconds = sum(line.took for line in done)
         levels = f"{counted(len(done), 'level')} changed"
         return f"{levels} and verified on {counted(self._nodes, 'live node')} in {seconds:.1f} s"
+
+    def _of(self, step: Step) -> _Line | None:
+        """The line of a step; None where it changes no level."""
+        return next((line for change, line in self._lines.items() if change == step), None)
 
     def _draw(self) -> None:
         self._lift()

@@ -57,6 +57,16 @@ KINDS = {
 }
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("name", KINDS)
+def test_what_a_terminal_breaks_of_a_list_stays_indented(name: str, width: int) -> None:
+    lines = shown(KINDS[name], width)
+    lists = [at for at, one in enumerate(lines) if one in ("Blockers", "Conditions", "History, newest first", "Roll")]
+    for at in lists:
+        end = lines.index("", at) if "" in lines[at:] else len(lines)
+        assert all(one.startswith("  ") for one in lines[at + 1 : end]), lines[at:end]
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_status_fits_every_terminal(kind: str, width: int) -> None:

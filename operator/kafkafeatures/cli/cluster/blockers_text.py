@@ -13,7 +13,7 @@ from rich.text import Text
 
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.api.status import BlockerStatus
-from kafkafeatures.cli.shell.indented import hanging, remedy
+from kafkafeatures.cli.shell.indented import hanging, item, remedy
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED
 from kafkafeatures.core.facts.releases import format_level, format_range
@@ -32,16 +32,16 @@ def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
     for block in blocks[:BLOCKS_SHOWN]:
         first = block[0]
         if is_about_ranges(first):
-            hanging(console, Text(f"{first.kind}: {_head(first)}", "red"), indent=4, first=Text("  "))
+            item(console, Text(f"{first.kind}: {_head(first)}", "red"))
             for text in range_lines(block):
                 hanging(console, Text(text, "red"), indent=6, first=Text("    "))
         else:
             for text in _messages(block):
-                hanging(console, Text(f"{first.kind}: {text}", "red"), indent=4, first=Text("  "))
+                item(console, Text(f"{first.kind}: {text}", "red"))
         for text in dict.fromkeys(one.remedy for one in block if one.remedy):
             remedy(console, text, indent=4)
     if more := [f"{block[0].kind}: {block[0].nodes or block[0].message}" for block in blocks[BLOCKS_SHOWN:]]:
-        hanging(console, Text(f"and {len(more)} more: {'; '.join(more)}", "red"), indent=4, first=Text("  "))
+        item(console, Text(f"and {len(more)} more: {'; '.join(more)}", "red"))
 
 
 def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from rich.text import Text
 from kafkafeatures.cli.cluster.connect import failed, on_loop
 from kafkafeatures.cli.cluster.zookeeper_config import access_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.indented import hanging, line
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
@@ -18,6 +19,9 @@ from kafkafeatures.core.report.zookeeper_document import zookeeper_lines
 from kafkafeatures.core.words import printable
 from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from kafkafeatures.zookeeper.reader import read_zookeeper
+
+_TITLE = 13
+"""Columns of the titles of what was read."""
 
 
 def named(arguments: argparse.Namespace) -> Ensemble:
@@ -41,6 +45,6 @@ def read(arguments: argparse.Namespace) -> ZooKeeperReading:
 def draw(console: Console, seen: ZooKeeperReading, observation: Observation | None = None) -> None:
     """What was read, in lines; below them what could not be read, and what to do. `observation`: made after it."""
     for title, text in zookeeper_lines(seen, observation):
-        console.print(Text.assemble((f"{title:<13}", "bold"), printable(text)), overflow="fold")
+        hanging(console, Text(printable(text)), indent=_TITLE, first=Text(f"{title:<{_TITLE}}", "bold"))
     for failure in seen.failures:
-        console.print(Text(f"Not read: {printable(str(failure))}", "red"), overflow="fold")
+        line(console, Text(f"Not read: {printable(str(failure))}", "red"))

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -30,6 +29,7 @@ from kafkafeatures.api.status import (
 from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_steps, draw_way_back
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
+from kafkafeatures.cli.shell.indented import hanging, item
 from kafkafeatures.cli.shell.output import natural_width
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.kinds import in_flight, kind_of
@@ -158,7 +158,7 @@ def draw_features(console: Console, resource: KubeResource) -> None:
         moves = one.desired is not None and one.desired != one.finalized
         wanted = f" -> {level_of(one, one.desired, '-')}" if moves else ""
         line = Text(f"{level_of(one, one.finalized, '?')}{wanted}; all nodes support {range_of(one, '?')}")
-        console.print(Padding(line, (0, 0, 0, 2), expand=False))
+        item(console, line)
 
 
 def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
@@ -242,7 +242,7 @@ def _migration(console: Console, resource: KubeResource) -> None:
         return
     _title(console, "Migration")
     for line in migration_lines(status.migration, status.rollout):
-        console.print(Text(f"  {line}"), overflow="fold")
+        item(console, Text(line))
 
 
 def _in_progress(console: Console, resource: KubeResource, now: datetime) -> None:
@@ -251,7 +251,7 @@ def _in_progress(console: Console, resource: KubeResource, now: datetime) -> Non
         _title(console, "In progress")
     for intent in intents:
         line = in_flight(intent).progress(lambda moment: age(moment, now))
-        console.print(Text(f"  {line}"), overflow="fold")
+        item(console, Text(line))
 
 
 def _roll(console: Console, resource: KubeResource) -> None:
@@ -267,7 +267,7 @@ def _roll(console: Console, resource: KubeResource) -> None:
         lines += _forecast(rollout)
     lines += [f"note: {note}" for note in rollout.notes]
     for line in lines:
-        console.print(Text(f"  {line}"), overflow="fold")
+        item(console, Text(line))
 
 
 def _forecast(rollout: RolloutStatus) -> Iterator[str]:
@@ -289,10 +289,10 @@ def _conditions(console: Console, resource: KubeResource, now: datetime) -> None
     _title(console, "Conditions")
     for one in others:
         of_old = "" if resource.is_current(one) else f" (of generation {one.observed_generation or '?'})"
-        line = f"  {one.type}={one.status}, for {age(one.last_transition_time, now)}: {one.reason}{of_old}"
-        console.print(Text(line), overflow="fold")
+        line = f"{one.type}={one.status}, for {age(one.last_transition_time, now)}: {one.reason}{of_old}"
+        item(console, Text(line))
         if one.message not in said:
-            console.print(Padding(Text(one.message), (0, 0, 0, 4), expand=False))
+            hanging(console, Text(one.message), indent=4)
         said.add(one.message)
 
 
@@ -306,12 +306,12 @@ def _history(console: Console, resource: KubeResource) -> None:
         if number < newest and not irreversible:
             continue
         why = f": {one.message}" if one.message else ""
-        line = Text(f"  {one.at or '?'}  {one.action or '?'}: {one.result or '?'}{why}")
-        console.print(line.append("  irreversible", "yellow") if irreversible else line, overflow="fold")
+        line = Text(f"{one.at or '?'}  {one.action or '?'}: {one.result or '?'}{why}")
+        item(console, line.append("  irreversible", "yellow") if irreversible else line)
     if resource.status.spent_consents:
         _title(console, "Used consents")
         for consent in resource.status.spent_consents:
-            console.print(Text(f"  {consent}"), overflow="fold")
+            item(console, Text(consent))
 
 
 def _is_irreversible(entry: HistoryEntry) -> bool:

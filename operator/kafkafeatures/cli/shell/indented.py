@@ -30,6 +30,11 @@ def line(console: Console, text: Text) -> None:
     hanging(console, text, indent=2, first=Text())
 
 
+def item(console: Console, text: Text) -> None:
+    """Print an entry of a list, which begins in column 2; what does not fit is indented below it."""
+    hanging(console, text, indent=4, first=Text("  "))
+
+
 def remedy(console: Console, text: str, *, indent: int) -> None:
     """Print what is to be done: each command on a line of its own, which only a backslash breaks, so that a shell reads
     it as one.

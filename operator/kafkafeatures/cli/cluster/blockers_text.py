@@ -21,7 +21,6 @@ from kafkafeatures.core.facts.releases import format_level, format_range
 _WHAT_IT_IS = {BlockerKind.GHOST_REGISTRATION.value: "; registered, but not running"}
 """What the kind says of the nodes, where their ranges do not say all of it."""
 
-
 BLOCKS_SHOWN = 6
 """How many kinds of nodes are shown with their ranges; the others are named."""
 

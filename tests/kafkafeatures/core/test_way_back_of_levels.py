@@ -19,7 +19,7 @@ from kafkafeatures.core.levels.way_back import way_back_of
         ),
         ("metadata.version", 23, 29, "way back to 23 (4.0-IV1): downgrade; nothing is lost"),
         ("metadata.version", 25, 30, "no way back: Kafka refuses to downgrade below 30 (4.3-IV0)"),
-        ("metadata.version", 21, 27, "way back only to 23 (4.0-IV1): Kafka refuses to downgrade below 23 (4.0-IV1)"),
+        ("metadata.version", 21, 27, "way back only to 23 (4.0-IV1): Kafka refuses to downgrade further"),
         ("metadata.version", 25, 99, "no way back is known: 99 is not a level that this version knows"),
         ("metadata.version", 29, 25, "way back to 29 (4.2-IV1): raise it again; nothing is lost"),
         ("kraft.version", 0, 1, "no way back: a dynamic quorum stays dynamic"),

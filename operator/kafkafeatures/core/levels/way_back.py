@@ -30,8 +30,9 @@ def _of_metadata_version(change: UpdateFeature, before: str, after: str) -> str:
     if floor is None:
         return f"no way back is known: {after} is not a level that this version knows"
     lowest = format_level(change.feature, floor)
+    if change.undo is Undo.IMPOSSIBLE and floor == change.after:
+        return f"no way back: Kafka refuses to downgrade below {lowest}"
     if change.undo is Undo.IMPOSSIBLE:
-        only = f"only to {lowest}: " if floor < change.after else ""
-        return f"{'way back ' if only else 'no way back: '}{only}Kafka refuses to downgrade below {lowest}"
+        return f"way back only to {lowest}: Kafka refuses to downgrade further"
     further = f", down to {lowest}" if floor < change.before else ""
     return f"way back to {before}{further}: downgrade; nothing is lost"

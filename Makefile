@@ -45,7 +45,7 @@ e2e: kubernetes ## as kubernetes
 bench: $(VENV)/.spark ## ratios against Kafka's own tools: same machine, same cluster, interleaved
 	@$(BIN)/python -m tests.bench
 
-soak: $(VENV)/.spark $(VENV)/.site ## as test, with the long seeds and many more leader changes; before a release
+soak: $(VENV)/.spark $(VENV)/.site ## as test, with the long seeds, many more leader changes and the tests that take minutes each; before a release
 	@SOAK=1 $(BIN)/python -m tests.run
 
 mutants: $(VENV)/.dev ## which of our programmes finds which of the small faults of tests/reliability/mutants.py; takes hours, goes on where it was ended

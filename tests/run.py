@@ -64,6 +64,18 @@ MIGRATIONS = [
 ON_A_NODE = "tests/e2e/kubernetes/migrations"
 """A migration in pods, which the operator restarts: straight through, and in a soak back from half way as well."""
 
+ON_SPARK = "tests/e2e/kubernetes/on_node/test_pipeline.py"
+LONG = (
+    "tests/e2e/kubernetes/test_bench.py",
+    f"{ON_SPARK}::test_with_executors_the_tables_are_the_same_and_what_is_granted_is_what_is_used",
+    f"{ON_SPARK}::test_submitted_as_the_spark_operator_does_it_the_driver_has_a_pod_and_the_tables_are_the_same",
+)
+"""Of a soak alone, as each takes minutes of both cores: every benchmark once, and Spark in three pods at a time."""
+KUBERNETES = [
+    *("tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls", f"--ignore={ON_A_NODE}"),
+    *([] if os.environ.get("SOAK") else [f"--deselect={one}" for one in LONG]),
+]
+
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.3),
@@ -98,7 +110,7 @@ SUITES = [
     ),
     Suite(
         "kubernetes",
-        [[*SIDE_BY_SIDE, "tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls", f"--ignore={ON_A_NODE}"]],
+        [[*SIDE_BY_SIDE, *KUBERNETES]],
         13,
         {
             "java": "a JDK or JRE, 17 or newer",

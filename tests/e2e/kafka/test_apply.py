@@ -123,7 +123,7 @@ def test_a_live_old_broker_is_named_and_nothing_is_sent(refusing: Cluster, tmp_p
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=refusing.bootstrap_servers
     )
-    done = run("apply", "-f", str(document), "--timeout", "5s")
+    done = run("apply", "-f", str(document), "--timeout", "15s")
     assert done.returncode == 5
     assert "broker 2" in done.stderr
     assert "supports metadata.version 1-21" in done.stderr

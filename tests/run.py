@@ -70,7 +70,7 @@ LONG = (
     f"{ON_SPARK}::test_with_executors_the_tables_are_the_same_and_what_is_granted_is_what_is_used",
     f"{ON_SPARK}::test_submitted_as_the_spark_operator_does_it_the_driver_has_a_pod_and_the_tables_are_the_same",
 )
-"""Of a soak alone, as each takes minutes of both cores: every benchmark once, and Spark in three pods at a time."""
+"""Tests that a soak alone runs, as each takes minutes of both cores: every benchmark once, Spark in three pods."""
 KUBERNETES = [
     *("tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls", f"--ignore={ON_A_NODE}"),
     *([] if os.environ.get("SOAK") else [f"--deselect={one}" for one in LONG]),

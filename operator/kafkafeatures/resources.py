@@ -126,7 +126,7 @@ class Resources:
     async def _follow(self, namespace: str) -> None:
         turned, pause = self._turned[namespace], 0.0
         while True:
-            whole = namespace not in self._unlisted | self._unwatched
+            whole = self.holds(namespace)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._environment.jittered(self._every) if whole else RELIST_DELAY + pause):
                     await turned.wait()

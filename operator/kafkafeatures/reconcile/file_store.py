@@ -52,9 +52,14 @@ def is_state_of(state: Path, resource: KafkaFeatures) -> bool:
 
 
 def _belongs_to(document: Mapping[str, Any], resource: KafkaFeatures) -> bool:
-    found, ours = document.get("metadata"), resource.metadata
+    return _owner_in(document, resource) == (resource.metadata.namespace, resource.metadata.name)
+
+
+def _owner_in(document: Mapping[str, Any], resource: KafkaFeatures) -> tuple[Any, Any]:
+    """Namespace and name in a state file; one without a namespace is of the same as the resource."""
+    found = document.get("metadata")
     metadata = found if isinstance(found, dict) else {}
-    return (metadata.get("namespace", ours.namespace), metadata.get("name")) == (ours.namespace, ours.name)
+    return metadata.get("namespace", resource.metadata.namespace), metadata.get("name")
 
 
 class FileStore:
@@ -199,8 +204,7 @@ class FileStore:
         if not isinstance(document, dict) or document.get("kind") != KIND or "status" not in document:
             raise StateUnreadable(f"{self._state} is not a {KIND} state file; name another with --state")
         if not _belongs_to(document, self._resource):
-            metadata = document["metadata"] if isinstance(document.get("metadata"), dict) else {}
-            whose = f"{metadata.get('namespace')}/{metadata.get('name')}"
+            whose = "/".join(map(str, _owner_in(document, self._resource)))
             raise StateUnreadable(f"{self._state} belongs to {whose}, not to {self.name}; name another with --state")
         same = document.get("specDigest") == self._digest()
         try:

@@ -139,6 +139,13 @@ def test_a_state_file_that_is_none_of_ours_is_left_alone(tmp_path: Path, text: s
     assert state.read_text() == text
 
 
+def test_a_state_file_without_a_namespace_is_of_the_same_one(tmp_path: Path) -> None:
+    state = tmp_path / "state.yaml"
+    state.write_text("kind: KafkaFeatures\nmetadata: {name: payments}\nstatus: {}\n")
+    with pytest.raises(StateUnreadable, match="belongs to default/payments, not to default/orders"):
+        FileStore(read_file(document(tmp_path)), state).__enter__()
+
+
 def test_a_state_file_of_another_resource_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
     with FileStore(read_file(document(tmp_path)), state) as store:

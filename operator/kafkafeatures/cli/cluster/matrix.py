@@ -49,9 +49,9 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
     highest = highest_levels(observation)
     found = blockers_of(observation, highest, flags or ANY_CLUSTER)
     _quorum_lost(console, observation)
-    if text := headline(observation, highest.get(METADATA_VERSION, 0), found):
-        at, blocked, who = text.partition("blocked by ")
-        line(console, Text.assemble((at, "bold"), (blocked + who, "bold red")))
+    could, blocked = headline(observation, highest.get(METADATA_VERSION, 0), found)
+    if could:
+        line(console, Text.assemble((could, "bold"), (blocked, "bold red")))
     _cluster(console, observation)
     _features(console, observation, highest)
     _protocol(console, observation)

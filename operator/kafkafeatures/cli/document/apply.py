@@ -19,7 +19,6 @@ from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Json
-from kafkafeatures.api.status import BlockerStatus
 from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_loop
 from kafkafeatures.cli.document.documents import (
     Document,
@@ -287,27 +286,26 @@ def _line(last: Reconciliation, code: Exit | None) -> str:
     return f"{summary_of(last)}{'; waiting' if isinstance(decision, Wait) and _may_pass(decision) else ''}"
 
 
-def _records(blockers: tuple[Blocker, ...]) -> list[BlockerStatus]:
+def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
+    """What prevents more: in blocks on a terminal, in lines elsewhere."""
+    from kafkafeatures.cli.cluster.blockers_text import blocker_lines, draw_blockers
     from kafkafeatures.core.report.blockers import blocker_status
 
-    return [*map(blocker_status, grouped(blockers))]
+    records = map(blocker_status, grouped(blockers))
+    if sys.stderr.isatty():
+        draw_blockers(console(errors=True), records)
+        return
+    for line in blocker_lines(records):
+        tell(f"kafkafeatures: {line}")
 
 
 def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
-    """Why it ended, and what prevents more: in blocks on a terminal, in lines elsewhere."""
+    """Why it ended, and what prevents more."""
     decision: Decision | Failure = last.decision
     if code is Exit.UNREACHABLE:
         tell(f"kafkafeatures: {TIMED_OUT}")
     if isinstance(decision, Stalled | Wait | Held):
-        records = _records(decision.blockers)
-        if sys.stderr.isatty():
-            from kafkafeatures.cli.cluster.blockers_text import draw_blockers
-
-            draw_blockers(console(errors=True), records)
-        else:
-            from kafkafeatures.cli.cluster.blockers_text import blocker_lines
-
-            for line in blocker_lines(records):
-                tell(f"kafkafeatures: {line}")
+        if decision.blockers:
+            _tell_blockers(decision.blockers)
         if code is Exit.APPROVAL:
             tell(f"kafkafeatures: a plan is waiting for approval; to approve: {to_approve}")

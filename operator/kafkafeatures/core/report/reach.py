@@ -46,23 +46,25 @@ def blockers_of(seen: Observation, levels: Mapping[str, int], flags: str) -> tup
     return (*every_node_supports_it(asked), *no_node_is_refused(asked))
 
 
-def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> str:
-    """Where metadata.version is and could be: "4.0-IV3; can be raised to 4.2-IV1: blocked by 2 of 7 nodes". Empty where
-    its level is not known. highest: that a live node supports. blockers: of a raise to that.
+def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> tuple[str, str]:
+    """Where metadata.version is and could be, and what prevents it: "4.0-IV3; can be raised to 4.2-IV1: ", "blocked by
+    2 of 7 nodes". Both empty where its level is not known. highest: that a live node supports. blockers: of a raise to
+    that.
     """
     level = seen.level_of(METADATA_VERSION)
     if level is None or seen.in_zookeeper_mode:
-        return ""
+        return "", ""
     if held := _held(seen):
-        return f"{_named(level)}; no level can be changed {held}"
+        return f"{_named(level)}; no level can be changed {held}", ""
     if highest <= level:
-        return f"{_named(level)}; no live node supports a higher level"
+        return f"{_named(level)}; no live node supports a higher level", ""
     supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]
     between = supported.max if supported is not None and level < supported.max < highest else 0
     who = _who(seen, {node.id for one in blockers if one.feature in ("", METADATA_VERSION) for node in one.nodes})
-    if not between:
-        return f"{_named(level)}; can be raised to {_named(highest)}{f': blocked by {who}' if who else ''}"
-    return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is blocked by {who}"
+    if between:
+        return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is ", f"blocked by {who}"
+    could = f"{_named(level)}; can be raised to {_named(highest)}"
+    return (f"{could}: ", f"blocked by {who}") if who else (could, "")
 
 
 def _held(seen: Observation) -> str:

@@ -162,9 +162,9 @@ class AwayNode(Struct, frozen=True):
                 return RestartState(Phase.STARTING, f"{self.title} does not answer yet")
             return RestartState(Phase.REQUESTED, f"restart {self.title} with the newer Kafka; it was not restarted yet")
         if node.state is NodeState.FENCED:
-            why = "" if answers else ", and does not answer"
-            doing = "it recovers its log, or catches up" if answers else "it recovers its log, or was stopped"
-            return RestartState(Phase.RECOVERING, f"{self.title} is fenced{why}: {doing}")
+            how = "fenced: it recovers its log, or catches up"
+            silent = "fenced, and does not answer: it recovers its log, or was stopped"
+            return RestartState(Phase.RECOVERING, f"{self.title} is {how if answers else silent}")
         return self._replicas(node, seen, replication)
 
     def _of_pod(self, seen: Observation) -> RestartState | None:

@@ -14,7 +14,7 @@ from kafkafeatures.api.names import ACCEPT_RESTORED_LOG, APPROVE
 from kafkafeatures.core.facts.readings import Role
 from tests.reliability.kafka import Cluster
 from tests.reliability.recorded_world import RecordedWorld
-from tests.reliability.records import Approved, Restored
+from tests.reliability.records import Approved, Restored, steps_left
 from tests.reliability.scene import NAMESPACE, Scene
 
 WHOLE = 64
@@ -100,10 +100,9 @@ class Hands:
         """The plan that its status shows, by so many digits of the hash."""
         plan = self.status.get("plan") or {}
         if plan.get("hash"):
-            steps = tuple(one["detail"].partition(" (")[0] for one in plan.get("steps", ()) if one["state"] != "Done")
             given = plan["hash"][: len("sha256:") + digits]
             at, uid = self.scene.loop.time(), self.object["metadata"]["uid"]
-            self.scene.history.records.append(Approved(at, uid, plan["hash"], steps, given))
+            self.scene.history.records.append(Approved(at, uid, plan["hash"], steps_left(plan), given))
             self.annotate(APPROVE, given)
 
     # --- time, processes, Kafka ---

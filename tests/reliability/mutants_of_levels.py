@@ -150,6 +150,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("one registered voter vouches for all",
          "return not unregistered_voters(voters, observation.registered_controllers.value)",
          "return len(unregistered_voters(voters, observation.registered_controllers.value)) < len(voters)"),
+        ("every quorum is static", "return not is_dynamic(levels) and ", "return "),
+        ("a quorum that may be dynamic is static", "one.max not in KRAFT_VERSION_MISREPORTED", "one"),
         ("no range is too small", "elif change.after not in found.value:", "elif False:"),
     ),
     *of(

@@ -5,6 +5,7 @@ Written by the simulation, read by the checker. Nothing here is what the operato
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -245,6 +246,11 @@ class Approved:
     hash: str
     steps: tuple[str, ...]
     given: str = ""
+
+
+def steps_left(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a person reads that is still to be done, without what stands in parentheses."""
+    return tuple(re.sub(r" \(.*?\)", "", one["detail"]) for one in plan.get("steps", ()) if one["state"] != "Done")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from tests.reliability.kafka import LEVELS, Cluster, Roads
 from tests.reliability.pods import cluster_in_pods, rollout_fields
 from tests.reliability.process import Process, Surrounding, Weather
 from tests.reliability.recorded_world import START_MS, RecordedWorld
-from tests.reliability.records import Approved, Asked, History, Jumped, Sent, Stored
+from tests.reliability.records import Approved, Asked, History, Jumped, Sent, Stored, steps_left
 from tests.simulated.kubernetes import ApiServer
 
 NAMESPACE = "kafka"
@@ -268,8 +268,8 @@ class Scene:
         plan, name = (one.get("status") or {}).get("plan") or {}, one["metadata"]["name"]
         if not plan.get("hash"):
             return
-        steps = tuple(each["detail"].partition(" (")[0] for each in plan.get("steps", ()) if each["state"] != "Done")
-        self.history.records.append(Approved(self.loop.time(), one["metadata"]["uid"], plan["hash"], steps))
+        uid = one["metadata"]["uid"]
+        self.history.records.append(Approved(self.loop.time(), uid, plan["hash"], steps_left(plan)))
 
         def annotated(each: dict[str, Any]) -> None:
             each["metadata"].setdefault("annotations", {})[APPROVE] = plan["hash"]

@@ -184,7 +184,12 @@ def settled(rig: Rig, holds: Callable[[Observation], bool]) -> Observation:
         seen[:] = rig.looked()
         return all(holds(one) for one in seen)
 
-    wait_until("it is as expected", is_so, 240, step=0.3)
+    try:
+        wait_until("it is as expected", is_so, 240, step=0.3)
+    except AssertionError as late:
+        for one in seen:
+            late.add_note(f"{state(one)}, {one.partitions}, gaps: {one.gaps}")
+        raise
     assert rows(seen[0]) == rows(seen[1]) == rig.described()
     return seen[1]
 

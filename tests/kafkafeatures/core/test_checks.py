@@ -256,6 +256,29 @@ def test_an_accepted_verdict_proves_nothing_while_a_voter_never_registered() -> 
     assert kinds(seen, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
 
 
+@pytest.mark.parametrize(
+    ("kraft", "highest", "may"),
+    [
+        (0, 27, True),
+        (0, 20, True),  # Kafka 3.8 knows no other quorum
+        (0, 25, False),  # Kafka 4.0 may say 0 of a dynamic one
+        (0, None, False),
+        (1, 27, False),
+    ],
+)
+def test_where_no_controller_is_reached_the_verdict_counts_if_the_quorum_is_surely_static(
+    kraft: int, highest: int | None, may: bool
+) -> None:
+    """Kafka refuses where one of `controller.quorum.voters` never registered, and knows of no other voter."""
+    silent = [node(id_, state=NodeState.UNREACHABLE, said=SILENT, written=None) for id_ in (3001, 3002)]
+    broker = node(1, said=answer({"metadata.version": (1, highest)}) if highest else SILENT, written=None)
+    seen = observation(*silent, broker, levels={"metadata.version": 15, "kraft.version": kraft})
+    seen = replace(seen, registered_controllers=Unknown(SILENT))
+    change = UpdateFeature("metadata.version", 15, 20)
+    assert (kinds(seen, change, verdict=DryRunAccepted()) == []) is may
+    assert set(kinds(seen, change)) == {BlockerKind.NODE_UNKNOWN}
+
+
 def test_an_accepted_verdict_does_not_overrule_a_range_that_is_known() -> None:
     seen = observation(*CONTROLLERS, node(1, said=answer(OLD), written=OLD))
     assert kinds(seen, verdict=DryRunAccepted()) == [BlockerKind.NODE_RANGE]

@@ -73,6 +73,10 @@ KRAFT_VERSION_RAISABLE = 26
 """metadata.version 4.1-IV0, by what a controller supports: older ones say yes and write a useless record
 (KAFKA-16538, KAFKA-18979)."""
 
+KRAFT_VERSION_MISREPORTED = range(21, KRAFT_VERSION_RAISABLE)
+"""The highest metadata.version of Kafka 3.9 and 4.0, whose nodes may report another kraft.version than that of their
+quorum (KAFKA-18602, KAFKA-18979). Older ones know no dynamic quorum."""
+
 CONTROLLER_UNREGISTRATION = 33
 """metadata.version 4.4-IV2: once it is finalized, controllers can be unregistered (KIP-1312)."""
 

@@ -5,10 +5,10 @@ Pure. One of the checks of `core/levels/checks.py`: the one that Kafka makes too
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
 from kafkafeatures.core.engine.remedies import ghost_remedy
@@ -23,12 +23,11 @@ from kafkafeatures.core.facts.observation import (
     Unknown,
 )
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.releases import (
-    format_level,
-)
+from kafkafeatures.core.facts.releases import KRAFT_VERSION_MISREPORTED, format_level
 from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.readiness import (
     controllers_are_registered,
+    is_dynamic,
     unregistered_voters,
 )
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -59,8 +58,9 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
 def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
     """The third source, after the node and its registration: the controller checked exactly this change itself.
 
-    It checks all registered brokers at any level, but controllers only from metadata.version 15 on, and voters that
-    never registered only where they stand in `controller.quorum.voters`: so every voter must be registered.
+    It checks all registered brokers at any level, but controllers only from metadata.version 15 on. A voter that never
+    registered it refuses where it stands in `controller.quorum.voters`, as each does while the quorum is static
+    (`reasonNotSupported` in `FeatureControlManager.java`); of a dynamic one each must be seen to be registered.
     """
     if not isinstance(question.verdict, DryRunAccepted) or found.why.kind is FailureKind.STALE:
         return False  # where the process contradicts its registration, the controller judged the half in doubt
@@ -72,9 +72,17 @@ def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
     if not controllers_are_registered(observation.finalized.value):
         return False
     if not isinstance(observation.registered_controllers, Known):
-        return False
+        return _is_surely_static(observation.finalized.value, observation)
     voters = {voter.id for voter in observation.quorum.value.voters}
     return not unregistered_voters(voters, observation.registered_controllers.value)
+
+
+def _is_surely_static(levels: Mapping[str, int], observation: Observation) -> bool:
+    """Whether the level of the quorum is 0, and no node that was asked is one of those that may get it wrong."""
+    said = [node.answer.value.supported for node in observation.nodes if isinstance(node.answer, Known)]
+    ranges = [supported.get(METADATA_VERSION) for supported in said]
+    right = all(one is not None and one.max not in KRAFT_VERSION_MISREPORTED for one in ranges)
+    return not is_dynamic(levels) and bool(said) and right
 
 
 def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Blocker | None:

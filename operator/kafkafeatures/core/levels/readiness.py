@@ -33,6 +33,11 @@ def controllers_are_registered(levels: Mapping[str, int]) -> bool:
     return levels.get(METADATA_VERSION, 0) >= CONTROLLER_REGISTRATION
 
 
+def is_dynamic(levels: Mapping[str, int]) -> bool:
+    """Whether voters may be others than those of `controller.quorum.voters` (KIP-853)."""
+    return levels.get(KRAFT_VERSION, 0) > 0
+
+
 def unregistered_voters(voters: Collection[int], registered: Collection[int]) -> tuple[int, ...]:
     """Voters of which no registration says what they support. Kafka does not look at all of them."""
     return tuple(sorted(set(voters).difference(registered)))

@@ -1,0 +1,35 @@
+"""Real clusters whose controllers take no certificate of the product, as with Strimzi: brokers are all that it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kafka.cli import describe, levels, run, write_document
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.releases import NEWEST
+
+LEVEL = 27
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_level_is_raised_if_the_quorum_is_static_as_then_kafka_judges_each_voter_itself(
+    dynamic: bool, tmp_path: Path
+) -> None:
+    with Cluster(
+        tmp_path / "kafka", NEWEST, controllers=3, brokers=1, controller_kind="SSL", dynamic=dynamic,
+        release_version="4.0",
+    ) as cluster:  # fmt: skip
+        seen = describe(cluster)
+        assert {node["id"] for node in seen["nodes"] if node["state"] == "Live"} == {1}, seen
+        document = write_document(
+            tmp_path / "levels.yaml", {"metadata.version": LEVEL}, bootstrapServers=cluster.bootstrap_servers
+        )
+        done = run("apply", "-f", str(document))
+        if dynamic:
+            assert done.returncode == 4, done
+            assert "metadata.version on 3 controllers (3001-3003) could not be read" in done.stderr
+        else:
+            assert done.returncode == 0, done
+        assert levels(describe(cluster))["metadata.version"] == (25 if dynamic else LEVEL)

@@ -34,6 +34,8 @@ BLOCK = re.compile(r"<!-- example: (?P<scene>[a-z]+) -->\n```\n(?P<text>.*?)```\
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 DOCUMENT = re.compile(r"```yaml\n(?P<text># (?P<name>\S+)\n.*?)```\n", re.DOTALL)
 CLUSTER_ID, PLAN, REVISION = "IIZIi2ZwSAuI47sS45EM2g", "sha256:8c71e41eb5de", "5dd65759b8"
+EARLIER = "7c9b6f4d88"
+"""The revision that a step goes away from."""
 FIRST_PORT = 19091
 """The first port on the pages: the controllers' in the order of their ids, then the brokers'."""
 
@@ -101,6 +103,7 @@ def steady(text: str) -> str:
     text = re.sub(r" \((not ready|ready|unknown) for [0-9]+[smh]\)$", "", text, flags=re.MULTILINE)
     text = re.sub(r"active controller [0-9]+", "active controller 3001", text)
     text = re.sub(r"(?<=revision )([a-z]+)-[0-9a-z]{8,10}\b", rf"\1-{REVISION}", text)
+    text = text.replace(f"{REVISION}: restore", f"{EARLIER}: restore")
     return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
 

@@ -14,6 +14,8 @@ PAUSE = f"{GROUP}/pause"
 """Annotation: "true" is the same as `spec.suspend`."""
 RECONCILE = f"{GROUP}/reconcile-requested-at"
 """Annotation: another text than before asks for a reconciliation, and `status.lastHandledReconcileAt` answers."""
+RESTART = f"{GROUP}/restart-requested-at"
+"""Annotation of a pod template: another text than before gives its pods a new revision, so they are restarted."""
 CREDENTIALS = f"{GROUP}/credentials"
 """Label with the value "true" that a Secret must carry before any of it is read for a resource."""
 

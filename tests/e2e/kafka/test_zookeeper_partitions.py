@@ -189,6 +189,8 @@ def settled(rig: Rig, holds: Callable[[Observation], bool]) -> Observation:
     except AssertionError as late:
         for one in seen:
             late.add_note(f"{state(one)}, {one.partitions}, gaps: {one.gaps}")
+        for id_, node in rig.cluster.nodes.items():
+            late.add_note(f"{id_} {'runs' if node.alive else 'does not run'}: {node.log[-2000:]}")
         raise
     assert rows(seen[0]) == rows(seen[1]) == rig.described()
     return seen[1]

@@ -65,6 +65,7 @@ WORDS = {
     "run": (),
     "suspend": ("a",),
     "resume": ("a",),
+    "restart": ("a",),
     "list": (),
     "status": ("a",),
     "wait": ("a",),

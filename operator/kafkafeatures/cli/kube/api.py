@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT = 10.0
 """Seconds for one request."""
 PAGE = 500
+MERGE = {"Content-Type": "application/merge-patch+json"}
 _EVENTS = ("events", "events.k8s.io")
 _OURS = (PLURAL, GROUP)
 _STATEFUL_SETS = ("statefulsets", "apps")
@@ -162,6 +163,17 @@ class Kube:
         """One StatefulSet as it is now; None where there is none."""
         return self._one(_STATEFUL_SETS, "apps/v1", self.namespace, name)
 
+    def annotate_template(self, name: str, annotations: Mapping[str, str], version: str) -> None:
+        """Set annotations of the pod template of a StatefulSet, if it still is this resourceVersion."""
+        change = {
+            "metadata": {"resourceVersion": version},
+            "spec": {"template": {"metadata": {"annotations": dict(annotations)}}},
+        }
+        self._send(
+            "patch", "patch", _STATEFUL_SETS, name, version="apps/v1", namespace=self.namespace,
+            url=f"statefulsets/{name}", json=change, headers=MERGE,
+        )  # fmt: skip
+
     def deployment(self, namespace: str, name: str) -> dict[str, Any] | None:
         """One Deployment as it is now; None where there is none."""
         return self._one(("deployments", "apps"), "apps/v1", namespace, name)
@@ -189,10 +201,7 @@ class Kube:
         metadata: dict[str, Any] = {"annotations": dict(annotations)}
         if version:
             metadata["resourceVersion"] = version
-        found = self._ours(
-            "patch", name, json={"metadata": metadata}, headers={"Content-Type": "application/merge-patch+json"}
-        )
-        return KubeResource(found)
+        return KubeResource(self._ours("patch", name, json={"metadata": metadata}, headers=MERGE))
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Events about the resource of this name, and about earlier ones that had it."""

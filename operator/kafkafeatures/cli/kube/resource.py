@@ -7,7 +7,7 @@ that is there, also what another release or another tool wrote. A condition spea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.shown import shown
+from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import FeatureStatus, Status, StatusCondition
 from kafkafeatures.core.engine.plan import is_another_named
 from kafkafeatures.core.facts.releases import format_level
@@ -104,8 +105,17 @@ class KubeResource(Struct, frozen=True, dict=True):
     @property
     def stateful_sets(self) -> tuple[str, ...]:
         """The StatefulSets that its document names."""
+        return self.stateful_sets_of(("controllers", "brokers"))
+
+    def stateful_sets_of(self, roles: Iterable[str]) -> tuple[str, ...]:
+        """Those of them that its document has under one of these."""
         named = self._part("workload").get("statefulSet") or {}
-        return (*(named.get("controllers") or ()), *(named.get("brokers") or ()))
+        return tuple(name for role in roles for name in named.get(role) or ())
+
+    @property
+    def wants_migration(self) -> bool:
+        """Whether its document asks for a migration."""
+        return bool(self._part("migration").get("desired", Desired.NONE) != Desired.NONE)
 
     @property
     def stable_for(self) -> str:

@@ -53,6 +53,7 @@ COMMANDS = {
         "suspend a resource: the step in progress completes, no new step starts",
     ),
     "resume": ("kafkafeatures.cli.kube.resume", "resume a suspended resource"),
+    "restart": ("kafkafeatures.cli.kube.restart", "have the nodes of a resource restarted, without a new image"),
     "report": ("kafkafeatures.cli.kube.report", "collect what an issue report needs about a resource; no secrets"),
     "run": ("kafkafeatures.cli.kube.run", "run the operator on Kubernetes"),
     "demo": ("kafkafeatures.cli.demo.command", "see a walkthrough on a simulated cluster; no Kafka, no network"),
@@ -63,7 +64,7 @@ COMMANDS = {
 GROUPS = {
     "look": ("describe", "check", "plan", "init", "migration"),
     "change": ("apply", "upgrade", "unregister"),
-    "Kubernetes": ("list", "status", "wait", "reconcile", "approve", "suspend", "resume", "report", "run"),
+    "Kubernetes": ("list", "status", "wait", "reconcile", "approve", "suspend", "resume", "restart", "report", "run"),
     "files and pipelines": ("log", "pipeline"),
     "more": ("demo", "completion", "version"),
 }

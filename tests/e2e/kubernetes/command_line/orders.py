@@ -15,7 +15,13 @@ READ = {"apiGroups": ["kafkafeatures.dev"], "resources": ["kafkafeatures"], "ver
 WRITE = {**READ, "verbs": ["get", "list", "patch"]}
 EVENTS = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list"]}
 STATEFUL_SETS = {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get"]}
-ACCOUNTS = {"person": [WRITE, EVENTS, STATEFUL_SETS], "reader": [READ], "nobody": []}
+RESTART = {**STATEFUL_SETS, "verbs": ["patch"]}
+ACCOUNTS = {
+    "person": [WRITE, EVENTS, STATEFUL_SETS, RESTART],
+    "reader": [READ],
+    "looker": [READ, STATEFUL_SETS],
+    "nobody": [],
+}
 
 
 class Orders(Resources):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, Orders
 from tests.e2e.kubernetes.command_line.person import Person
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
-from tests.e2e.rig.process import wait_until
 from tests.kafkafeatures import statuses
 
 
@@ -74,38 +73,6 @@ def of_roll(revision: str, updated: int) -> dict[str, Any]:
     }
     told = {"name": "broker", "updateRevision": revision, "updated": updated, "total": 1}
     return {**status, "workloads": [told], "conditions": [*status["conditions"], condition]}
-
-
-@pytest.fixture
-def broker(orders: Orders) -> Iterator[Callable[[str], str]]:
-    """A StatefulSet that is given an image; the revision that Kubernetes makes of it."""
-    path = f"/apis/apps/v1/namespaces/{NS}/statefulsets/broker"
-    labels = {"app": "broker"}
-
-    def with_image(image: str) -> str:
-        pod = {"containers": [{"name": "kafka", "image": image}]}
-        spec = {
-            "replicas": 1,
-            "serviceName": "broker",
-            "selector": {"matchLabels": labels},
-            "updateStrategy": {"type": "OnDelete"},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        }
-        metadata = {"name": "broker", "namespace": NS}
-        orders.plane.apply({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec})
-
-        def observed() -> bool:
-            found = orders.plane.read(path)
-            return bool(found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"])
-
-        wait_until("Kubernetes gave the template a revision", observed)
-        return str(orders.plane.read(path)["status"]["updateRevision"])
-
-    driver = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
-    orders.delete("orders")  # or this would be its second generation
-    orders.apply("orders", {"metadata.version": 27}, **CLUSTER, workload=driver)
-    yield with_image
-    orders.plane.kubectl("delete", "statefulset", "broker", "-n", NS, "--ignore-not-found", "--timeout=20s")
 
 
 def test_a_pipeline_never_takes_the_roll_of_an_older_image_for_the_new_one(

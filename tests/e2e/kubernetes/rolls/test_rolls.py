@@ -1,4 +1,4 @@
-"""Rolls of nine nodes, in the order of a cluster's life: at 4.1 as a template is changed while a voter is away, with an
+"""Rolls of nine nodes, in the order of a cluster's life: at 4.1, restarted on request while a voter is away, with an
 image that does not start, up to 4.4 with its levels, with a node that ends by itself, and once more while the operator
 is killed.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.e2e.kafka.cli import run
 from tests.e2e.kubernetes.resources import away
 from tests.e2e.kubernetes.rolls import reported
 from tests.e2e.kubernetes.rolls.rolling import (
@@ -22,7 +23,7 @@ from tests.e2e.kubernetes.rolls.rolling import (
 from tests.e2e.rig.kubernetes.images import PAUSE, PREFIX
 from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.kubernetes.racks import Racks, pods_of
-from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.process import ENVIRONMENT, wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST
 from tests.examples import on_kubernetes
 
@@ -44,7 +45,11 @@ def test_brokers_roll_without_the_metadata_log(rolling: Rolling, racks: Racks) -
     racks.delete(away_ := pods_of("controllers")[1])
     wait_until("it cannot be scheduled", lambda: racks.phase(away_) == "Pending")
     with rolling.judged(pods_of("brokers")) as judged:
-        rolling.rolls("denied", "brokers")
+        rolling.apply(NAME)
+        asked = run("restart", NAME, "-n", racks.namespace, "--only", "brokers", environment={
+            **ENVIRONMENT, "KUBECONFIG": str(racks.plane.kubeconfig),
+        })  # fmt: skip
+        assert asked.returncode == 0, asked.stderr
         missing = f"a voter is missing: controller {racks.id_of(away_)} "
         wait_until("the voter is named", lambda: missing in rolling.waits_for(), 60, step=0.2)
         away(QUIET)

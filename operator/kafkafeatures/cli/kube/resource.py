@@ -108,7 +108,7 @@ class KubeResource(Struct, frozen=True, dict=True):
         return self.stateful_sets_of(("controllers", "brokers"))
 
     def stateful_sets_of(self, roles: Iterable[str]) -> tuple[str, ...]:
-        """Those of them that its document has under one of these."""
+        """The StatefulSets that its document names for these roles."""
         named = self._part("workload").get("statefulSet") or {}
         return tuple(name for role in roles for name in named.get(role) or ())
 

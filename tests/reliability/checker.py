@@ -278,16 +278,19 @@ def ready_means_read(facts: Facts) -> Iterator[Violation]:
 
 
 def generations_only_grow(facts: Facts) -> Iterator[Violation]:
-    """No generation is reported before it was there."""
+    """No generation is reported before it was there; but once after a restore, over the resourceVersion of another."""
     for versions in facts.versions.values():
-        newest = 0
+        newest, restored = 0, False
         for _, version in versions:
             observed = int(version.status.get("observedGeneration", 0))
             if version.by == RESTORE:
-                newest = 0
-            if version.by.startswith(OPERATOR) and (observed < newest or observed > version.generation):
-                yield Violation("generation", version.at, f"{observed} after {newest}, of {version.generation}")
-            newest = max(newest, observed)
+                newest, restored = 0, True
+            if version.by.startswith(OPERATOR) and not newest <= observed <= version.generation:
+                if not restored:
+                    yield Violation("generation", version.at, f"{observed} after {newest}, of {version.generation}")
+                restored = False
+            else:
+                newest = max(newest, observed)
 
 
 def drift_is_corrected_only_where_that_is_asked_for(facts: Facts) -> Iterator[Violation]:

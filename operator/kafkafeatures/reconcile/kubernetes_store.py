@@ -140,8 +140,10 @@ class KubernetesStore:
             await self.write_what_is_kept(replace(self.status, last_handled_reconcile_at=self._request))
 
     async def _replace(self, status: Status, *, dry_run: bool = False) -> list[str]:
-        """The fields that were not kept."""
-        writer = self._writer()
+        """The fields that were not kept. Raises Conflict where it became the status of another document: a restored
+        etcd gives the same resourceVersion to something else.
+        """
+        writer, read = self._writer(), self.generation
         sent = {**_ALWAYS, **status.as_json(), "operator": writer.shape}
         try:
             answer = await self._api.replace_status(self.raw, sent, manager=writer.manager, dry_run=dry_run)
@@ -151,6 +153,10 @@ class KubernetesStore:
         if not dry_run:
             self._adopt(answer, status if as_sent else None)
             self.written.add(self.version)
+        if int(answer["metadata"]["generation"]) != read:
+            raise Conflict(
+                f"{self._key}: its resourceVersion was that of another generation, as after a restore of etcd"
+            )
         return [] if as_sent else list(dropped_fields(sent, answer.get("status")))
 
     def _adopt(self, raw: Mapping[str, Any], known: Status | None = None) -> None:

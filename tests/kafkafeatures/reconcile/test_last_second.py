@@ -377,3 +377,23 @@ async def test_what_another_client_wrote_into_the_status_meanwhile_is_not_overwr
     server.edit_status(*KEY, lambda one: one["status"].update(intents=[theirs]))
     with pytest.raises(Conflict):
         await store.read_again()
+
+
+async def test_a_status_that_became_that_of_a_restored_document_is_written_anew() -> None:
+    """A restored etcd gives the resourceVersion that was read to another document, and the API server sees no conflict.
+    What was to follow the intent in that status does not.
+    """
+    server = ApiServer()
+    server.create(*KEY, spec_of(Wanted({"metadata.version": 25})))
+    before = server.revision
+    server.change(*KEY, lambda one: one.update(spec=spec_of(Wanted({"metadata.version": 27}))))
+    store = KubernetesStore(server.client(), KEY, lambda: OperatorIdentity("", "operator", "test"))
+    await store.fetch()
+    assert store.generation == 2
+    server.restore(before)
+    server.change(*KEY, lambda one: one["metadata"].update(annotations={"team": "orders"}))
+    with pytest.raises(Conflict, match="as after a restore of etcd"):
+        await store.try_status(Status(cluster_id="cluster", change_count=1))
+    with pytest.raises(Conflict, match="as after a restore of etcd"):
+        await store.write_status(Status(cluster_id="cluster", change_count=1))
+    assert (store.generation, store.status.change_count) == (1, 1)

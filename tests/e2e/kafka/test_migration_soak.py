@@ -61,7 +61,7 @@ def none_is_lost(person: Person) -> None:
 
 
 class Accidents:
-    """What happens to a node that nobody restarts at that moment; each is there again at once, as it was."""
+    """What happens to a node that is not restarted at that moment; each is there again at once, as it was."""
 
     def __init__(self, person: Person) -> None:
         self.person, self.cluster = person, person.cluster

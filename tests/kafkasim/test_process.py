@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -99,15 +100,35 @@ def test_flags_describe_a_cluster(flags: str, nodes: int, metadata_version: int)
     assert {node.id for node in plan.nodes if node.role is Role.CONTROLLER} >= {3001, 3002, 3003}
 
 
-def test_the_demo_tells_its_story_piped_in_80_columns_without_colour() -> None:
-    command = [sys.executable, "-m", "kafkafeatures", "demo"]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+def demo(*words: str) -> str:
+    """What it prints into a pipe."""
+    command = [sys.executable, "-m", "kafkafeatures", "demo", *words]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "SIMULATED" in done.stdout
-    assert "\x1b" not in done.stdout
-    assert done.stdout.count("$ kafkafeatures plan") == 2
+    return done.stdout
+
+
+def test_the_demo_is_read_in_a_moment_and_ends_with_commands_for_a_cluster_of_ones_own() -> None:
+    told = demo()
+    assert len(told.splitlines()) < 70
+    refusal = "Broker 2 only supports versions 7-25"
+    places = [
+        " ".join(told.split()).index(words)
+        for words in (refusal, "GhostRegistration: broker 4", "Now the levels can be raised", "InSync: finalized")
+    ]
+    assert places == sorted(places)
+    (command,) = re.findall(r"^  (\S+) describe --bootstrap-server HOST:PORT$", told, re.MULTILINE)
+    done = subprocess.run([command, "version"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done
+
+
+def test_the_whole_demo_tells_its_story_piped_in_80_columns_without_colour() -> None:
+    told = demo("--story", "all")
+    assert "SIMULATED" in told
+    assert "\x1b" not in told
+    assert told.count("$ kafkafeatures plan") == 2
     for words in ("7-25", "Plan: Blocked", "UpdateFeatures share.version 1 -> 0", "was already used", "Drifted"):
-        assert words in done.stdout
+        assert words in told
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from typing import Any
 from msgspec import Struct
 
 from kafkafeatures.cli.demo.stage import Stage, environment
-from kafkafeatures.cli.demo.text import not_the_story, tell, title
+from kafkafeatures.cli.demo.text import not_the_story, show, tell, tell_quoted, title, turn_the_page
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 _START_SECONDS = 15.0
@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--story`, for the parts there are."""
     parser.add_argument(
         "--story",
-        choices=("all", *STORIES, _ROLL, _MIGRATE, _FLEET),
-        default="all",
-        help="one part of the walkthrough (default: all but migrate and fleet)",
+        choices=(*STORIES, _ROLL, _MIGRATE, _FLEET, _ALL),
+        default=_FIRST,
+        help=f"one part of the walkthrough (default: {_FIRST}; {_ALL}: {', '.join((*LONGER, _ROLL))})",
     )
 
 
@@ -67,9 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
         tell_the_fleet()
         return Exit.DONE
     if arguments.story not in (_ROLL, _MIGRATE):
-        _tell_over_the_wire(tuple(STORIES) if arguments.story == "all" else (arguments.story,))
+        _tell_over_the_wire(LONGER if arguments.story == _ALL else (arguments.story,))
     if find_spec("numpy") is not None:  # partitions are judged with it
-        if arguments.story in ("all", _ROLL):
+        if arguments.story in (_ALL, _ROLL):
             from kafkafeatures.cli.demo.roll import tell_the_roll
 
             tell_the_roll()
@@ -79,10 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
             tell_the_migration()
     elif arguments.story in (_ROLL, _MIGRATE):
         raise CommandFailed(f"--story {arguments.story} needs numpy; install it: pip install numpy", Exit.FAILED)
-    elif arguments.story == "all":
-        pip, ours = _as_typed("pip"), _as_typed("kafkafeatures")
-        tell(f"One more part shows how nodes are rolled: `{pip} install numpy`, then `{ours} demo --story roll`.")
-    tell(f"Done after {time.monotonic() - began:.0f} s. The simulated cluster is stopped; nothing is left behind.")
+    ours = _as_typed("kafkafeatures")
+    if arguments.story == _FIRST:
+        tell("The same for a cluster of your own, in this shell. Both commands only read:")
+        where = "--bootstrap-server HOST:PORT"
+        show(f"  {ours} describe {where}\n  {ours} check --release 4.2 {where}\n")
+    others = ", ".join(f"{name} ({what})" for name, what in MORE.items() if name != arguments.story)
+    took = time.monotonic() - began
+    tell(f"Done after {took:.0f} s; the simulated cluster is stopped. More: {ours} demo --story NAME, with {others}.")
     return Exit.DONE
 
 
@@ -93,14 +97,39 @@ def _as_typed(program: str) -> str:
 
 
 def _tell_over_the_wire(chosen: Sequence[str]) -> None:
-    cluster = _MIXED if "cure" in chosen else _RAISED
+    cluster = _MIXED if {_FIRST, "cure"} & {*chosen} else _RAISED
     with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder, _simulator(cluster) as simulator:
         tell(
-            "This is a SIMULATED cluster: three controllers and three brokers in one Python process on "
-            "127.0.0.1. It speaks Kafka's protocol, but no Kafka runs here. The commands below are the real ones."
+            "A SIMULATED cluster: three controllers and three brokers in one Python process on 127.0.0.1 speak Kafka's "
+            "protocol. The commands are the real ones."
         )
         for name in chosen:
             STORIES[name](Stage(Path(folder)), simulator)
+
+
+def _upgrade(stage: Stage, simulator: Simulator) -> None:
+    """What Kafka says to a raise, and what is said here; the cure; the raise."""
+    servers = _one(simulator)
+    on_it = ("--release", "4.2", "--bootstrap-server", servers)
+    tell(
+        "Kafka was upgraded to 4.2, the finalized levels are still those of 4.0. `kafka-features.sh upgrade "
+        "--release-version 4.2` is refused, with the first reason that the controller finds:"
+    )
+    plan = ("plan", "-f", stage.write("levels.yaml", _DOCUMENT % simulator.greeting).name, "-o", "json")
+    tell_quoted(json.loads(stage.quiet(plan, code=Exit.BLOCKED))["serverVerdict"]["message"])
+    tell("Here are all of them, each with what to do:")
+    found = ("GhostRegistration: broker 4", "NodeRange: broker 2", "upgrade Kafka on broker 2")
+    stage.run(("check", *on_it), code=Exit.BLOCKED, shows=found)
+
+    turn_the_page()
+    tell("Broker 4 is gone for good, and is unregistered. Broker 2 gets Kafka 4.2 (here: a command to the simulator).")
+    unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", servers)
+    stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
+    simulator.do("upgrade broker 2 4.2")
+    tell("Now the levels can be raised; each is read back from every node.")
+    raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
+    stage.run(("upgrade", *on_it, "--yes"), code=Exit.DONE, shows=raised, into="status.yaml")
+    _finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
 
 
 def _cure(stage: Stage, simulator: Simulator) -> None:
@@ -172,8 +201,18 @@ def _drift(stage: Stage, simulator: Simulator) -> None:
     _finalized(stage, _one(simulator), {"share.version": 0})
 
 
-STORIES = {"cure": _cure, "back": _back, "drift": _drift}
-_ROLL, _MIGRATE, _FLEET = "roll", "migrate", "fleet"
+_FIRST, _ROLL, _MIGRATE, _FLEET, _ALL = "upgrade", "roll", "migrate", "fleet", "all"
+LONGER = ("cure", "back", "drift")
+STORIES = {_FIRST: _upgrade, "cure": _cure, "back": _back, "drift": _drift}
+MORE = {
+    "cure": "the same with a plan",
+    "back": "a downgrade",
+    "drift": "a level that others change",
+    _ROLL: "restarts",
+    _MIGRATE: "ZooKeeper to KRaft",
+    _FLEET: "many clusters",
+}
+"""What the stories beside the first one are about."""
 
 
 def _one(simulator: Simulator) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import textwrap
+from contextlib import suppress
 
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import clean_stdout
@@ -22,8 +24,23 @@ def tell(text: str) -> None:
     show(filled + "\n")
 
 
+def tell_quoted(text: str) -> None:
+    """The words of another program, as a paragraph."""
+    filled = textwrap.fill(text, width=min(width(), _WIDEST_TEXT), initial_indent="  ", subsequent_indent="  ")
+    show(filled + "\n")
+
+
+def turn_the_page() -> None:
+    """Wait for Enter where a person reads along; not in a pipe."""
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        with suppress(EOFError):
+            input("# Enter continues ")
+        show("")
+
+
 def title(text: str) -> None:
     """Print the heading of a part of the walkthrough."""
+    turn_the_page()
     show(f"# {text}\n# {'-' * len(text)}\n")
 
 

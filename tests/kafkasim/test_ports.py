@@ -206,6 +206,22 @@ async def test_while_no_controller_can_be_read_a_level_is_changed_only_if_the_qu
         last = await reconcile(context, await store.read())
         assert kraft_version == 0 or isinstance(last.decision, Wait)
     assert (written(sim) == before) is (kraft_version == 1)
+    assert level(sim) == (25 if kraft_version else WANTED.levels["metadata.version"])
+
+
+async def test_while_no_controller_can_be_read_nothing_is_changed_if_a_voter_never_registered() -> None:
+    sim, store = SimulatedCluster(world(plan(metadata_version=14))), Store(Wanted({"metadata.version": 20}))
+    sim.world.stop(Role.CONTROLLER, 3003, kill=True)
+    await sim.read()
+    assert isinstance(await sim.update(UpdateFeature("metadata.version", 14, 15)), Applied)
+    sim.reach(CUT_OFF)
+    context = ReconcileContext(
+        store=store, kafka=sim, now=sim.now, sleep=sim.sleep, monotonic=SYSTEM.monotonic, ages=Ages(SYSTEM.monotonic)
+    )
+    for _ in range(8):
+        last = await reconcile(context, await store.read())
+        assert not isinstance(last.decision, Done)
+    assert level(sim) == 15
 
 
 async def test_a_broker_passes_a_request_on_to_the_leader_that_is_elected_meanwhile() -> None:

@@ -143,20 +143,18 @@ class KubernetesStore:
         """The fields that were not kept. Raises Conflict where it became the status of another document: a restored
         etcd gives the same resourceVersion to something else.
         """
-        writer, read = self._writer(), self.generation
+        writer = self._writer()
         sent = {**_ALWAYS, **status.as_json(), "operator": writer.shape}
         try:
             answer = await self._api.replace_status(self.raw, sent, manager=writer.manager, dry_run=dry_run)
         except Invalid as error:
             raise SchemaOutdated(f"the API server rejects the status ({error})", status) from None
+        if _document_of(answer) != _document_of(self.raw):
+            raise Conflict(f"{self._key}: its resourceVersion was that of another document, as after a restore of etcd")
         as_sent = answer.get("status") == sent
         if not dry_run:
             self._adopt(answer, status if as_sent else None)
             self.written.add(self.version)
-        if int(answer["metadata"]["generation"]) != read:
-            raise Conflict(
-                f"{self._key}: its resourceVersion was that of another generation, as after a restore of etcd"
-            )
         return [] if as_sent else list(dropped_fields(sent, answer.get("status")))
 
     def _adopt(self, raw: Mapping[str, Any], known: Status | None = None) -> None:
@@ -171,6 +169,12 @@ class KubernetesStore:
         else:
             self.status, self.invalid_fields = _read(raw)
         last.version, last.status, last.invalid_fields = self.version, self.status, self.invalid_fields
+
+
+def _document_of(raw: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What people write; the same in two versions unless it was changed between them."""
+    metadata = raw["metadata"]
+    return metadata["generation"], raw.get("spec"), metadata.get("annotations") or {}
 
 
 def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:

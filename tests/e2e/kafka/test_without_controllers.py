@@ -33,3 +33,20 @@ def test_a_level_is_raised_if_the_quorum_is_static_as_then_kafka_judges_each_vot
         else:
             assert done.returncode == 0, done
         assert levels(describe(cluster))["metadata.version"] == (25 if dynamic else LEVEL)
+
+
+def test_a_voter_that_never_registered_is_named_by_kafka_and_nothing_is_raised(tmp_path: Path) -> None:
+    with Cluster(
+        tmp_path / "kafka", NEWEST, controllers=3, brokers=1, controller_kind="SSL", release_version="3.6"
+    ) as cluster:
+        cluster.nodes[3003].stop()  # before controllers register, which they do from 3.7 on
+        upgrade = ("--bootstrap-server", cluster.bootstrap_servers, "upgrade", "--metadata", "3.7-IV4")
+        done = cluster.tool("org.apache.kafka.tools.FeatureCommand", *upgrade)
+        assert done.returncode == 0, done
+        document = write_document(
+            tmp_path / "levels.yaml", {"metadata.version": LEVEL}, bootstrapServers=cluster.bootstrap_servers
+        )
+        done = run("apply", "-f", str(document))
+        assert done.returncode == 4, done
+        assert "3003 has not registered" in done.stderr
+        assert levels(describe(cluster))["metadata.version"] == 19

@@ -272,10 +272,14 @@ def test_where_no_controller_is_reached_the_verdict_counts_if_the_quorum_is_sure
     """Kafka refuses where one of `controller.quorum.voters` never registered, and knows of no other voter."""
     silent = [node(id_, state=NodeState.UNREACHABLE, said=SILENT, written=None) for id_ in (3001, 3002)]
     broker = node(1, said=answer({"metadata.version": (1, highest)}) if highest else SILENT, written=None)
-    seen = observation(*silent, broker, levels={"metadata.version": 15, "kraft.version": kraft})
+    other = node(2, said=answer({"metadata.version": (1, 27)}) if highest else SILENT, written=None)
+    seen = observation(*silent, broker, other, levels={"metadata.version": 15, "kraft.version": kraft})
     seen = replace(seen, registered_controllers=Unknown(SILENT))
     change = UpdateFeature("metadata.version", 15, 20)
     assert (kinds(seen, change, verdict=DryRunAccepted()) == []) is may
+    stranger = replace(node(7, state=NodeState.UNREACHABLE, said=SILENT, written=None), roles=())
+    with_it = replace(seen, nodes=(*seen.nodes, stranger))
+    assert kinds(with_it, change, verdict=DryRunAccepted())
     assert set(kinds(seen, change)) == {BlockerKind.NODE_UNKNOWN}
 
 

@@ -9,15 +9,17 @@ them itself, at once.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from kafkafeatures.api.names import RESTART
-from kafkafeatures.api.spec import Desired
-from kafkafeatures.cli.kube.api import Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.facts.observation import MetadataMode
 
 ROLES = ("controllers", "brokers")
+ATTEMPTS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,42 +29,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read everything, then write: a StatefulSet that was changed in between is not written to."""
+    """Read everything, then write."""
     roles = (arguments.only,) if arguments.only else ROLES
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
         names = _names(resource, roles)
-        versions = {name: _version(kube, resource, name) for name in names}
+        for name in names:
+            _version(kube, resource, name)
         now = datetime.now(UTC).isoformat()
-        for name, version in versions.items():
-            kube.annotate_template(name, {RESTART: now}, version)
+        for name in names:
+            _restart(kube, resource, name, now)
             print(f"{resource}: restart of the pods of {name} requested")
-    if resource.paused or resource.suspended_in_document:
-        print(f"It is suspended: no node is restarted before kafkafeatures resume {resource.flags}")
-    elif resource.mode != "Apply":
-        print(f"Its mode is {resource.mode}: no node is restarted before it is Apply")
+    for why in _held_back(resource):
+        print(f"No node is restarted before {why}")
     print(f"To wait for it: kafkafeatures wait {resource.flags} --for rolled")
     return Exit.DONE
 
 
+def _held_back(resource: KubeResource) -> Iterator[str]:
+    if resource.mode != "Apply":
+        yield f"spec.mode, which is {resource.mode}, is Apply"
+    if resource.suspended_in_document:
+        yield "spec.suspend, which is true, is false"
+    if resource.paused:
+        yield f"kafkafeatures resume {resource.flags}: the resource is suspended"
+
+
 def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
+    if resource.deleted_at:
+        raise CommandFailed(f"{resource} is being deleted", Exit.BLOCKED)
     if resource.driver != "StatefulSet":
         raise CommandFailed(
             f"{resource} has no driver that restarts pods (spec.workload.driver is {resource.driver or None}); restart "
             "its nodes with what runs them",
             Exit.BLOCKED,
         )
-    phase = resource.status.migration.phase if resource.status.migration is not None else ""
-    if resource.wants_migration and phase != Desired.FINALIZED:
+    mode = resource.status.metadata_mode
+    if mode != MetadataMode.KRAFT and (mode or resource.wants_migration):
         raise CommandFailed(
-            f"{resource} migrates from ZooKeeper (phase {phase or 'not known yet'}), which restarts each node when its "
-            "turn comes; finish the migration first",
+            f"{resource} is not in KRaft mode (metadata mode {mode or 'not known yet'}), so its nodes are restarted by "
+            "the steps of a migration or of an inter.broker.protocol.version alone",
             Exit.BLOCKED,
         )
     names = resource.stateful_sets_of(roles)
     if not names:
         raise CommandFailed(f"{resource} names no StatefulSet under {roles[0]}; leave out --only", Exit.BLOCKED)
     return names
+
+
+def _restart(kube: Kube, resource: KubeResource, name: str, now: str) -> None:
+    """The status of a StatefulSet is written to all the time, so it is read, and examined, anew for each attempt."""
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            kube.annotate_template(name, {RESTART: now}, _version(kube, resource, name))
+            return
+        except Changed:
+            if not left:
+                raise
 
 
 def _version(kube: Kube, resource: KubeResource, name: str) -> str:

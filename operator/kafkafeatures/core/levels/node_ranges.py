@@ -72,7 +72,7 @@ def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
     if not controllers_are_registered(observation.finalized.value):
         return False
     if not isinstance(observation.registered_controllers, Known):
-        return _is_surely_static(observation.finalized.value, observation)
+        return node.is_voter and _is_surely_static(observation.finalized.value, observation)
     voters = {voter.id for voter in observation.quorum.value.voters}
     return not unregistered_voters(voters, observation.registered_controllers.value)
 

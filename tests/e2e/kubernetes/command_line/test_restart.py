@@ -1,4 +1,4 @@
-"""`restart` as a process against a real API server: a new revision of each StatefulSet, or nothing at all."""
+"""`restart` as a process against a real API server: a new revision of each StatefulSet, or of none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, Orders
 from tests.e2e.kubernetes.command_line.person import Person
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
-from tests.kafkafeatures import statuses
 
 IMAGE = "kafka:4.1.2"
 
@@ -20,7 +19,7 @@ def patched(orders: Orders, change: object) -> None:
     orders.plane.kubectl("patch", "statefulset", "broker", "-n", NS, "--type=merge", "-p", json.dumps(change))
 
 
-def test_each_stateful_set_gets_a_new_revision_and_waiting_is_for_that_one(
+def test_each_stateful_set_gets_a_new_revision_and_what_holds_its_pods_back_is_said(
     orders: Orders, person: Person, broker: Callable[..., str]
 ) -> None:
     before = broker(IMAGE)
@@ -34,7 +33,7 @@ def test_each_stateful_set_gets_a_new_revision_and_waiting_is_for_that_one(
     assert after != before
     orders.annotate("orders", "kafkafeatures.dev/pause=true")
     done = person.run("restart", "orders", "--only", "brokers")
-    assert f"It is suspended: no node is restarted before kafkafeatures resume orders -n {NS}" in done.stdout
+    assert f"No node is restarted before kafkafeatures resume orders -n {NS}: the resource is suspended" in done.stdout
     assert broker() != after
 
 
@@ -97,8 +96,12 @@ def test_while_it_migrates_from_zookeeper_nothing_is_written(
     driver = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
     cluster = {**CLUSTER["cluster"], "zookeeper": {"connect": "zk:2181"}}
     orders.apply("orders", {}, cluster=cluster, workload=driver, migration={"desired": "DualWrite"})
-    orders.write({**statuses.in_sync(2), "migration": {"phase": "PreMigration"}})
-    done = person.run("restart", "orders")
-    assert done.returncode == 4
-    assert "people/orders migrates from ZooKeeper (phase PreMigration)" in done.stderr
+    for mode in ({}, {"metadataMode": "ZooKeeper"}, {"metadataMode": "Migrating"}):
+        orders.write(mode)
+        done = person.run("restart", "orders")
+        assert done.returncode == 4
+        assert f"is not in KRaft mode (metadata mode {mode.get('metadataMode', 'not known yet')})" in done.stderr
     assert broker() == before
+    orders.write({"metadataMode": "KRaft"})
+    assert person.run("restart", "orders").returncode == 0
+    assert broker() != before

@@ -110,7 +110,7 @@ class KubeResource(Struct, frozen=True, dict=True):
     def stateful_sets_of(self, roles: Iterable[str]) -> tuple[str, ...]:
         """The StatefulSets that its document names for these roles."""
         named = self._part("workload").get("statefulSet") or {}
-        return tuple(name for role in roles for name in named.get(role) or ())
+        return tuple(dict.fromkeys(name for role in roles for name in named.get(role) or ()))
 
     @property
     def wants_migration(self) -> bool:

@@ -48,9 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _held_back(resource: KubeResource) -> Iterator[str]:
     if resource.mode != "Apply":
-        yield f"spec.mode, which is {resource.mode}, is Apply"
+        yield f"spec.mode is Apply; it is {resource.mode}"
     if resource.suspended_in_document:
-        yield "spec.suspend, which is true, is false"
+        yield "spec.suspend is false; it is true"
     if resource.paused:
         yield f"kafkafeatures resume {resource.flags}: the resource is suspended"
 

@@ -122,7 +122,7 @@ def _upgrade(stage: Stage, simulator: Simulator) -> None:
     stage.run(("check", *on_it), code=Exit.BLOCKED, shows=found)
 
     turn_the_page()
-    tell("Broker 4 is gone for good, and is unregistered. Broker 2 gets Kafka 4.2 (here: a command to the simulator).")
+    tell("Broker 4 no longer exists, and is unregistered. Broker 2 gets Kafka 4.2 (here: a command to the simulator).")
     unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", servers)
     stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
     simulator.do("upgrade broker 2 4.2")

@@ -30,7 +30,7 @@ from tests.e2e.kafka.wire import feature_records, meddle, send
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
 
-INSTANTS = 60 if os.environ.get("SOAK") else 12
+INSTANTS = 60 if os.environ.get("SOAK") else 8
 SCRIPT, MOVED = (Path(__file__).with_name(f"apply_{how}.py") for how in ("killed", "moved"))
 ROOT = Path(__file__).parents[3]
 

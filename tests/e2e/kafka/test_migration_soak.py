@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import KafkaError
 from kazoo.client import KazooClient
 
 from kafkafeatures.core.migration.settings import Shape
@@ -91,12 +93,25 @@ class Accidents:
             self.cluster.nodes[still].thaw()
 
     def topics_moved_and_deleted(self) -> None:
-        """A topic is made, moved and deleted."""
-        with admin(self.person) as client:
-            name = f"short-lived-{len(self.person.restarted)}"
+        """A topic is made, moved and deleted, once a client gets through to the brokers."""
+        names = (f"short-lived-{number}" for number in count())
+        wait_until("a topic is made, moved and deleted", lambda: self._short_lived(next(names)), step=0.5)
+
+    def _short_lived(self, name: str) -> bool:
+        with suppress(KafkaError), admin(self.person) as client:
             client.create_topics([NewTopic(name, 3, 2)])
             client.alter_partition_reassignments({TopicPartition(name, 0): [3, 1]})
             client.delete_topics([name])
+            return True
+        return False
+
+
+def until_done(person: Person, *flags: str, accidents: dict[int, Callable[[], object]]) -> None:
+    """`apply`, and again where it ended because a broker was away for a moment."""
+    while person.apply(*flags, accidents=accidents, may_be_blocked=True):
+        assert person.ready()[0] == "MigrationBlocked", person.ready()
+        wait_until("all brokers are back", lambda: all_are_listed(person), step=0.5)
+    assert not accidents
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,24 +121,25 @@ def test_it_goes_all_the_way_though_nodes_are_killed_and_sessions_lost_in_each_p
         write(person)
         person.start_controllers()
         person.wants("PreMigration")
-        person.apply(accidents={0: happens.standby_killed})
+        person.apply()
         person.wants("DualWrite")
-        person.apply(
+        until_done(
+            person,
             accidents={
-                0: happens.active_killed,
+                0: happens.standby_killed,
                 1: happens.session_lost,
                 2: happens.broker_killed,
                 3: happens.active_killed,
                 4: happens.topics_moved_and_deleted,
                 5: happens.standby_killed,
                 6: happens.broker_killed,
-            }
+            },
         )
         assert person.status["migration"]["phase"] == "DualWrite"
         assert run("migration", "compare", "-f", str(person.file)).returncode == 0
         person.wants("Finalized", "zk-finalize")
         (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", person.plan()))
-        person.apply("--approve", plan_hash, accidents={1: happens.broker_killed, 2: happens.standby_killed})
+        until_done(person, "--approve", plan_hash, accidents={7: happens.broker_killed, 8: happens.standby_killed})
         assert person.status["migration"]["phase"] == "Finalized"
         assert sorted(person.restarted) == sorted(
             (id_, shape)
@@ -171,7 +187,7 @@ def test_it_goes_back_from_where_brokers_are_half_way_or_all_of_them_in_kraft_mo
         person.wants("DualWrite")
         person.apply(killed_after=restarted)
         person.wants("RolledBack")
-        person.apply(accidents={1: happens.broker_killed})
+        until_done(person, accidents={restarted + 1: happens.broker_killed})
         migration = person.status["migration"]
         assert (migration["phase"], migration["brokers"]) == ("RolledBack", {"zooKeeper": 3})
         assert person.at("/controller")["brokerid"] in person.cluster.brokers

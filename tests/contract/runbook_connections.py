@@ -1,4 +1,4 @@
-"""What the runbooks say of connections: nodes that are not reached, or do not accept who asks."""
+"""What the runbooks say of connections: nodes that are not reached, or do not accept the operator."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from tests.contract.runbook_marks import Page, page
 OF_CONNECTIONS: Mapping[Reason, Page] = {
     Reason.PARTIALLY_CONNECTED: page(
         r"""
-        Safe: A change whose safety depends on what could not be read is not sent.
+        Safe: The operator sends no change whose safety depends on the facts that it could not read.
 
         Confirm: The message of Reachable says what could not be read, why, and what to do:
 
         <message>
 
-        Fix: A node that does not answer is down, permanently gone, or not reachable from the operator. Otherwise
-        a right, a network policy, or an address of the controllers (`bootstrapControllers`) is usually
-        missing: <connect>. You can leave it as it is: a cluster that is in sync is Ready anyway.
+        Fix: A node that does not answer is down, permanently gone, or not reachable from the operator. If all nodes
+        answer, an ACL, a rule of a network policy, or an address of the controllers (`bootstrapControllers`) is
+        usually missing: <connect>. You can leave the connection as it is: a cluster that is in sync is Ready anyway.
         """
     ),
     Reason.TLS_FAILED: page(
         r"""
         Safe: <unread>
 
-        Confirm: The message says what failed: the CA, the host name, an expired certificate, or no TLS
-        at all:
+        Confirm: The message says what failed: the CA or the host name does not match, the certificate has expired, or
+        the listener does not use TLS:
 
         <message>
 
             openssl s_client -connect HOST:PORT -showcerts </dev/null
 
         Fix: Renew the certificate, configure the CA that signed it (`spec.cluster.tls`), or use a host name
-        that it was issued for: <connect>. Verification cannot be turned off.
+        that the certificate was issued for: <connect>. Verification cannot be turned off.
         """
     ),
     Reason.AUTHENTICATION_FAILED: page(
         r"""
         Safe: <unread>
 
-        Confirm:
+        Confirm: The message says what the node answered:
 
         <message>
 
-        Try the same user with Kafka's own tools and the same password.
+        Try the same user and password with Kafka's own tools.
 
         Fix: Correct the Secret that `spec.cluster.sasl.secretRef` names, the mechanism, or the user in
         Kafka.
@@ -60,8 +60,8 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
 
             kubectl get secret SECRET -n NS --show-labels
 
-        Fix: Create it in the namespace of the resource, with the keys of the reference. A Secret also needs
-        the label:
+        Fix: Create the Secret or ConfigMap in the namespace of the resource, with the keys that the document refers
+        to. A Secret also needs the label:
 
             kubectl label secret SECRET -n NS kafkafeatures.dev/credentials=true
         """
@@ -74,49 +74,57 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
 
         <message>
 
-        Fix: Correct the address, or the addresses that the brokers advertise. If Kafka does run there, allow the
-        address with `addresses.allow` and `addresses.deny` of the operator's chart. Always refused are
-        loopback, link-local and metadata addresses, the operator's own pod, and the API server: at the
-        address of its Service and at the one the operator uses before anything is sent, anywhere else (on its
-        nodes, behind a load balancer) as soon as it identifies itself as the API server.
+        Fix: Correct the address, or the addresses that the brokers advertise. If Kafka does run at the address, allow
+        it with `addresses.allow` and `addresses.deny` of the operator's chart.
+
+        The operator always refuses loopback, link-local and metadata addresses, its own pod, and the API server. It
+        refuses the address of the API server's Service, and the one that it uses itself, before it sends anything. It
+        recognizes the API server anywhere else (on its nodes, behind a load balancer) by its answer.
         """
     ),
     Reason.NOT_AUTHORIZED: page(
         r"""
         Safe: <still>
 
-        Confirm: The message has the `kafka-acls.sh` command that grants the missing right:
+        Confirm: The message contains the `kafka-acls.sh` command that grants the missing right:
 
         <message>
 
-        Fix: Run that command with the user of the resource for `User:NAME`. For all rights see <connect>.
-        If the operator should only observe, set `spec.mode: Observe`.
+        Fix: Run that command, with the Kafka user of the resource in place of `User:NAME`. For all rights see
+        <connect>. If the operator should only observe, set `spec.mode: Observe`.
         """
     ),
     Reason.CLUSTER_ID_MISMATCH: page(
         r"""
-        Safe: Nothing is sent to a cluster with another id than the pinned one, and none of its facts are
-        written into the status.
+        Safe: The operator sends nothing to a cluster whose id differs from the pinned id (`.status.clusterId`), and
+        writes no facts of that cluster into the status.
 
         Confirm: Compare the pinned id, the id in the document, and the id of the cluster that answers:
 
             kubectl get kff NAME -n NS -o jsonpath='{.status.clusterId} {.spec.cluster.clusterId}'
             kafka-cluster.sh cluster-id --bootstrap-server HOST:PORT
 
-        Fix: Usually an address belongs to another cluster: correct `bootstrapServers` or
-        `bootstrapControllers`. If the cluster was re-created with another id, delete the resource and
-        create it again; deleting changes nothing in Kafka. If the pinned id is gone (removed by hand, or dropped by an
-        older CRD), nothing tells which cluster the status is of: set `spec.cluster.clusterId` to the intended one.
+        Fix: By cause:
 
-        If the message says that the metadata log no longer holds what was read of it, the same cluster was restored
-        from a backup, or formatted again with its id. What became of changes that were sent before is unknown then.
-        Check the levels (`kafkafeatures describe`), then accept this log, with the id and the epoch of the message:
+        - An address belongs to another cluster (the usual cause): correct `bootstrapServers` or
+          `bootstrapControllers`.
+        - The cluster was re-created with another id: delete the resource and create it again. Deleting the resource
+          changes nothing in Kafka.
+        - The pinned id is missing, because it was removed manually or dropped by an older CRD. The operator cannot know
+          which cluster the status describes: set `spec.cluster.clusterId` to the intended id.
+        - The message says that the metadata log no longer holds what was read of it. The same cluster was restored from
+          a backup, or formatted again with its id, and the outcome of earlier changes is unknown. Check the levels,
+          then accept this log with the id and the epoch from the message:
 
-            kubectl annotate kff NAME -n NS --overwrite kafkafeatures.dev/accept-restored-log="ID@EPOCH"
+              kafkafeatures describe --bootstrap-server HOST:PORT
+              kubectl annotate kff NAME -n NS --overwrite kafkafeatures.dev/accept-restored-log="ID@EPOCH"
 
-        On the command line: `apply --accept-restored-log ID@EPOCH`. It is good for this log alone, and used once: for a
-        second restore with the same epoch remove the annotation, and add it again a minute later. Open steps are then
-        `Unverified` in the history, approvals are void, and consents in the document count as used: give them anew.
+          On the command line, use `apply --accept-restored-log ID@EPOCH`.
+
+        You can use this annotation once, and for this log only. After a second restore with the same epoch, remove the
+        annotation, and add it again a minute later. Accepting a log has three effects: open steps become `Unverified`
+        in the history, approvals become invalid, and consents in the document count as used. Give approvals and
+        consents again if you still want them.
         """
     ),
     # It resolves automatically, and an alert fires if it does not.
@@ -128,12 +136,14 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
 
         <message>
 
-        Fix: `BootstrapUnreachable`: check the addresses in `spec.cluster`, DNS, network policies, and whether
-        Kafka runs. If the message names pods that do not run, the operator restarts none of them: without a
-        node that answers nothing tells which may go. Delete those that it tells you to. `TlsFailed`,
-        `AuthenticationFailed`, `CredentialsInvalid`, `AddressRefused`: see their own pages. No condition
-        Reachable (`Pending`): the operator has not reconciled this resource yet; see
-        [OperatorDown](OperatorDown.md).
+        Fix: By the reason of Reachable:
+
+        - `BootstrapUnreachable`: check the addresses in `spec.cluster`, DNS, network policies, and whether Kafka runs.
+          If the message names pods that do not run, delete those that it tells you to delete. The operator does not
+          restart them: while no node answers, it cannot know which pod may be restarted.
+        - `TlsFailed`, `AuthenticationFailed`, `CredentialsInvalid`, `AddressRefused`: see the runbook of that reason.
+        - No condition Reachable (`Pending`): the operator has not reconciled this resource yet; see
+          [OperatorDown](OperatorDown.md).
         """
     ),
 }

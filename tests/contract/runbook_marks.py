@@ -14,16 +14,16 @@ Page = Mapping[str, str]
 
 _SHARED = {
     "<still>": r"""
-        Nothing is sent and no level changes; the cluster keeps the levels it has. The operator checks again at
-        least every 30 seconds and continues automatically once the cause is gone.
+        The operator sends nothing, and the cluster keeps its levels. The operator checks again at least every
+        30 seconds, and continues automatically once the cause is gone.
         """,
     "<unread>": r"""
-        Nothing is sent. The facts in the status are those of the last successful read. The operator retries at
-        least once a minute; a changed Secret or ConfigMap needs no restart.
+        The operator sends nothing. The facts in the status are from the last successful read. The operator retries
+        at least once a minute. After you change a Secret or a ConfigMap, no restart is needed.
         """,
     "<blockers>": r"""
-        Blockers with their remedies; similar nodes share one blocker (at most 20 are listed,
-        `.status.blockersTotal` counts all):
+        List the blockers with their remedies. Nodes with the same problem share one blocker. At most 20 blockers are
+        listed; `.status.blockersTotal` counts all of them:
 
             kubectl get kff NAME -n NS -o \
               jsonpath='{range .status.blockers[*]}{.message}{"\n  -> "}{.remedy}{"\n"}{end}'

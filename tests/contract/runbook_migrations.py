@@ -8,7 +8,7 @@ from kafkafeatures.api.reasons import Reason
 from tests.contract.runbook_marks import Page, page
 
 _PHASE = r"""
-        Confirm: See the phase, how many brokers run in which mode, and what the message says:
+        Confirm: Read the phase, the number of brokers in each mode, and the message:
 
             kubectl get kff NAME -n NS -o jsonpath='{.status.migration}{"\n"}'
             kubectl get kff NAME -n NS -o \
@@ -18,47 +18,52 @@ _PHASE = r"""
 OF_MIGRATIONS: Mapping[Reason, Page] = {
     Reason.WAITING_FOR_GIT: page(
         rf"""
-        Safe: Nothing is restarted and nothing is written while the operator waits. It never changes a setting, a
-        template or a number of replicas.
+        Safe: The operator restarts and writes nothing while it waits. It never changes a setting, a template or a
+        number of replicas.
         {_PHASE}
-        Without a migration it is about `inter.broker.protocol.version`; which one each broker uses is in the status:
+        Without a migration, this reason is about `inter.broker.protocol.version`. The status shows which version each
+        broker uses:
 
             kubectl get kff NAME -n NS -o jsonpath='{{.status.interBrokerProtocolVersion}}{{"\n"}}'
 
-        Fix: Make the change that the message asks for, in Git or wherever your settings are kept. Where brokers have no
-        `inter.broker.protocol.version`, set the one that they use before anything else: a newer image would raise it by
-        itself, for ever. See [raise the inter.broker.protocol.version](../how-to/raise-the-ibp.md).
+        Fix: Make the change that the message asks for, in Git or wherever you keep your settings.
 
-        In a migration every line that each node needs is shown by:
+        In a migration, change only the nodes that the message names. A template that is changed too early is reported
+        as [TemplateAhead](TemplateAhead.md). This command shows every line that each node needs:
 
             kafkafeatures migration settings --to PHASE --bootstrap-server HOST:PORT \
               --bootstrap-controller HOST:PORT --zookeeper HOST:PORT/CHROOT
 
-        Change only the nodes that it names: a template that changes too early is reported as
-        [TemplateAhead](TemplateAhead.md).
+        If brokers have no `inter.broker.protocol.version`, first set the version that they use now. Otherwise a newer
+        image raises it permanently. See [raise the inter.broker.protocol.version](../how-to/raise-the-ibp.md).
         """
     ),
     Reason.MIGRATION_FAILED: page(
         rf"""
-        Safe: No further step is taken, and the cluster serves as it did. Its state does not resolve automatically. Do
-        not restart controllers or brokers before you know what the message means.
+        Safe: The operator takes no further step, and the cluster continues to serve clients. This state does not
+        resolve automatically. Do not restart controllers or brokers before you know what the message means.
         {_PHASE}
-        Fix: Do what the message says. It names the facts that contradict each other: the state of the metadata log, the
-        znodes /controller and /migration, and the modes of the nodes. Where it asks for the disks of the controllers to
-        be wiped, stop all controllers and delete /migration first: controllers with empty disks that find an old
-        /migration skip the copy, and every topic is deleted. A log that was read before and is gone is reported as
-        [ClusterIdMismatch](ClusterIdMismatch.md) once the new controllers run: accept the new log, as its message says.
+        The message names the facts that contradict each other: the state of the metadata log, the znodes `/controller`
+        and `/migration`, and the modes of the nodes.
+
+        Fix: Do what the message says.
+
+        If it asks you to wipe the disks of the controllers, stop all controllers and delete `/migration` first.
+        Controllers with empty disks that find an old `/migration` skip the copy, and every topic is deleted.
+
+        Once the new controllers run, the operator reports that the metadata log it had read is gone, as
+        [ClusterIdMismatch](ClusterIdMismatch.md). Accept the new log as that message says.
         """
     ),
     Reason.MIGRATION_BLOCKED: page(
         r"""
-        Safe: No further step is taken, and the cluster serves as it did.
+        Safe: The operator takes no further step, and the cluster continues to serve clients.
 
-        Confirm: All blockers are in the status, each with its remedy:
+        Confirm: The status has all blockers, each with its remedy:
 
             kafkafeatures status NAME -n NS
 
-        Fix: Follow the remedy of each blocker. The migration continues automatically once none is left.
+        Fix: Follow the remedy of each blocker. The migration continues automatically once no blocker is left.
         """
     ),
     Reason.METADATA_DIFFERS: page(
@@ -70,39 +75,44 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
             kafkafeatures migration compare --bootstrap-server HOST:PORT \
               --bootstrap-controller HOST:PORT --zookeeper HOST:PORT/CHROOT
 
-        Fix: Kafka never repeats a write to ZooKeeper that failed, until another controller becomes active: it writes
-        everything anew then. So restart the active controller, with its settings as they are, and look again. A
-        change that was made in ZooKeeper by hand is overwritten by that.
+        Fix: Restart the active controller, with its settings unchanged, and compare again.
+
+        Kafka does not repeat a failed write to ZooKeeper. But when another controller becomes active, it writes all
+        metadata to ZooKeeper again. This also overwrites changes that were made in ZooKeeper manually.
         """
     ),
     Reason.TEMPLATE_AHEAD: page(
         r"""
-        Safe: Nothing is restarted by the operator. But a pod that is drained or deleted by another client starts
-        with the new template, which may take a later phase of the migration, or end it irreversibly; or a newer Kafka,
-        which raises an `inter.broker.protocol.version` that is not set.
+        Safe: The operator restarts nothing. But if a pod is drained, or deleted by another client, its next pod starts
+        from the new template. That pod may take a later phase of the migration, or end the migration irreversibly. With
+        a newer Kafka it raises an `inter.broker.protocol.version` that is not set.
 
-        Confirm: The message names the StatefulSet and its pods, or the broker that uses a version which others do not
-        know:
+        Confirm: The message names the StatefulSet and its pods, or the broker that uses a version which other brokers
+        do not know:
 
         <message>
 
-        Fix: Revert the template of that StatefulSet in Git now. Change it again once the operator asks for it, with the
-        reason [WaitingForGit](WaitingForGit.md). A broker that uses a higher version already gets the one of the others
-        back: set it, and restart that broker, before more brokers are raised.
+        Fix: Do the one that applies:
+
+        - A template was changed: revert the template of that StatefulSet in Git now. Change it again once the operator
+          asks for it, with the reason [WaitingForGit](WaitingForGit.md).
+        - A broker already uses a higher version: set its `inter.broker.protocol.version` to the version of the other
+          brokers, and restart that broker, before you raise more brokers.
         """
     ),
     Reason.MIGRATION_FINALIZE: page(
         r"""
-        Safe: The cluster is in dual write, and can go back to ZooKeeper mode for as long as this is not approved.
+        Safe: The cluster is in dual write. Until the plan is approved, it can go back to ZooKeeper mode.
 
         Confirm: See the plan, and for how long dual write has lasted:
 
             kafkafeatures status NAME -n NS
 
-        Fix: If all clients and tools have been seen to work, approve the plan: nothing leads back from there. To go
-        back instead, set `spec.migration.desired: RolledBack`.
+        Fix: Check that all clients and tools work. Then approve the plan. After that there is no way back:
 
             kafkafeatures approve NAME -n NS
+
+        To go back instead, set `spec.migration.desired: RolledBack`.
         """
     ),
 }

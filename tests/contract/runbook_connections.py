@@ -113,13 +113,16 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
         - The pinned id is missing, because it was removed manually or dropped by an older CRD. The operator cannot know
           which cluster the status describes: set `spec.cluster.clusterId` to the intended id.
         - The message says that the metadata log no longer holds what was read of it. The same cluster was restored from
-          a backup, or formatted again with its id, and the outcome of earlier changes is unknown. Check the levels,
-          then accept this log with the id and the epoch from the message:
+          a backup, or formatted again with its id, and the outcome of earlier changes is unknown. Accept this log as
+          described below.
 
-              kafkafeatures describe --bootstrap-server HOST:PORT
-              kubectl annotate kff NAME -n NS --overwrite kafkafeatures.dev/accept-restored-log="ID@EPOCH"
+        To accept a restored log, first check the levels of the cluster. Then annotate the resource with the id and the
+        epoch from the message:
 
-          On the command line, use `apply --accept-restored-log ID@EPOCH`.
+            kafkafeatures describe --bootstrap-server HOST:PORT
+            kubectl annotate kff NAME -n NS --overwrite kafkafeatures.dev/accept-restored-log="ID@EPOCH"
+
+        On the command line, use `apply --accept-restored-log ID@EPOCH`.
 
         You can use this annotation once, and for this log only. After a second restore with the same epoch, remove the
         annotation, and add it again a minute later. Accepting a log has three effects: open steps become `Unverified`

@@ -87,17 +87,18 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
         from the new template. That pod may take a later phase of the migration, or end the migration irreversibly. With
         a newer Kafka it raises an `inter.broker.protocol.version` that is not set.
 
-        Confirm: The message names the StatefulSet and its pods, or the broker that uses a version which other brokers
-        do not know:
+        Confirm: The message names the StatefulSet and its pods, or the broker and its `inter.broker.protocol.version`:
 
         <message>
 
-        Fix: Do the one that applies:
+        Fix: Do what applies:
 
-        - A template was changed: revert the template of that StatefulSet in Git now. Change it again once the operator
-          asks for it, with the reason [WaitingForGit](WaitingForGit.md).
-        - A broker already uses a higher version: set its `inter.broker.protocol.version` to the version of the other
-          brokers, and restart that broker, before you raise more brokers.
+        - A template was changed too early: revert the template of that StatefulSet in Git now. Change it again once the
+          operator asks for it, with the reason [WaitingForGit](WaitingForGit.md).
+        - A broker uses a version that another broker does not know: set the version that the message names on that
+          broker in Git, and restart the broker, before you raise more brokers.
+        - A broker has no version set, and its template has another Kafka: keep the old image in Git, and set the
+          version that the message names.
         """
     ),
     Reason.MIGRATION_FINALIZE: page(

@@ -22,176 +22,198 @@ class AlertPage:
 
 _OPERATOR_DOWN = page(
     r"""
-    Safe: Kafka is not affected. After its restart the operator finds the outcome of a change in progress by
-    reading the level.
+    Safe: Kafka is not affected. If a change is in progress, the operator finds its outcome after the restart by reading
+    the level.
 
     Confirm:
 
         kubectl get pods -n OPERATOR-NS -l app.kubernetes.io/name=kafka-features-operator
         kubectl logs -n OPERATOR-NS deploy/kafka-features-operator --previous
 
-    Fix: If the pod does not start, `kubectl describe pod` says why. If it runs but is not ready,
-    it can list and watch none of its namespaces; `/readyz` and the log name them: check the CRD, the
-    namespaces and the rights there ([install](../how-to/install.md)). If it runs but is not scraped,
-    check the ServiceMonitor and network policies.
+    Fix: By the state of the pod:
+
+    - The pod does not start: `kubectl describe pod` says why.
+    - The pod runs but is not ready: the operator can list and watch none of its namespaces; `/readyz` and the log name
+      them. Check the CRD, the namespaces, and the operator's rights in them ([install](../how-to/install.md)).
+    - The pod is ready but Prometheus does not scrape it: check the ServiceMonitor and network policies.
     """
 )
 _NOT_RECORDED = page(
     r"""
-    Safe: Kafka and reconciliations are not affected, and what was recorded stays. Kafka keeps its metadata log
-    for about a week (`metadata.max.retention.ms`, `metadata.max.retention.bytes`): until then nothing is lost, and
-    the recorder continues where its files end.
+    Safe: Kafka and reconciliations are not affected, and existing recordings stay. Kafka keeps its metadata log for
+    about a week (`metadata.max.retention.ms`, `metadata.max.retention.bytes`). Nothing is lost before that, and the
+    recorder continues at the end of its files.
 
-    Confirm: The log of the operator says why, once for each resource until the reason changes:
+    Confirm: The operator logs the cause, once for each resource until the cause changes:
 
         kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | grep 'metadata log is'
 
-    The reason is in parentheses; `kafkafeatures_recorder_failures_total{reason=...}` counts how often.
+    The cause is in parentheses. `kafkafeatures_recorder_failures_total{reason=...}` counts how often it occurred.
 
-    Fix: The recorder tries again with each look at the cluster (`spec.drift.checkEvery`, at most once a minute), so
-    except for a volume that hangs it needs no restart.
+    Fix: By cause. The recorder tries again each time the operator looks at the cluster (`spec.drift.checkEvery`, at
+    most once a minute), so it needs no restart unless its volume hangs.
 
-    - `hangs`: the volume did not answer for five minutes, as network storage may. Once it answers, the recorder
-      continues; if it does not, repair the storage and delete the operator's pod.
+    - `hangs`: the volume has not answered for five minutes, for example because network storage is down. The recorder
+      continues once the volume answers. Otherwise repair the storage, and delete the operator's pod.
     - `disk`: the volume is read-only, inaccessible, or not writable for the user of the pod. `kubectl describe pvc` and
-      the storage say why. Its group is `recorder.fsGroup`; a `hostPath` or NFS folder has to belong to user 65532.
-    - `limit`: nothing may be removed to make room. Raise `recorder.perCluster`, `recorder.allClusters` or the size of
-      the claim; or, if the line in the log says so, remove recordings that contradict each other.
-    - `unread`: the operator does not follow the log. Its Ready or Reachable condition says why if the cluster cannot be
-      read; if `status.source` is `ApiRequests`, the user needs `CLUSTER_ACTION` and a controller that can be
-      reached (<connect>).
-    - `kafka`, `log`: the leader does not answer as it should; see its own log.
-    - `busy`: another operator records the same resource in the same folder, or its file system keeps a lock of a client
-      that is gone.
-    - `refused`: the cluster id cannot be the name of a folder; Kafka does not make such ids.
-    - `bug`: report it with this line of the log, which contains no secrets.
+      the storage system say why. The group of the volume is `recorder.fsGroup`; a `hostPath` or NFS folder has to
+      belong to user 65532.
+    - `limit`: a limit is reached, and the recorder may remove nothing to make room. Raise `recorder.perCluster`,
+      `recorder.allClusters` or the size of the claim. If the log line says so, remove recordings that contradict each
+      other.
+    - `unread`: the operator does not follow the metadata log. If it cannot read the cluster, the condition Ready or
+      Reachable says why. If `status.source` is `ApiRequests`, the user needs `CLUSTER_ACTION`, and the operator has to
+      reach a controller (<connect>).
+    - `kafka`, `log`: the leader does not answer as it should. See the log of the leader.
+    - `busy`: another operator records the same resource in the same folder, or the file system keeps the lock of a
+      client that is gone.
+    - `refused`: the cluster id cannot be the name of a folder. Kafka does not make such ids.
+    - `bug`: report it with this log line, which contains no secrets.
 
-    A resource that is suspended is recorded like any other, and one that is looked at every few hours only as seldom
-    as that; a cluster in ZooKeeper mode has no such log. None of the three is a reason for this alert. Nothing is
-    recorded of a resource whose document or Secret is not valid: see its conditions. Silence the alert for a resource
-    that needs no history.
+    Nothing is recorded while the document or a Secret of the resource is not valid: see its conditions. If the resource
+    needs no history, silence the alert for it.
+
+    This alert does not fire for a suspended resource, which is recorded like any other, for a resource that the
+    operator looks at only every few hours, or for a cluster in ZooKeeper mode, which has no metadata log.
     """
 )
 _RECORDING_GAP = page(
     r"""
-    Safe: Nothing that was recorded is changed, and recording continues: behind a gap with a snapshot of the
-    whole state, so that what was true is known again from there on. Only the history in between is missing.
+    Safe: Existing recordings do not change, and recording continues. After a gap it continues with a snapshot of the
+    whole state, so the state is known again from there on. Only the history inside the gap is missing.
 
-    Confirm: Behind a gap a segment begins at its true offset:
+    Confirm: After a gap, the next segment begins at its true offset:
 
         kafkafeatures log verify RECORDING
 
-    A log that contradicts what was recorded lies in a folder of its own beside it, whose name ends with `_1`, `_2`, ...
-    The operator's log says which offset contradicts.
+    If the metadata log contradicted the recording, the recorder began a new folder beside the old one. Its name ends
+    with `_1`, `_2`, and so on. The operator's log says at which offset the two contradict each other.
 
-    Fix: The operator, its volume or the cluster was away for longer than Kafka keeps the log: see that
-    KafkaFeaturesNotRecorded reaches you within that time, or raise `metadata.max.retention.ms` of the controllers. What
-    is missing may still be in the log directories of other controllers, or in their backups: copy them into the same
-    folder (that of the cluster id), and the pipeline merges them.
+    Fix: For a gap: the operator, its volume or the cluster was away for longer than Kafka keeps the log.
 
-    After an unclean election, or where a cluster was made anew under its id, a contradiction needs no action.
+    - To restore the missing history: it may still be in the log directories of other controllers, or in their backups.
+      Copy them into the same folder (that of the cluster id). The pipeline merges them.
+    - To prevent the next gap: make sure that KafkaFeaturesNotRecorded reaches you within the retention time, or raise
+      `metadata.max.retention.ms` of the controllers.
+
+    A contradiction needs no action after an unclean election, or if the cluster was re-created with the same id.
     """
 )
 _RECORDINGS_FULL = page(
     r"""
-    Safe: Recording continues. The oldest segments are removed to make room, and only where a snapshot lies
-    behind them, with which readers can begin. What is removed cannot be had back from Kafka.
+    Safe: Recording continues. To make room, the recorder removes the oldest segments, but only those that are followed
+    by a snapshot from which readers can begin. Kafka no longer has the removed records.
 
-    Confirm: `kafkafeatures_recorder_room_bytes` is what can be recorded before that; an idle cluster
-    writes about 12 MB a day. `kafkafeatures_recorder_removed_bytes_total` counts what was removed since the operator
-    was started, and `kafkafeatures_recorder_held_bytes` is what all recordings take.
+    Confirm: Look at these metrics:
 
-    Fix: If the history is as long as you need, silence the alert: to be at a limit is harmless. If not, raise
-    `recorder.perCluster`, or `recorder.allClusters` and the claim (1Gi above it), or copy the oldest closed segments
-    (`*.log`, with all `*.checkpoint`) to another place first.
+    - `kafkafeatures_recorder_room_bytes`: how much can be recorded before segments are removed. An idle cluster writes
+      about 12 MB a day.
+    - `kafkafeatures_recorder_removed_bytes_total`: how much has been removed since the operator started.
+    - `kafkafeatures_recorder_held_bytes`: the size of all recordings.
+
+    Fix: If the history is as long as you need, silence the alert: reaching a limit is harmless. If you need more:
+
+    - Raise `recorder.perCluster`, or `recorder.allClusters` and the size of the claim (1Gi above it).
+    - Or first copy the oldest closed segments (`*.log`, with all `*.checkpoint`) to another place.
     """
 )
 
 _MIGRATION_STUCK = page(
     r"""
-    Safe: Nothing is restarted beside the next step of the migration, and no level is changed. Until the phase is
-    `Finalizing` there is a way back, and `status.wayBack` says how.
+    Safe: The operator restarts only nodes of the next migration step, and changes no level. Until the phase is
+    `Finalizing` there is a way back; `status.wayBack` describes it.
 
-    Confirm: The condition Ready says what is waited for, and the plan which steps are left:
+    Confirm: The condition Ready says what the migration waits for, and the plan shows the remaining steps:
 
         kubectl kafkafeatures status NAME -n NS
         kubectl kafkafeatures plan NAME -n NS
 
-    `status.migration.brokers` says how many brokers run in which mode.
+    `status.migration.brokers` says how many brokers run in each mode.
 
     Fix: By the reason of Ready:
 
-    - `WaitingForGit`: a setting is still to be changed in Git; the message names node and line
+    - `WaitingForGit`: a setting has to be changed in Git. The message names the node and the line
       ([WaitingForGit](WaitingForGit.md)).
-    - `RollingNodes`: a person was asked to restart a node, or a node has not come back: look at its log.
-    - `Migrating`: it is not known where the cluster is. The message says what could not be read.
-    - `Suspended`, `WaitingForWindow`: it was asked to wait. A cluster should not wait between two phases for days: each
-      restart that is left is one more with nodes in two modes.
-    - Stalled: see the runbook of its reason.
+    - `RollingNodes`: you were asked to restart a node, or a node has not come back. See the log of that node.
+    - `Migrating`: the operator does not know in which phase the cluster is. The message says what it could not read.
+    - `Suspended`, `WaitingForWindow`: the document tells the operator to wait. Do not leave a cluster between two
+      phases for days: some nodes run in one mode and some in another.
+    - If the resource is stalled: see the runbook of the reason of Stalled.
 
-    The hour begins anew when the operator is restarted.
+    The hour starts again when the operator restarts.
     """
 )
 _MIGRATION_LAG = page(
     r"""
-    Safe: Brokers and clients are not affected: the metadata log is what counts. Only the way back is: what is not
-    written to ZooKeeper would be lost. The operator does not finalize a migration while ZooKeeper is more than 10 s
-    behind.
+    Safe: Brokers and clients are not affected, because the metadata log is authoritative. But a rollback would lose
+    the changes that are not yet in ZooKeeper. The operator does not finalize a migration while ZooKeeper is more than
+    10 s behind.
 
-    Confirm: `status.migration.lagRecords` is how many records; the log of the active controller says what it writes, or
-    why it cannot:
+    Confirm: `status.migration.lagRecords` is the number of records that ZooKeeper is behind:
 
         kubectl kafkafeatures status NAME -n NS
 
-    Fix:
+    The log of the active controller shows what it writes to ZooKeeper, or why it cannot.
 
-    - ZooKeeper without a majority, or slow: repair the ensemble (`zkServer.sh status` on each of its nodes). The
-      controller continues by itself once it can write.
-    - The active controller logs errors of `KRaftMigrationDriver` or `KRaftMigrationZkWriter`: restart it. The next one
-      writes all metadata to ZooKeeper again.
-    - Very many changes at once (thousands of topics created or deleted): wait; it is over once the lag falls.
+    Fix: By cause:
 
-    Then compare: `kafkafeatures migration compare`, and see [MetadataDiffers](MetadataDiffers.md).
+    - ZooKeeper has no majority, or is slow: repair the ensemble (`zkServer.sh status` on each of its nodes). The
+      controller continues automatically once it can write.
+    - The active controller logs errors of `KRaftMigrationDriver` or `KRaftMigrationZkWriter`: restart it. The next
+      active controller writes all metadata to ZooKeeper again.
+    - Many changes at once (thousands of topics created or deleted): wait until the lag falls.
+
+    Then compare the two, and see [MetadataDiffers](MetadataDiffers.md):
+
+        kafkafeatures migration compare --bootstrap-server HOST:PORT \
+          --bootstrap-controller HOST:PORT --zookeeper HOST:PORT/CHROOT
     """
 )
 
 _NOT_WATCHED = page(
     r"""
-    Safe: No level is changed and no node is restarted for resources of that namespace. Those of other namespaces are
-    reconciled as before.
+    Safe: The operator changes no level and restarts no node for resources of that namespace. It reconciles resources of
+    other namespaces as before.
 
-    Confirm: The operator's log says why it cannot list or watch it, once until the reason changes:
+    Confirm: The operator logs why it cannot list or watch the namespace, once until the cause changes:
 
         kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | grep 'NS'
 
-    Fix: If the namespace is gone, remove it from `watchNamespaces`. If the operator may not list or watch there, check
-    the Role and its RoleBinding ([install](../how-to/install.md)). It tries again every few seconds, without a restart.
+    Fix: By cause. The operator tries again every few seconds and needs no restart.
+
+    - The namespace is gone: remove it from `watchNamespaces`.
+    - The operator is not allowed to list or watch there: check the Role and its RoleBinding
+      ([install](../how-to/install.md)).
     """
 )
 _WAITING = page(
     r"""
-    Safe: What the resource waits for passes by itself; nothing is begun before it has.
+    Safe: The operator begins nothing until the wait is over.
 
-    Confirm: The condition Ready says what is waited for and since when, and the plan which steps are left:
+    Confirm: The condition Ready says what the resource waits for and since when, and the plan shows the remaining
+    steps:
 
         kubectl kafkafeatures status NAME -n NS
 
     Fix: By the reason of Ready:
 
-    - `Soaking`, `WaitingForWindow`: it was asked to wait (`spec.features.finalizeAfter`, `spec.rollout.windows`).
-      Silence the alert for this resource if a wait of days is meant.
-    - `RestartRequested`, `WaitingForGit`: a person, or Git, is asked for something; see their pages.
-    - `RollingNodes`, `WaitingForQuorum`: a node has not come back, or a controller does not vote: see its log.
-    - `WaitingForBudget`: other clusters are rolled first; raise `maxPartitionImages`.
+    - `Soaking`, `WaitingForWindow`: the document tells the operator to wait (`spec.features.finalizeAfter`,
+      `spec.rollout.windows`). If you want a wait of days, silence the alert for this resource.
+    - `RestartRequested`, `WaitingForGit`: you have to restart a node, or to make a change in Git. See
+      [RestartRequested](RestartRequested.md) and [WaitingForGit](WaitingForGit.md).
+    - `RollingNodes`, `WaitingForQuorum`: a node has not come back, or a controller does not vote. See the log of that
+      node.
+    - `WaitingForBudget`: a PodDisruptionBudget allows no eviction now, or the operator restarts nodes of other clusters
+      first. In the second case you can raise `maxPartitionImages`.
     """
 )
 
 OF_ALERTS: Mapping[str, AlertPage] = {
     "OperatorDown": AlertPage(
-        "Action required", "the metrics endpoint of the operator does not answer", _OPERATOR_DOWN
+        "Action required", "Prometheus has not been able to scrape the operator for 10 minutes", _OPERATOR_DOWN
     ),
     "NotWatched": AlertPage(
-        "Action required", "for 15 minutes a namespace could not be listed or watched", _NOT_WATCHED
+        "Action required", "the operator has not been able to list or watch a namespace for 15 minutes", _NOT_WATCHED
     ),
     "Waiting": AlertPage(
         "Resolves automatically",
@@ -200,29 +222,29 @@ OF_ALERTS: Mapping[str, AlertPage] = {
     ),
     "MigrationStuck": AlertPage(
         "Action required",
-        "a migration from ZooKeeper is between two phases at which it can stay (`Migrating`, `Finalizing`, "
-        "`RollingBack`), and for an hour no node has changed its mode",
+        "a migration from ZooKeeper is between two phases in which it can stay (its phase is `Migrating`, `Finalizing` "
+        "or `RollingBack`), and no node has changed its mode for an hour",
         _MIGRATION_STUCK,
     ),
     "MigrationLag": AlertPage(
-        "Resolves automatically once ZooKeeper can be written",
-        "for 15 minutes more than 100 records of the metadata log were not written to ZooKeeper",
+        "Resolves automatically once the active controller can write to ZooKeeper",
+        "for 15 minutes, ZooKeeper has been more than 100 records behind the metadata log",
         _MIGRATION_LAG,
     ),
     "NotRecorded": AlertPage(
         "Action required",
-        "the recorder is enabled, and the operator looked at the cluster, but for hours it did not write all of its "
-        "metadata log to the volume",
+        "the recorder is enabled, and the operator reads the cluster, but for hours the recorder has not written the "
+        "whole metadata log to the volume",
         _NOT_RECORDED,
     ),
     "RecordingGap": AlertPage(
         "Recording continues",
-        "records of the metadata log were lost before they were recorded, or the log contradicts what was recorded",
+        "Kafka removed records of the metadata log before they were recorded, or the log contradicts the recording",
         _RECORDING_GAP,
     ),
     "RecordingsFull": AlertPage(
         "Recording continues",
-        "a limit of the recordings, or the end of the volume's free space, is near or reached",
+        "the recordings are close to a limit, or the volume is nearly full",
         _RECORDINGS_FULL,
     ),
 }

@@ -136,8 +136,8 @@ _MIGRATION_STUCK = page(
       ([WaitingForGit](WaitingForGit.md)).
     - `RollingNodes`: you were asked to restart a node, or a node has not come back. See the log of that node.
     - `Migrating`: the operator does not know in which phase the cluster is. The message says what it could not read.
-    - `Suspended`, `WaitingForWindow`: the document tells the operator to wait. Do not leave a cluster between two
-      phases for days: some nodes run in one mode and some in another.
+    - `Suspended`, `WaitingForWindow`: the resource is suspended, or no window is open. Do not leave a cluster between
+      two phases for days, because its nodes then run in two modes.
     - If the resource is stalled: see the runbook of the reason of Stalled.
 
     The hour starts again when the operator restarts.
@@ -199,10 +199,10 @@ _WAITING = page(
 
     - `Soaking`, `WaitingForWindow`: the document tells the operator to wait (`spec.features.finalizeAfter`,
       `spec.rollout.windows`). If you want a wait of days, silence the alert for this resource.
-    - `RestartRequested`, `WaitingForGit`: you have to restart a node, or to make a change in Git. See
-      [RestartRequested](RestartRequested.md) and [WaitingForGit](WaitingForGit.md).
+    - `WaitingForGit`: you have to make a change in Git. See [WaitingForGit](WaitingForGit.md).
     - `RollingNodes`, `WaitingForQuorum`: a node has not come back, or a controller does not vote. See the log of that
-      node.
+      node. With the driver Manual you may have to restart a node: see [RestartRequested](RestartRequested.md).
+    - `WaitingForNodes`: a node runs an older Kafka. Upgrade it.
     - `WaitingForBudget`: a PodDisruptionBudget allows no eviction now, or the operator restarts nodes of other clusters
       first. In the second case you can raise `maxPartitionImages`.
     """

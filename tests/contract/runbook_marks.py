@@ -1,6 +1,6 @@
 """How a page of the runbooks is written: Safe, Confirm and Fix in one text, with marks for what many pages say.
 
-Called by `runbook_texts.py`, `runbook_rolls.py`, `runbook_connections.py` and `runbook_alerts.py`.
+Called by `runbook_texts.py`, `runbook_alerts.py` and the modules beside them.
 """
 
 from __future__ import annotations

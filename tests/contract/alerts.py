@@ -53,7 +53,7 @@ ALERTS = (
         "5m",
         OF_REASON,
         f"{RESOURCE} is stalled: {{{{ $labels.reason }}}}",
-        "Action is required; its condition Stalled says which.",
+        "Action is required; the condition Stalled says what to do.",
     ),
     Alert(
         "KafkaFeaturesApprovalPending",
@@ -62,7 +62,7 @@ ALERTS = (
         "5m",
         f"{Reason.APPROVAL_REQUIRED}.md",
         f"A plan of {RESOURCE} has been waiting for approval for more than a day",
-        "Nothing is sent before it is approved; the cluster keeps the levels it has.",
+        "The operator sends nothing before the plan is approved; the cluster keeps its levels.",
     ),
     Alert(
         "KafkaFeaturesDrift",
@@ -70,7 +70,7 @@ ALERTS = (
         "15m",
         f"{Reason.DRIFTED}.md",
         f"Drift detected: a level of {RESOURCE} was changed outside KafkaFeatures",
-        "Document and cluster disagree on a level that had been reached, until one of them is changed.",
+        "The document and the cluster name different levels; change one of them.",
     ),
     Alert(
         "KafkaFeaturesWaiting",
@@ -78,8 +78,8 @@ ALERTS = (
         f" unless on (namespace, name) {_series('approval_pending')} == 1 unless on (namespace, name) {SUSPENDED}",
         "24h",
         "Waiting.md",
-        f"{RESOURCE} has not been ready for a day, and waits",
-        "No person is asked for anything. Its condition Ready says what it waits for.",
+        f"{RESOURCE} has been waiting for a day",
+        "No action is required unless the wait is too long. The condition Ready says what it waits for.",
         severity="info",  # a soak, a window or a broker that recovers may take that long
     ),
     Alert(
@@ -87,8 +87,8 @@ ALERTS = (
         SUSPENDED,
         "7d",
         f"{Reason.SUSPENDED}.md",
-        f"{RESOURCE} has been suspended for a week, with a change to make",
-        "Nothing is begun before it is resumed.",
+        f"{RESOURCE} has been suspended for a week although a change is waiting",
+        "The operator starts no step before the resource is resumed.",
         severity="info",
     ),
     Alert(
@@ -97,7 +97,7 @@ ALERTS = (
         "15m",
         "NotWatched.md",
         "The operator cannot list or watch the namespace {{ $labels.namespace }}",
-        "Its resources are not reconciled; those of other namespaces are.",
+        "Resources of this namespace are not reconciled; resources of other namespaces are.",
     ),
     Alert(
         "KafkaFeaturesUnreachable",
@@ -105,7 +105,7 @@ ALERTS = (
         "15m",
         f"{Reason.UNREACHABLE}.md",
         f"The cluster of {RESOURCE} could not be read for 15 minutes",
-        "Its condition Reachable says why. The facts in the status are those of the last successful read.",
+        "The condition Reachable says why. The facts in the status are from the last successful read.",
     ),
     Alert(
         "KafkaFeaturesReconciliationsFailing",
@@ -120,9 +120,9 @@ ALERTS = (
         f"time() - {_series('migration_last_progress_timestamp_seconds')} > 3600",
         "1m",
         "MigrationStuck.md",
-        f"The migration of {RESOURCE} from ZooKeeper has not moved for an hour, between two phases",
-        "No node changed its mode. Some nodes may run in another mode than the others; its condition Ready says what "
-        "is waited for.",
+        f"The migration of {RESOURCE} from ZooKeeper has been between two phases without progress for an hour",
+        "No node has changed its mode, and nodes may run in different modes. The condition Ready says what the "
+        "migration waits for.",
     ),
     Alert(
         "KafkaFeaturesMigrationLag",
@@ -130,7 +130,7 @@ ALERTS = (
         "15m",
         "MigrationLag.md",
         f"ZooKeeper is behind the metadata log of {RESOURCE}",
-        "{{ $value }} records are not written to ZooKeeper: who went back now would lose what they say.",
+        "{{ $value }} records are not yet written to ZooKeeper; a rollback now would lose these changes.",
     ),
     Alert(
         "KafkaFeaturesNotRecorded",
@@ -144,15 +144,15 @@ ALERTS = (
         "1h",
         "NotRecorded.md",
         f"The metadata log of {RESOURCE} is not recorded",
-        "Recording is on, and Kafka removes what was not recorded after about a week. The operator's log says why.",
+        "Recording is enabled. The operator's log says why it fails. After about a week Kafka removes the records.",
     ),
     Alert(
         "KafkaFeaturesRecordingGap",
         f"time() - {_series('recorder_last_gap_timestamp_seconds')} < 24 * 3600",
         "1m",
         "RecordingGap.md",
-        f"The recorded metadata log of {RESOURCE} has a gap, or was begun anew",
-        "Kafka had removed records before they were recorded, or its log contradicted what was recorded.",
+        f"The recorded metadata log of {RESOURCE} has a gap, or a new recording was begun",
+        "Kafka removed records before they were recorded, or its metadata log contradicted the recording.",
     ),
     Alert(
         "KafkaFeaturesRecordingsFull",
@@ -160,7 +160,7 @@ ALERTS = (
         "1h",
         "RecordingsFull.md",
         f"The room for the recorded metadata log of {RESOURCE} is nearly used up",
-        "{{ $value | humanize1024 }}B can be recorded before its oldest segments are removed, or those of the largest.",
+        "{{ $value | humanize1024 }}B can be recorded before the oldest segments are removed.",
         severity="info",  # limits are there to be reached
     ),
     Alert(

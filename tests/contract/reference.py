@@ -40,7 +40,8 @@ def reasons() -> str:
         f"| `{reason.value}` | {', '.join(info.conditions)} | {info.meaning} | {info.outcome or '-'} |"
         for reason, info in EXPLAINED.items()
     ]
-    return "\n".join(["# Reasons", "", NOTE, "| Reason | Of | Meaning | Outcome |", "|---|---|---|---|", *rows, ""])
+    head = ["# Reasons", "", NOTE, "| Reason | Condition | Meaning | Outcome |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, ""])
 
 
 def commands() -> str:

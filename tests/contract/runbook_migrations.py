@@ -26,16 +26,17 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
 
             kubectl get kff NAME -n NS -o jsonpath='{{.status.interBrokerProtocolVersion}}{{"\n"}}'
 
-        Fix: Make the change that the message asks for, in Git or wherever you keep your settings.
+        Fix: If brokers have no `inter.broker.protocol.version`, set the version that they use now before you change
+        anything else. Otherwise a newer image raises it permanently. See
+        [raise the inter.broker.protocol.version](../how-to/raise-the-ibp.md).
+
+        Make the change that the message asks for, in Git or wherever you keep your settings.
 
         In a migration, change only the nodes that the message names. A template that is changed too early is reported
         as [TemplateAhead](TemplateAhead.md). This command shows every line that each node needs:
 
             kafkafeatures migration settings --to PHASE --bootstrap-server HOST:PORT \
               --bootstrap-controller HOST:PORT --zookeeper HOST:PORT/CHROOT
-
-        If brokers have no `inter.broker.protocol.version`, first set the version that they use now. Otherwise a newer
-        image raises it permanently. See [raise the inter.broker.protocol.version](../how-to/raise-the-ibp.md).
         """
     ),
     Reason.MIGRATION_FAILED: page(

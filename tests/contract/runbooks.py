@@ -6,7 +6,6 @@ reason in `runbook_alerts.py`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from kafkafeatures.api.explained import EXPLAINED
@@ -18,20 +17,21 @@ from tests.contract.runbook_texts import PAGES
 
 NOTE = "<!-- made by `make docs`; do not edit -->"
 ACTED_ON = [reason for reason, info in EXPLAINED.items() if info.needs_action]
-SECTIONS = {"Safe": "What is safe", "Confirm": "Confirm", "Fix": "Fix"}
+SECTIONS = {"Safe": "Impact", "Confirm": "Confirm", "Fix": "Fix"}
 
 
 def page_of(reason: Reason) -> str:
     """One page; the head is what `api/explained.py` says."""
     info = EXPLAINED[reason]
-    head = f"Reason of {' and '.join(info.conditions)}. {info.outcome.capitalize()}."
+    conditions = f"condition{'s' if len(info.conditions) > 1 else ''} {' and '.join(info.conditions)}"
+    head = f"Reason of the {conditions}. {info.outcome.capitalize()}."
     return _written(reason, head, info.meaning, PAGES[reason])
 
 
 def page_of_alert(title: str) -> str:
     """The page of an alert that no reason of a status stands for."""
     one = OF_ALERTS[title]
-    return _written(title, f"No reason of a condition. {one.outcome}.", one.meaning, one.page)
+    return _written(title, f"{one.outcome}.", one.meaning, one.page)
 
 
 def _written(title: str, head: str, meaning: str, page: Page) -> str:
@@ -49,30 +49,31 @@ def index() -> str:
 
 {NOTE}
 
-A page for each reason that requires action. To see the reasons of all resources:
+There is a page for each reason that requires action, and for each alert. To see the reason of each resource:
 
     kubectl get kff -A
 
-On these pages, NAME and NS stand for the resource and its namespace, OPERATOR-NS for that of the operator.
+On these pages, NAME and NS stand for the resource and its namespace, and OPERATOR-NS for the namespace of the operator.
 
-| Reason | Of | Meaning |
+| Reason | Condition | Meaning |
 |---|---|---|
 {_rows(reasons)}
 
 ## Alerts
 
-| Alert | Says | Page |
+| Alert | Summary | Page |
 |---|---|---|
 {_rows(alerts)}
 """
 
 
 def _plain(summary: str) -> str:
-    return re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"\1", summary.replace(RESOURCE, "a resource"))
+    text = summary.replace(RESOURCE, "NS/NAME").replace("{{ $labels.namespace }}", "NS")
+    return text.replace("{{ $labels.reason }}", "REASON")
 
 
 def _link(page: str) -> str:
-    return "that of its reason" if page == OF_REASON else f"[{page[:-3]}]({page})"
+    return "the page of the reason" if page == OF_REASON else f"[{page[:-3]}]({page})"
 
 
 def _rows(rows: Iterable[tuple[str, ...]]) -> str:

@@ -96,119 +96,133 @@ print(found.image.offset, found.image.features["metadata.version"], found.made_o
 '''
 AT_SAYS = "142 25 ('00000000000000000000.log',)"
 HEAD = """
-Reads and writes the metadata logs of KRaft clusters: what lies in `__cluster_metadata-0` on the disk of a controller,
-and what a controller sends to whoever follows it. It opens no file and no connection: it is given bytes.
+`kraftlog` reads and writes the metadata logs of KRaft clusters: the files in `__cluster_metadata-0` on the disk of a
+controller, and the batches that a controller sends to its followers. It opens no files and no connections: the caller
+gives it bytes.
 
 ## Installing it alone
 
-The operator's distribution contains it. A program that needs only this library, on a Spark worker for example,
-installs it from a clone, with `google-crc32c` as its only dependency:
+The operator's distribution contains the library. If a program needs only this library, for example on a Spark worker,
+install it from a clone. Its only dependency is `google-crc32c`:
 
     pip install ./operator/kraftlog
 
-Partitions (see below) need numpy as well: `pip install './operator/kraftlog[partitions]'`; Arrow columns need numpy and
-pyarrow: `pip install './operator/kraftlog[arrow]'`. Install only one of the two distributions in an environment.
+Partitions (see below) also need numpy, and Arrow columns need numpy and pyarrow:
+
+    pip install './operator/kraftlog[partitions]'
+    pip install './operator/kraftlog[arrow]'
+
+In one environment, install either the operator or this library, not both.
 
 ## From a directory to an image
 """
 AFTER_IMAGE = """
-`below` is the first offset that does not count. A node's own files may end with records that are not committed yet, and
-that a new leader may truncate: who knows the high watermark gives it.
+`below` is the first offset to ignore. The files of a node may end with records that are not committed yet and that a
+new leader may truncate. If you know the high watermark, pass it as `below`.
 
-`kraftlog.restored.image_at` makes the image at any offset of a directory, also inside of a batch, and refuses with
-`StateUnknown` what the files do not say: a gap, damage, an offset before the oldest snapshot.
+`kraftlog.restored.image_at` builds the image at any offset of a directory, even inside a batch. It raises
+`StateUnknown` if the files do not contain that state: because of a gap or damage, or because the offset is before the
+oldest snapshot.
 
 ```python{AT}```
 
     {AT_SAYS}
 
-`kraftlog.history.HistoryReader` takes batches in order and gives what changed: levels, registrations, fencing, voters,
-leaders, the migration. Changes of a metadata transaction come at its end.
+`kraftlog.history.HistoryReader` takes batches in order and yields the changes: levels, registrations, fencing, voters,
+leaders, the migration. It yields the changes of a metadata transaction at the end of the transaction.
 
-An image is immutable and can be pickled. Taking one costs nothing, and a change in one of a million keys copies a
-few hundred of them. What was not asked for with `sections` is counted and skipped; reading it raises `SectionNotRead`.
+An image is immutable and can be pickled. Taking an image costs nothing. A later change of one key among a million
+copies a few hundred keys. Records of sections that you did not ask for with `sections` are counted and skipped; reading
+such a section raises `SectionNotRead`.
 
 ## From a file to its records
 """
 AFTER_WALK = """
-Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. Do not
-map a file that a node may truncate meanwhile: read it, or give `walk` an object with a length that reads its slices on
-demand (`kraftlog.batches.Pieces`). Damage is
-a value with its position, and the walk continues at the next batch whose CRC-32C holds. A record of a type or version
-that the tables do not have is `Raw`, one that contradicts its layout `Unreadable`; both keep their bytes, and `encode`
-writes all three back: a decoded record as Kafka writes it, with each number in its shortest form, the others bit for
-bit.
+Batches are views of the bytes that you pass to `walk`, so they keep these bytes in memory; values of records are
+copies. Do not map a file that a node may truncate meanwhile. Read the file, or give `walk` an object with a length that
+reads its slices on demand (`kraftlog.batches.Pieces`).
 
-The tables have every metadata record of Kafka 3.0 to 4.4, and are generated from the message definitions in Kafka's
-jars. Four things in them are not what a reader of the KIPs expects:
+Damage is a value with its position. After damage, the walk continues at the next batch whose CRC-32C is correct.
 
-- `FEATURE_LEVEL_RECORD`, `USER_SCRAM_CREDENTIAL_RECORD` and `DELEGATION_TOKEN_RECORD` have two layouts under version 0.
-  `Decoded.layout` names the releases of the older one (`3.0-3.2`), and is empty for the current one.
+A record whose type or version is not in the tables is `Raw`. A record that contradicts its layout is `Unreadable`. Both
+keep their bytes. `encode` writes all three kinds of record back: a decoded record as Kafka writes it, with each number
+in its shortest form, and the other two bit for bit.
+
+The tables contain every metadata record of Kafka 3.0 to 4.4, and are generated from the message definitions in Kafka's
+jars. Four details differ from what the KIPs lead you to expect:
+
+- `FEATURE_LEVEL_RECORD`, `USER_SCRAM_CREDENTIAL_RECORD` and `DELEGATION_TOKEN_RECORD` have two layouts in version 0.
+  `Decoded.layout` names the releases of the older layout (`3.0-3.2`), and is empty for the current layout.
 - `ZK_MIGRATION_STATE_RECORD`: Kafka 3.5 swapped codes 1 and 2. A 1 written by Kafka 3.4 means pre-migration, and
   later releases read it as migration.
 - `PRODUCER_IDS_RECORD`: `nextProducerId` is called `producerIdsEnd` in Kafka 3.0 and 3.1.
-- `BROKER_REGISTRATION_CHANGE_RECORD` has key 17, not 15 as in KIP-746. 16 was `REMOVE_FEATURE_LEVEL_RECORD` up to
-  Kafka 3.2, and 6 `ACCESS_CONTROL_RECORD` up to 3.4.
+- `BROKER_REGISTRATION_CHANGE_RECORD` has key 17, not 15 as in KIP-746. Key 16 was `REMOVE_FEATURE_LEVEL_RECORD` up to
+  Kafka 3.2, and key 6 was `ACCESS_CONTROL_RECORD` up to 3.4.
 
-Batches that are compressed with snappy, lz4 or zstd are read with pyarrow (`kraftlog[arrow]`), within the bounds that
-gzip has. A controller writes none; without pyarrow they are damage that says so (`DamageReason.CODEC`).
+Batches that are compressed with snappy, lz4 or zstd need pyarrow (`kraftlog[arrow]`), and have the same size limits as
+gzip. A controller writes no such batches. Without pyarrow they are reported as damage (`DamageReason.CODEC`).
 
 ## To the last byte, and without secrets
 
-`kraftlog.reading.Reading` walks over a file, yields every record and every `Damage`, and keeps an account: each byte
-belongs to a batch header, to a decoded record (by type), to a record that was kept as bytes, or to damage (both by
-reason); the records that batches claim to have are counted in the same way. `kraftlog.redaction.redacted` removes the
-secrets from a record: SCRAM salts and keys, and the values of configs that Kafka defines as passwords or does not
-define at all.
+`kraftlog.reading.Reading` walks over a file and yields every record and every `Damage`. It also keeps an account of all
+bytes. Each byte belongs to a batch header, to a decoded record (by type), to a record that was kept as bytes, or to
+damage (both by reason). The number of records that batches claim to contain is accounted for in the same way.
+
+`kraftlog.redaction.redacted` removes the secrets from a record: SCRAM salts and keys, and the values of configs that
+Kafka defines as passwords or does not define at all.
 
 ```python{READING}```
 
 ## As Arrow columns
 
-`kraftlog.arrow` gives the rows of a segment or snapshot as Arrow record batches, bounded in number and size: every
-record in order, and every damage where it was met. `RECORDS` is their schema: where a record lies and when it was
-written, its type and version, whether it was `decoded`, `kept` as bytes or `damaged` (with the reason as the account
-has it), its body as JSON with Kafka's field names, and what is asked of many records at once as columns: node, epoch,
-incarnation, feature and level, fencing, topic, partition, leader, in-sync replicas. Secrets are redacted, and the bytes
-of what could not be decoded left out, unless `redact=False`.
+`kraftlog.arrow` yields the rows of a segment or snapshot as Arrow record batches of limited length and size: every
+record in order, and damage at its position. `RECORDS` is their schema:
+
+- where the record is, and when it was written,
+- its type and version,
+- whether it was `decoded`, `kept` as bytes or `damaged`, with the same reasons as in the account,
+- its body as JSON with Kafka's field names,
+- columns for what queries over many records need: node, epoch, incarnation, feature and level, fencing, topic,
+  partition, leader, in-sync replicas.
+
+Unless you pass `redact=False`, secrets are redacted, and the bytes of records that could not be decoded are left out.
 
 ```python{ARROW}```
 
 ## Clients
 
-`Section.CLIENTS` holds rights, SCRAM credentials (user, mechanism, iterations), delegation tokens, quotas, and the next
-producer id; no secret of any. It is read only where it is asked for by name.
+`Section.CLIENTS` contains ACLs, SCRAM credentials (user, mechanism, iterations), delegation tokens, quotas, and the next
+producer id, all without their secrets. It is read only if you name it in `sections`.
 
-`Section.CONFIGS` holds all configs, and SCRAM credentials again with a digest of their secrets: enough to see whether
-another store has the same. A config that may be secret is a digest too (`kraftlog.digests`), which only digests that
-were made by the same process can be compared with.
+`Section.CONFIGS` contains all configs, and the SCRAM credentials again with a digest of their secrets, so that you can
+see whether another store has the same credentials. A config that may be secret is also a digest (`kraftlog.digests`).
+You can compare only digests that the same process made.
 
 ## Partitions as columns
 
-`Section.PARTITIONS` holds topics, partitions and what was set of `min.insync.replicas`, in numpy arrays: a million
-partitions take 65 MB. It is read only where it is asked for by name.
+`Section.PARTITIONS` contains topics, partitions and the configured values of `min.insync.replicas`, in numpy arrays. A
+million partitions take 65 MB. It is read only if you name it in `sections`.
 
 ```python{PARTITIONED}```
 
-Partitions with the same number of replicas share a chunk of at most 4,096 rows. Rows are in no order, and arrays are
-shared between images: do not write to them. `kraftlog.partitions` says what each column holds, and
-`image.partitions.rows()` gives each partition as a value.
+Partitions with the same number of replicas share chunks of at most 4,096 rows. Rows are in no particular order. Images
+share the arrays, so do not write to them. The docstrings of `kraftlog.partitions` describe each column, and
+`image.partitions.rows()` yields each partition as a value.
 
-## What an image says
+## Fields of an image
 
-Beside the fields of its sections (`registrations`, `finalized`, `quorum`, `migration`, `partitioned`,
-`client_data`, `configured`) an image has
-`offset`, `epoch`, `timestamp_ms`, `in_transaction`, `counts` of records by type, and `unreadable`: records that could
-not be understood. Above 0 it means that something may be missing. The fields of the sections can be read from the
-image itself:
+Besides a field for each section (`registrations`, `finalized`, `quorum`, `migration`, `partitioned`, `client_data`,
+`configured`), an image has `offset`, `epoch`, `timestamp_ms`, `in_transaction`, `counts` (records by type) and
+`unreadable` (the number of records that could not be read). If `unreadable` is above 0, something may be missing from
+the image. You can read the fields of the sections from the image itself:
 
-| Field | What it says |
+| Field | Meaning |
 |---|---|
 """
 EXPORTS = """
-## What it exports
+## Exported names
 
-| Name | What it is |
+| Name | Meaning |
 |---|---|
 """
 

@@ -7,29 +7,30 @@ import pyarrow as pa
 from featurelog.tables import TABLES, Table
 
 _HEAD = """\
-What the pipeline makes of the records of a cluster's metadata logs (`featurelog.tables`). The same rows give the same
-tables, in whatever order files come and however often a file is there. Every column may be null: what is not known is
-never a default.
+The pipeline makes these tables from the records of a cluster's metadata logs (`featurelog.tables`). The same records
+always give the same tables, whatever the order of the files, and even if a file exists twice. Every column may be null.
+An unknown value is null, never a default.
 
-Four rules hold for all of them:
+Four rules apply to all tables:
 
-- Copies of several nodes are one log where they agree by offset and leader epoch. Copies that contradict each other
-  are never merged. No checksum covers an epoch: one that begins without a leader change or goes back, and records that
-  have two, are contradictions as well.
-- A record is surely committed (`committed` is `yes`) where a whole snapshot has what it says, or a majority of the
-  voters has a copy of it; a copy counts for the node that its `meta.properties` names, and once
-  in however many folders it lies; without that, for the one whose id its folder's name ends with, unless another copy
-  ends at the same record and no snapshot tells them apart. A leader may
-  undo any other record.
-- A snapshot is a state, not an event: what only a snapshot shows has no time at which it began, but a time that it
-  began by (`not_after`).
-- Records of a metadata transaction take effect at its end. Behind a gap the state is in doubt until the next whole
+- Copies from several nodes are merged into one log if they agree by offset and leader epoch. Copies that contradict
+  each other are never merged. No checksum covers the epoch, so these are contradictions too: an epoch that begins
+  without a leader change, an epoch that goes back, and a record with two epochs.
+- A record is known to be committed (`committed` is `yes`) if a complete snapshot contains its state, or if a majority of
+  the voters has a copy of it. A leader may undo any other record. A copy counts for the node that its
+  `meta.properties` names, and counts once even if it is in several folders. Without `meta.properties` it counts for
+  the node whose id ends the name of its folder, unless another copy ends at the same record and no snapshot
+  distinguishes the two.
+- A snapshot is a state, not an event. If only a snapshot shows a state, it is not known when that state began, only
+  when it began at the latest (`not_after`).
+- Records of a metadata transaction take effect at its end. After a gap the state is in doubt until the next complete
   snapshot.
 
-`upgrade_readiness` is as of `watermark_ts`. What happened after that no file can tell: take a verdict for `unknown`
-from `valid_until` on. A file that is removed, cut or there twice makes no verdict `ready`: a hole is a doubt, and where
-the end is missing from all copies the watermark is older. But records that only one copy has, at its end, can be
-missing without a trace for as long as `valid_until` allows: copy the logs of all voters. The gate needs two copies.
+`upgrade_readiness` describes the cluster at `watermark_ts`. No file shows what happened later: from `valid_until` on,
+treat a verdict as `unknown`. A file that is removed, truncated or duplicated never turns a verdict into `ready`: a gap
+is a doubt, and if the end is missing from all copies, the watermark is older. But if only one copy has the last records,
+they can be missing without a trace until `valid_until`. Therefore copy the logs of all voters. The gate needs two
+copies.
 """
 
 
@@ -47,7 +48,7 @@ def _rows(table: Table) -> list[str]:
 
 
 def type_of(kind: pa.DataType) -> str:
-    """A type as people read it."""
+    """A type as the page shows it."""
     if pa.types.is_timestamp(kind):
         return "timestamp (ms, UTC)"
     if pa.types.is_list(kind):

@@ -191,8 +191,8 @@ Unless you pass `redact=False`, secrets are redacted, and the bytes of records t
 
 ## Clients
 
-`Section.CLIENTS` contains ACLs, SCRAM credentials (user, mechanism, iterations), delegation tokens, quotas, and the next
-producer id, all without their secrets. It is read only if you name it in `sections`.
+`Section.CLIENTS` contains ACLs, SCRAM credentials (user, mechanism, iterations), delegation tokens, quotas, and the
+next producer id, all without their secrets. It is read only if you name it in `sections`.
 
 `Section.CONFIGS` contains all configs, and the SCRAM credentials again with a digest of their secrets, so that you can
 see whether another store has the same credentials. A config that may be secret is also a digest (`kraftlog.digests`).

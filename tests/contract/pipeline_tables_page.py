@@ -16,8 +16,8 @@ Four rules apply to all tables:
 - Copies from several nodes are merged into one log if they agree by offset and leader epoch. Copies that contradict
   each other are never merged. No checksum covers the epoch, so these are contradictions too: an epoch that begins
   without a leader change, an epoch that goes back, and a record with two epochs.
-- A record is known to be committed (`committed` is `yes`) if a complete snapshot contains its state, or if a majority of
-  the voters has a copy of it. A leader may undo any other record. A copy counts for the node that its
+- A record is known to be committed (`committed` is `yes`) if a complete snapshot contains its state, or if a majority
+  of the voters has a copy of it. A leader may undo any other record. A copy counts for the node that its
   `meta.properties` names, and counts once even if it is in several folders. Without `meta.properties` it counts for
   the node whose id ends the name of its folder, unless another copy ends at the same record and no snapshot
   distinguishes the two.
@@ -28,9 +28,9 @@ Four rules apply to all tables:
 
 `upgrade_readiness` describes the cluster at `watermark_ts`. No file shows what happened later: from `valid_until` on,
 treat a verdict as `unknown`. A file that is removed, truncated or duplicated never turns a verdict into `ready`: a gap
-is a doubt, and if the end is missing from all copies, the watermark is older. But if only one copy has the last records,
-they can be missing without a trace until `valid_until`. Therefore copy the logs of all voters. The gate needs two
-copies.
+is a doubt, and if the end is missing from all copies, the watermark is older. But if only one copy has the last
+records, they can be missing without a trace until `valid_until`. Therefore copy the logs of all voters. The gate needs
+copies from a majority of the voters, and from at least two nodes.
 """
 
 

@@ -21,42 +21,42 @@ from kraftlog.files import Snapshot
 
 KINDS = {
     "damaged": "bytes that are not a record, or a break in the order of offsets or epochs",
-    "not_decoded": "records of an unknown type or version, or that contradict their layout",
+    "not_decoded": "records with an unknown type or version, or that contradict their layout",
     "gap": "offsets that no copy has",
-    "contradiction": "two copies that are not of one log; `node` is left out of the other tables",
-    "overwritten": "offsets of a copy that a later leader gave to other records; normal where a node was away",
-    "snapshot_incomplete": "a snapshot that is not used: it is damaged, or its header or footer is missing",
-    "snapshot_contradicts_log": "a snapshot whose state is not that of the log before its end",
+    "contradiction": "two copies that are not of the same log; the other tables leave `node` out",
+    "overwritten": "offsets of a copy that a later leader gave to other records; normal if a node was away",
+    "snapshot_incomplete": "a snapshot that is not used because it is damaged, or its header or footer is missing",
+    "snapshot_contradicts_log": "a snapshot whose state differs from that of the log before its end",
     "contradiction_in_log": "a record that does not fit the state it acts on",
-    "open_transaction": "a metadata transaction whose End is not here: its records have no effect",
+    "open_transaction": "a metadata transaction without its End: its records have no effect",
     "aborted_transaction": "a metadata transaction that was aborted: its records have no effect",
     "kraft_version_record": "a FeatureLevel record for kraft.version, which has no effect on the quorum (KAFKA-18979)",
-    "rolls_not_known": "a part of the log of which `rolls` has not everything, or nothing",
+    "rolls_not_known": "a part of the log that `rolls` covers incompletely, or not at all",
     "unused_file": "a file in a log folder that does not belong to the log",
-    "same_node": "a folder that holds another copy of a node's log: both count as one",
-    TWO_CLUSTERS: "nodes in one folder that name different clusters; they are kept apart",
-    TWO_PLACES: "folders that name the same cluster; they are kept apart",
+    "same_node": "a folder with another copy of the same node's log: both count as one",
+    TWO_CLUSTERS: "nodes in one folder that name different clusters; they are not merged",
+    TWO_PLACES: "folders that name the same cluster; they are not merged",
 }
 """The kinds of rows, and what they mean."""
 
 TABLE = Table(
     "data_quality",
-    "A row for each thing that is wrong, or worth knowing, with the inputs of a cluster. Kinds: "
+    "A row for each problem, or other noteworthy fact, in the inputs of a cluster. Kinds: "
     + "; ".join(f"`{kind}`: {text}" for kind, text in KINDS.items())
     + ".",
     ("cluster", "cluster_id", "kind", "node", "file", "offset", "position", "text"),
     (
         *WHERE,
         Column("kind", pa.string(), "see above"),
-        Column("node", pa.string(), "folder of the node; null where it is about all of them"),
-        Column("file", pa.string(), "file in it"),
-        Column("offset", pa.int64(), "of the first record that it is about"),
-        Column("end_offset", pa.int64(), "behind the last one, where it is about a range"),
-        Column("position", pa.int64(), "byte of the file at which it is seen first; null where it is about records"),
+        Column("node", pa.string(), "folder of the node; null: the row is about all nodes"),
+        Column("file", pa.string(), "file in that folder"),
+        Column("offset", pa.int64(), "offset of the first record concerned"),
+        Column("end_offset", pa.int64(), "offset after the last record concerned, if the row is about a range"),
+        Column("position", pa.int64(), "first byte of the file concerned; null: the row is about records"),
         Column("ts", TIME, "when the first record was appended"),
-        Column("count", pa.int64(), "how many records, offsets or places"),
-        Column("bytes", pa.int64(), "how many bytes; null where it is about records"),
-        Column("text", pa.string(), "what it is, for people"),
+        Column("count", pa.int64(), "number of records, offsets or places"),
+        Column("bytes", pa.int64(), "number of bytes; null: the row is about records"),
+        Column("text", pa.string(), "description for people"),
     ),
 )
 

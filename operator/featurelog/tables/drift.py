@@ -17,18 +17,18 @@ IN_SYNC, DRIFTED, UNKNOWN = "InSync", "Drifted", "Unknown"
 
 TABLE = Table(
     "drift",
-    "A row for each feature that a document of the cluster names; without one, for each finalized feature.",
+    "A row for each feature that a document of the cluster names; without a document, for each finalized feature.",
     ("cluster", "cluster_id", "feature"),
     (
         *WHERE,
         Column("feature", pa.string(), "name of the feature"),
-        Column("level", pa.int32(), "finalized at the end of what was read; 0: not finalized"),
-        Column("desired_level", pa.int32(), "what the document wants; null without one"),
+        Column("level", pa.int32(), "finalized level at the end of the log that was read; 0: not finalized"),
+        Column("desired_level", pa.int32(), "level in the document; null without a document"),
         Column("drift", pa.string(), "`InSync`, `Drifted`, or `Unknown`"),
-        Column("reason", pa.string(), "why it is not known; null where it is"),
-        Column("document", pa.string(), "namespace/name of the KafkaFeatures resource; null without one"),
-        Column("since", TIME, "when the level was finalized; null where only a snapshot says so"),
-        Column("read_until", TIME, "when the last record was appended that was read of this cluster"),
+        Column("reason", pa.string(), "why the drift is not known; null: it is known"),
+        Column("document", pa.string(), "namespace/name of the KafkaFeatures resource; null without a document"),
+        Column("since", TIME, "when the level was finalized; null: only a snapshot shows it"),
+        Column("read_until", TIME, "when the last record that was read of this cluster was appended"),
     ),
 )
 

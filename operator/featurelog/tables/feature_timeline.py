@@ -17,8 +17,8 @@ from kafkafeatures.core.facts.releases import level_name
 
 TABLE = Table(
     "feature_timeline",
-    "A row for each finalized level and the time that it held. Of a level that a snapshot shows first it is not known "
-    "when it was finalized.",
+    "A row for each finalized level and its period. If a snapshot is the first to show a level, it is not known when "
+    "the level was finalized.",
     ("cluster", "cluster_id", "feature", "from_offset"),
     (
         *WHERE,
@@ -27,23 +27,23 @@ TABLE = Table(
         Column(
             "level_name",
             pa.string(),
-            "Kafka's name of the level, such as `4.1-IV1`; null where it has none, or none is known",
+            "Kafka's name of the level, such as `4.1-IV1`; null: it has no name, or the name is not known",
         ),
-        Column("previous_level", pa.int32(), "before it; 0: not finalized; null: not known"),
+        Column("previous_level", pa.int32(), "level before; 0: not finalized; null: not known"),
         Column(
             "change",
             pa.string(),
-            "`finalized` (from none), `raised`, `downgraded`, `removed`; `seen`: the level before is not known",
+            "`finalized` (no level before), `raised`, `downgraded`, `removed`, or `seen` (level before not known)",
         ),
         *SPAN,
         *EVIDENCE,
-        Column("is_current", pa.bool_(), "it holds at the end of what was read"),
+        Column("is_current", pa.bool_(), "true at the end of the log that was read"),
         Column(
             "attribution",
             pa.string(),
             "the KafkaFeatures resource (namespace/name) whose history has this change; `Unattributed` for any other",
         ),
-        Column("read_until", TIME, "when the last record was appended that was read of this cluster"),
+        Column("read_until", TIME, "when the last record that was read of this cluster was appended"),
     ),
 )
 

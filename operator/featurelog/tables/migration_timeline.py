@@ -17,27 +17,27 @@ from kraftlog.image import ZkMigrationState
 
 TABLE = Table(
     "migration_timeline",
-    "A row for each state of a migration from ZooKeeper, and a new one where other brokers are left in ZooKeeper mode. "
-    "None for a cluster whose log says nothing of a migration.",
+    "A row for each state of a migration from ZooKeeper. A new row also begins when the set of brokers in ZooKeeper "
+    "mode changes. A cluster whose log says nothing about a migration has no rows.",
     ("cluster", "cluster_id", "from_offset"),
     (
         *WHERE,
-        Column("state_code", pa.int16(), "as it is in the record"),
+        Column("state_code", pa.int16(), "code in the record"),
         Column(
             "state_name",
             pa.string(),
-            "`NONE`, `PRE_MIGRATION`, `MIGRATION`, `POST_MIGRATION`; null: no release has the code",
+            "`NONE`, `PRE_MIGRATION`, `MIGRATION` or `POST_MIGRATION`; null: no Kafka release has this code",
         ),
         Column(
             "written_by_3_4_possible",
             pa.bool_(),
-            "metadata.version was 8 (3.4-IV0), or not known: in Kafka 3.4 a 1 is PreMigration and a 2 Migration",
+            "metadata.version was 8 (3.4-IV0) or is not known; in Kafka 3.4, 1 is PreMigration and 2 is Migration",
         ),
         Column("metadata_version", pa.int32(), "finalized level when the state began; null: none, or not known"),
         Column("zk_brokers_remaining", pa.list_(pa.int32()), "registered brokers that still run in ZooKeeper mode"),
         *SPAN,
         *EVIDENCE,
-        Column("is_current", pa.bool_(), "it holds at the end of what was read"),
+        Column("is_current", pa.bool_(), "true at the end of the log that was read"),
     ),
 )
 

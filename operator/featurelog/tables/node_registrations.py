@@ -24,49 +24,51 @@ _ENDPOINT = pa.struct(
 
 TABLE = Table(
     "node_registrations",
-    "A row for each time in which a node was registered in the same way: what a change record says begins a new one.",
+    "A row for each period in which the registration of a node did not change; a change record begins a new row.",
     ("cluster", "cluster_id", "role", "node_id", "from_offset"),
     (
         *WHERE,
         Column("role", pa.string(), "`broker` or `controller`; a node that is both registers twice"),
-        Column("node_id", pa.int32(), "its id"),
-        Column("incarnation_id", pa.string(), "of the process that registered; each start has a new one"),
+        Column("node_id", pa.int32(), "id of the node"),
+        Column("incarnation_id", pa.string(), "id of the process that registered; each start has a new id"),
         Column("node_epoch", pa.int64(), "broker epoch; null for a controller"),
         *SPAN,
         *EVIDENCE,
-        Column("is_current", pa.bool_(), "it holds at the end of what was read"),
-        Column("registered_node", pa.string(), "where the record lies with which it registered: folder of the node"),
-        Column("registered_file", pa.string(), "and file"),
-        Column("registered_offset", pa.int64(), "and offset; the end of the snapshot where only that has it"),
-        Column("registered_ts", TIME, "when it registered; of a snapshot, the latest time that it can have been"),
+        Column("is_current", pa.bool_(), "true at the end of the log that was read"),
+        Column("registered_node", pa.string(), "folder of the node whose copy has the registration record"),
+        Column("registered_file", pa.string(), "file in that folder"),
+        Column(
+            "registered_offset", pa.int64(), "offset of that record; if only a snapshot has it, the end of the snapshot"
+        ),
+        Column("registered_ts", TIME, "when the node registered; for a snapshot, the latest possible time"),
         Column(
             "last_evidence_node",
             pa.string(),
-            "the last record, or snapshot, that says anything of it: folder of the node",
+            "folder of the node whose copy has the last record or snapshot about this registration",
         ),
-        Column("last_evidence_file", pa.string(), "and file"),
-        Column("last_evidence_offset", pa.int64(), "and offset"),
-        Column("last_evidence_ts", TIME, "and time"),
+        Column("last_evidence_file", pa.string(), "file in that folder"),
+        Column("last_evidence_offset", pa.int64(), "its offset"),
+        Column("last_evidence_ts", TIME, "its time"),
         Column(
             "endpoints",
             pa.list_(_ENDPOINT),
-            "listeners; security_protocol as Kafka numbers it, -1 where it is not said",
+            "listeners; security_protocol is Kafka's number, -1: not stated",
         ),
         Column("rack", pa.string(), "rack; null: none, or a controller"),
-        Column("features", RANGES, "feature to the range of levels that it supports"),
-        Column("fenced", pa.bool_(), "null for a controller"),
-        Column("in_controlled_shutdown", pa.bool_(), "null for a controller"),
-        Column("is_migrating_zk_broker", pa.bool_(), "it still runs in ZooKeeper mode; null for a controller"),
-        Column("zk_migration_ready", pa.bool_(), "null for a broker"),
+        Column("features", RANGES, "supported range of levels by feature"),
+        Column("fenced", pa.bool_(), "whether the broker is fenced; null for a controller"),
+        Column("in_controlled_shutdown", pa.bool_(), "whether the broker is shutting down; null for a controller"),
+        Column("is_migrating_zk_broker", pa.bool_(), "whether the broker is in ZooKeeper mode; null for a controller"),
+        Column("zk_migration_ready", pa.bool_(), "whether the controller is ready for a migration; null for a broker"),
         Column(
-            "is_voter", pa.bool_(), "a controller that votes at the end of what was read; null: a broker, or not known"
+            "is_voter", pa.bool_(), "whether the controller votes at the end of the log; null: a broker, or not known"
         ),
         Column(
             "ghost_suspect",
             pa.bool_(),
-            "of a current registration, whether it may be a ghost's; null: ended, or not known",
+            "whether a current registration may be a ghost registration; null: it has ended, or not known",
         ),
-        Column("ghost_reason", pa.string(), "why"),
+        Column("ghost_reason", pa.string(), "why it may be a ghost registration"),
     ),
 )
 

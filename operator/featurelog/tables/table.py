@@ -66,37 +66,37 @@ def ranges_of(features: Mapping[str, tuple[int, int]]) -> list[tuple[str, dict[s
 
 
 WHERE = (
-    Column("cluster", pa.string(), "name of the folder that the cluster's files lie in"),
-    Column("cluster_id", pa.string(), "what its nodes say in meta.properties; null where none does"),
+    Column("cluster", pa.string(), "name of the folder that contains the files of the cluster"),
+    Column("cluster_id", pa.string(), "cluster id in the `meta.properties` of its nodes; null: no node has one"),
 )
 """Which cluster: the first columns of every table."""
 
 EVIDENCE = (
     Column("evidence_node", pa.string(), "folder of the node whose copy has the record"),
-    Column("evidence_file", pa.string(), "file in it; of several that have the record, the first by node and name"),
+    Column("evidence_file", pa.string(), "file in that folder; the first by node and name if several have it"),
     Column(
-        "evidence_offset", pa.int64(), "offset of the record; in a snapshot, of which records have their own, its end"
+        "evidence_offset", pa.int64(), "offset of the record; if it is in a snapshot, the end offset of the snapshot"
     ),
-    Column("evidence_ts", TIME, "when a controller appended it; of a snapshot, when its last record was"),
+    Column("evidence_ts", TIME, "when a controller appended the record; for a snapshot, its last record"),
 )
 """The record that a row stands on."""
 
 SPAN = (
     Column(
-        "from_offset", pa.int64(), "since when, as an offset: of a metadata transaction its End; of a snapshot its end"
+        "from_offset",
+        pa.int64(),
+        "offset from which it is true: the record, the End of its transaction, or the end of the snapshot",
     ),
-    Column("from_ts", TIME, "when a controller appended that; null where only a snapshot says so"),
-    Column("not_after", TIME, "the latest time at which it can have begun: of a snapshot, its last record"),
-    Column("to_offset", pa.int64(), "until when, exclusive; null: it holds at the end of what was read"),
-    Column("to_ts", TIME, "when that was; null also where only a snapshot says so"),
-    Column(
-        "source", pa.string(), "`record`, `control` (a control record of the quorum), or `snapshot`: a state, no event"
-    ),
-    Column("after_gap", pa.bool_(), "records before it are missing: when it began, and what was before, is not sure"),
+    Column("from_ts", TIME, "when a controller appended that record; null: only a snapshot shows it"),
+    Column("not_after", TIME, "latest time at which it can have begun; for a snapshot, the time of its last record"),
+    Column("to_offset", pa.int64(), "offset from which it is no longer true; null: true at the end of the log"),
+    Column("to_ts", TIME, "time of `to_offset`; also null if only a snapshot shows the end"),
+    Column("source", pa.string(), "`record`, `control` (record of the quorum), or `snapshot` (a state, not an event)"),
+    Column("after_gap", pa.bool_(), "records before it are missing: its beginning and the state before are uncertain"),
     Column(
         "committed",
         pa.string(),
-        "`yes`: a snapshot, or the copies of a majority of the voters, have it; else `unknown`",
+        "`yes`: a snapshot, or copies of a majority of the voters, contain it; otherwise `unknown`",
     ),
 )
 """From when to when something was so."""

@@ -74,15 +74,15 @@ _CHANGE = pa.struct(
 
 TABLE = Table(
     "upgrade_readiness",
-    "A row for each target: every release of Kafka, and every level of every feature that Kafka or a node has; of "
-    "features that Kafka does not have the first hundred.",
+    "A row for each target: every release of Kafka, and every level of every feature that Kafka or a node knows. Of "
+    "the features that Kafka does not know, only the first hundred have rows.",
     ("cluster", "cluster_id", "target_kind", "target"),
     (
         *WHERE,
         Column("target_kind", pa.string(), "`release` (the levels that `releaseVersion` stands for) or `feature`"),
         Column("target", pa.string(), "`4.1`, or `group.version=1`"),
-        Column("verdict", pa.string(), "`ready`: nothing blocks it; `blocked`; `unknown`: see `unknown_because`"),
-        Column("changes", pa.list_(_CHANGE), "levels that would change; empty: the cluster is there"),
+        Column("verdict", pa.string(), "`ready` (nothing blocks it), `blocked`, or `unknown` (see `unknown_because`)"),
+        Column("changes", pa.list_(_CHANGE), "levels that would change; empty: the cluster is already at the target"),
         Column(
             "blocking_nodes",
             pa.list_(_NODE),
@@ -91,32 +91,34 @@ TABLE = Table(
             "(`ControllerTooOld`); each with its last registration as evidence",
         ),
         Column(
-            "downgrade_losses", pa.list_(_LOSS), "what a downgrade may lose (`Lossy`), or is refused for (`Impossible`)"
+            "downgrade_losses",
+            pa.list_(_LOSS),
+            "downgrades that may lose metadata (`Lossy`) or that Kafka refuses (`Impossible`)",
         ),
         Column(
             "other_blockers",
             pa.list_(_WHY),
-            "a migration that is under way, or was finalized while brokers were in ZooKeeper mode; a level that needs "
-            "another one",
+            "a migration that is in progress, or was finalized while brokers were in ZooKeeper mode; a level that "
+            "requires another level",
         ),
-        Column("unknown_because", pa.list_(_WHY), "what is not known, and would have to be for `ready`"),
+        Column("unknown_because", pa.list_(_WHY), "unknown facts that prevent the verdict `ready`"),
         Column(
             "known_from_offset",
             pa.int64(),
-            "coverage: since which offset the state is known without a hole; null: none",
+            "coverage: offset from which the state is known without a gap; null: there is none",
         ),
-        Column("committed_below", pa.int64(), "coverage: records below it are surely committed"),
-        Column("voters", pa.list_(pa.int32()), "who votes; null: not known"),
+        Column("committed_below", pa.int64(), "coverage: records below this offset are known to be committed"),
+        Column("voters", pa.list_(pa.int32()), "ids of the voters; null: not known"),
         Column("copies", pa.list_(pa.string()), "coverage: folders of the nodes whose copies were read"),
         Column(
             "copied_nodes",
             pa.list_(pa.int32()),
-            "coverage: ids of the nodes of whose logs these are copies, each once; null: an older release made the row",
+            "coverage: ids of the nodes whose logs were copied, each once; null: an older release made the row",
         ),
-        Column("watermark_offset", pa.int64(), "the end of what was read, exclusive"),
-        Column("watermark_ts", TIME, "when the last record was appended that was read: the verdict is as of then"),
-        Column("evaluated_at", TIME, "when it was judged"),
-        Column("valid_until", TIME, "from then on what was read is too old: take the verdict for `unknown`"),
+        Column("watermark_offset", pa.int64(), "end of the log that was read, exclusive"),
+        Column("watermark_ts", TIME, "when the last record that was read was appended; the verdict is as of then"),
+        Column("evaluated_at", TIME, "when the verdict was made"),
+        Column("valid_until", TIME, "from then on the log that was read is too old: treat the verdict as `unknown`"),
     ),
 )
 

@@ -96,7 +96,7 @@ CODEC_OR_CONTROL = 0b111 | _CONTROL
 
 
 class DamageReason(enum.Enum):
-    """Why bytes were not given out as a batch, or what breaks the order."""
+    """Why bytes were not read as a batch, or what breaks the order."""
 
     TRUNCATED = "the last batch is cut"
     ZEROS = "zeros to the end, as in a preallocated file"
@@ -111,8 +111,8 @@ class DamageReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """`size` bytes at `position` that were skipped for `reason`; size 0 for a break in the order, where nothing was
-    skipped.
+    """`size` bytes at `position` that were skipped because of `reason`. A break in the order skips nothing, and has
+    size 0.
     """
 
     position: int
@@ -130,8 +130,8 @@ class Header:
 
 
 class Record(NamedTuple):
-    """One record as the batch frames it; `value` of a data record is a frame for `records.decode`, key and value of a
-    control record too.
+    """One record of a batch. Pass `value` of a data record to `records.decode`, and key and value of a control record
+    to `records.decode_control`.
     """
 
     offset: int
@@ -144,8 +144,8 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch whose CRC holds. `data` is the whole of it, header included, as a view of what was walked over;
-    `position` is where it starts there.
+    """One batch whose CRC is correct. `data` is the whole batch with its header, as a view of the bytes that were
+    walked over; `position` is where the batch starts in them.
     """
 
     position: int

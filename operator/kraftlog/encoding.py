@@ -49,8 +49,8 @@ def encode_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytes:
-    """A batch of at least one record, offsets ascending. What is not given is taken from the records; codec none or
-    gzip by `attributes`.
+    """Make a batch of at least one record, with ascending offsets. Values that are not given are taken from the
+    records. `attributes` choose the codec: none or gzip.
     """
     if not records:
         raise ValueError("a batch holds at least one record")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 class KraftLogError(ValueError):
-    """The base of everything this package raises about the bytes it was given."""
+    """Base of all exceptions about the bytes that this package reads."""
 
 
 class MalformedError(KraftLogError):
@@ -18,11 +18,11 @@ class MalformedError(KraftLogError):
 
 
 class CodecMissing(MalformedError):
-    """A batch is compressed, and the library that reads its codec is not installed; it says which."""
+    """A batch is compressed, and the library for its codec is not installed; the message names the library."""
 
 
 class DamagedError(KraftLogError):
-    """A batch in a stream is not what was written (length, magic or CRC-32C): fetch it again, do not skip it."""
+    """A batch of a stream is damaged (length, magic or CRC-32C): fetch it again, do not skip it."""
 
     def __init__(self, position: int, why: str) -> None:
         super().__init__(f"damaged batch at byte {position}: {why}")
@@ -31,7 +31,7 @@ class DamagedError(KraftLogError):
 
 
 class GapError(KraftLogError):
-    """The next batch starts beyond the end of what was applied: records between the two would be lost."""
+    """The next batch starts after the end of the applied log, so records between the two would be lost."""
 
     def __init__(self, expected: int, found: int) -> None:
         super().__init__(f"the next batch starts at offset {found}, expected {expected}")
@@ -40,19 +40,19 @@ class GapError(KraftLogError):
 
 
 class TooLargeError(KraftLogError):
-    """Something is larger than any cluster makes it, and would take too much memory or time; the message says what."""
+    """A value is larger than in any real cluster, and would take too much memory or time; the message names it."""
 
 
 class ImageTooLargeError(TooLargeError):
-    """The image would take more memory than it was allowed."""
+    """The image would take more memory than its limit."""
 
 
 class SnapshotIncomplete(KraftLogError):
-    """A snapshot without its header or its footer, or with damage in between: it stands for no state (KIP-630)."""
+    """A snapshot lacks its header or footer, or is damaged, so it does not represent a state (KIP-630)."""
 
 
 class SectionNotRead(LookupError):
-    """A section of an image that its reader did not ask for (`Replay(sections=...)`): a mistake of the caller."""
+    """The caller reads a section of an image that it did not ask for (`Replay(sections=...)`)."""
 
 
 class ContradictionError(ValueError):

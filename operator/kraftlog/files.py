@@ -1,4 +1,4 @@
-"""What the files of a metadata log are called, and which of them make an image. Names only: nothing is opened here.
+"""Names of the files of a metadata log, and which files make an image. Opens no files.
 
 In `__cluster_metadata-0` lie segments (`00000000000000000000.log`: the offset of the first record) and snapshots
 (`00000000000000000442-0000000009.checkpoint`: end offset and epoch), beside indexes and what Kafka has not finished or

@@ -27,7 +27,7 @@ S = TypeVar("S")
 
 
 class Section(enum.Enum):
-    """What a reader can ask for; the value is the field of an image. Records of other sections are not decoded."""
+    """A part of an image to ask for; its value names the field. Records of other sections are not decoded."""
 
     REGISTRATIONS = "registrations"
     FEATURES = "finalized"
@@ -92,7 +92,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Registrations:
-    """Who is registered, running or not.
+    """Registered nodes, running or not.
 
     unregistered: when (ms) a node that was unregistered, and did not come again, lost its registration; since the
     beginning of the log or the last snapshot, which does not say.
@@ -111,7 +111,7 @@ MOST_MOVES = 16
 
 @dataclass(frozen=True, slots=True)
 class FormerLevels:
-    """Levels above 0 that were finalized, and given up.
+    """Levels above 0 that were finalized once and are no longer.
 
     left: of a feature and a level, when it was given up last, in ms. It is complete from `since_offset` on, the end of
     the snapshot that the reader began with, whose last record is of `since_ms`; 0 and -1 where it began with the log.
@@ -159,7 +159,7 @@ class FinalizedFeatures:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """Who votes and who leads.
+    """Voters and leader of the quorum.
 
     voters: None when the log has none (static quorum). leader_id: of the last LeaderChange seen, None after a snapshot
     until the next one.
@@ -203,7 +203,7 @@ def is_under_way(code: int | None) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """How far the cluster is from ZooKeeper. zk_state: the raw code, None when no record says."""
+    """State of the migration from ZooKeeper. zk_state: the raw code; None if no record has one."""
 
     zk_state: int | None
 
@@ -246,7 +246,7 @@ class Image:
 
     @property
     def unregistered(self) -> Mapping[int, int]:
-        """When a node lost its registration, in ms."""
+        """When each unregistered node lost its registration, in ms."""
         return _read(self.registrations, Section.REGISTRATIONS).unregistered
 
     @property
@@ -256,17 +256,17 @@ class Image:
 
     @property
     def features_offset(self) -> int:
-        """No level was moved at or above it."""
+        """No level changed at or above this offset."""
         return _read(self.finalized, Section.FEATURES).offset
 
     @property
     def former_levels(self) -> FormerLevels:
-        """Levels that were finalized, and given up; without those of kraft.version."""
+        """Levels that were finalized once and are no longer, without those of kraft.version."""
         return _read(self.finalized, Section.FEATURES).former
 
     @property
     def feature_record_kraft_version(self) -> int | None:
-        """What a FeatureLevel record says of kraft.version, without effect."""
+        """Level of kraft.version in a FeatureLevel record, which has no effect."""
         return _read(self.finalized, Section.FEATURES).record_kraft_version
 
     @property
@@ -291,17 +291,17 @@ class Image:
 
     @property
     def is_migrating(self) -> bool | None:
-        """Whether a migration from ZooKeeper has begun and is not over; None where its state is none that is known."""
+        """Whether a migration from ZooKeeper has begun and is not over; None: its state is not a known one."""
         return is_under_way(self.zk_migration_state)
 
     @property
     def partitions(self) -> Partitions:
-        """Topics and partitions, and what was set of min.insync.replicas."""
+        """Topics, partitions, and the configured values of min.insync.replicas."""
         return _read(self.partitioned, Section.PARTITIONS)
 
     @property
     def clients(self) -> Clients:
-        """Rights, credentials, tokens, quotas and the next producer id."""
+        """ACLs, credentials, tokens, quotas and the next producer id."""
         return _read(self.client_data, Section.CLIENTS)
 
     @property

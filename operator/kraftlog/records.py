@@ -49,8 +49,8 @@ class RawReason(enum.Enum):
 
 
 class Decoded(NamedTuple):
-    """A record read by the table. `data` has Kafka's field names; `layout` is empty but for a type that has more than
-    one.
+    """A decoded record. `data` has Kafka's field names. `layout` is empty unless the version has an older layout, and
+    the record is in it.
     """
 
     type: RecordType
@@ -61,8 +61,8 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A record kept as it came. `key` and `version` are -1 under another frame version: what follows one is not ours to
-    read.
+    """A record kept as bytes. `key` and `version` are -1 if the frame version is unknown, because the rest cannot be
+    read then.
     """
 
     key: int
@@ -130,7 +130,7 @@ def decode(value: bytes | None) -> Decoded | Raw | Unreadable:
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Unreadable:
-    """A record of a control batch: the key holds its type, the value a body that begins with its version
+    """Decode a record of a control batch. Its key contains the type, and its value a body that begins with the version
     (`ControlRecordType.java`).
     """
     if key is None or value is None or len(key) < _CONTROL_KEY.size or len(value) < _VERSION.size:

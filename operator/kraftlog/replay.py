@@ -42,7 +42,7 @@ _LENGTH_AT = LENGTH_END - _LENGTH.size
 
 
 class Replay(ImageBuilder):
-    """A log as far as it was read. Empty at offset 0; not thread-safe.
+    """Applies a log in order, and gives its image at any time. Begins empty at offset 0; not thread-safe.
 
     `sections`: what its images hold, all but the partitions by default; records of others are counted and skipped.
     `limit`: of `weight`; None: none. `at`: where it begins, if what lies before that is not to be known.
@@ -113,7 +113,7 @@ class Replay(ImageBuilder):
 
 
 class SnapshotReader:
-    """A snapshot file, of which (end_offset, epoch) is the id, read as it arrives: in parts, cut anywhere.
+    """Reads the snapshot file with the id (end_offset, epoch) in parts of any size, as they arrive.
 
     It keeps the image and the batch that is not whole yet, and nothing else. `sections`, `limit`: as of Replay.
 

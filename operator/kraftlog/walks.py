@@ -62,7 +62,7 @@ _CHECKED = 16
 
 
 def walk(data: Buffer | Pieces) -> Iterator[Batch | Damage]:
-    """Every batch of a file in order, and every damage where it was met.
+    """Yield every batch of a file in order, and damage at its position.
 
     Behind damaged bytes the walk continues at the next position at which a batch holds its CRC; a cut or zero tail ends
     it. A break in the order of offsets or epochs comes before the batch that breaks it.

@@ -1,4 +1,4 @@
-"""docs/reference/migration.md: positions of a migration, the ways between them, and what is refused.
+"""docs/reference/migration.md: positions of a migration, the transitions between them, and what is refused.
 
 Called by `reference.py`. Each row is one of the tables in `core/migration/`, and the picture is drawn of them.
 """
@@ -30,12 +30,12 @@ _FACTS = Facts(ZkMigrationState.MIGRATION, Claim.LEADER, 1, {1: BrokerMode.FLAGG
 """Where the way from `Copied` depends on it: no broker is in KRaft mode."""
 
 _HEAD = """\
-# Migration from ZooKeeper: positions and ways
+# Migration from ZooKeeper: positions and transitions
 
 {note}
-How to migrate is in [migrate to KRaft](../how-to/migrate-to-kraft.md). The *flag* is
-`zookeeper.metadata.migration.enable=true`. A position is what metadata log, znodes and nodes say together; what fits no
-row is not known, and nothing is done.
+For the procedure, see [migrate to KRaft](../how-to/migrate-to-kraft.md). The *flag* is
+`zookeeper.metadata.migration.enable=true`. The operator finds the position of a cluster from the metadata log, the
+znodes and the nodes together. If they match no position below, the position is unknown, and the operator does nothing.
 
 ```mermaid
 {picture}
@@ -43,25 +43,27 @@ row is not known, and nothing is done.
 
 ## Positions
 
-`status.migration.position`. A position is one of these rows, in all of its columns; a node that does not answer fits
-where any of its modes would. The phase, `status.migration.phase`, is that on the way forward, and on the way back.
+The position is in `status.migration.position`. A cluster is at a position if it matches all columns of its row. A node
+that does not answer matches a row if it could be in one of the modes of that row. The last column is the phase
+(`status.migration.phase`) on the way forward, and on the way back.
 
 | Position | Metadata log | `/controller` names | `/migration` offset | Brokers | Controllers | Phase |
 |---|---|---|---|---|---|---|
 {positions}
 
-## Ways
+## Transitions
 
-In the order in which they are taken; none is skipped.
+Transitions are listed in the order in which the operator takes them. It skips none.
 
-| From | To | Git has to change | Restarted, one by one | Deleted in ZooKeeper | How far one can go back then |
+| From | To | Change in Git | Restarted, one by one | Deleted in ZooKeeper | Way back afterwards |
 |---|---|---|---|---|---|
 {ways}
 
 ## What comes next
 
-By the position and `spec.migration.desired`, with no broker in KRaft mode at `Copied`, and nothing left in `/migration`
-where no quorum is; **refused** is `MigrationBlocked`, with the reason below.
+The next transition depends on the position and on `spec.migration.desired`. The table assumes that no broker is in
+KRaft mode at `Copied`, and that `/migration` does not exist if there is no quorum. **Refused** means
+`MigrationBlocked`; the numbers refer to the messages below the table.
 
 | Position | {desired} |
 |---|{rules}
@@ -134,7 +136,7 @@ def _answers(reasons: dict[str, int]) -> Iterator[str]:
                 number = reasons.setdefault(f"{_sentence(found.message)}: {found.remedy}.", len(reasons) + 1)
                 cells.append(f"**refused** ({number})")
             else:
-                cells.append(f"to `{found.end}`" if isinstance(found, Edge) else "there")
+                cells.append(f"to `{found.end}`" if isinstance(found, Edge) else "reached")
         yield f"| `{position}` | {' | '.join(cells)} |"
 
 

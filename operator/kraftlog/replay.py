@@ -44,7 +44,8 @@ _LENGTH_AT = LENGTH_END - _LENGTH.size
 class Replay(ImageBuilder):
     """Applies a log in order, and gives its image at any time. Begins empty at offset 0; not thread-safe.
 
-    `sections`: what its images hold, all but the partitions by default; records of others are counted and skipped.
+    `sections`: what its images hold; by default all but partitions, clients and configs. Records of other
+    sections are counted and skipped.
     `limit`: of `weight`; None: none. `at`: where it begins, if what lies before that is not to be known.
     """
 

@@ -79,7 +79,7 @@ ALERTS = (
         "24h",
         "Waiting.md",
         f"{RESOURCE} has been waiting for a day",
-        "No action is required unless the wait is too long. The condition Ready says what it waits for.",
+        "The condition Ready says what it waits for, and whether you have to do something.",
         severity="info",  # a soak, a window or a broker that recovers may take that long
     ),
     Alert(

@@ -125,8 +125,8 @@ _MIGRATION_STUCK = page(
 
     Confirm: The condition Ready says what the migration waits for, and the plan shows the remaining steps:
 
-        kubectl kafkafeatures status NAME -n NS
-        kubectl kafkafeatures plan NAME -n NS
+        kafkafeatures status NAME -n NS
+        kafkafeatures plan NAME -n NS
 
     `status.migration.brokers` says how many brokers run in each mode.
 
@@ -151,7 +151,7 @@ _MIGRATION_LAG = page(
 
     Confirm: `status.migration.lagRecords` is the number of records that ZooKeeper is behind:
 
-        kubectl kafkafeatures status NAME -n NS
+        kafkafeatures status NAME -n NS
 
     The log of the active controller shows what it writes to ZooKeeper, or why it cannot.
 
@@ -188,12 +188,12 @@ _NOT_WATCHED = page(
 )
 _WAITING = page(
     r"""
-    Safe: The operator begins nothing until the wait is over.
+    Safe: The operator starts no step until the wait is over.
 
     Confirm: The condition Ready says what the resource waits for and since when, and the plan shows the remaining
     steps:
 
-        kubectl kafkafeatures status NAME -n NS
+        kafkafeatures status NAME -n NS
 
     Fix: By the reason of Ready:
 
@@ -216,7 +216,7 @@ OF_ALERTS: Mapping[str, AlertPage] = {
         "Action required", "the operator has not been able to list or watch a namespace for 15 minutes", _NOT_WATCHED
     ),
     "Waiting": AlertPage(
-        "Resolves automatically",
+        "Usually resolves automatically",
         "a resource has not been ready for a day; it is not stalled, suspended or waiting for an approval",
         _WAITING,
     ),

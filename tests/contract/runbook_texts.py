@@ -158,9 +158,11 @@ PAGES: Mapping[Reason, Page] = {
     ),
     Reason.GHOST_REGISTRATION: page(
         r"""
-        Safe: <still> While the registration exists, Kafka itself usually refuses the level too.
+        Safe: <still>
 
-        Confirm: A node that no longer exists has left a registration behind:
+        While the registration exists, Kafka itself usually refuses the level too.
+
+        Confirm: A ghost registration is left behind by a node that no longer exists.
 
         <blockers>
 
@@ -188,7 +190,9 @@ PAGES: Mapping[Reason, Page] = {
     ),
     Reason.NODE_REFUSED: page(
         r"""
-        Safe: <still> Until then the broker is not part of the cluster and serves no requests.
+        Safe: <still>
+
+        Until then the broker is not part of the cluster and serves no requests.
 
         Confirm:
 
@@ -230,7 +234,9 @@ PAGES: Mapping[Reason, Page] = {
     ),
     Reason.CONSENT_REQUIRED: page(
         r"""
-        Safe: <still> A reverted document alone downgrades nothing.
+        Safe: <still>
+
+        A reverted document alone downgrades nothing.
 
         Confirm:
 
@@ -251,7 +257,9 @@ PAGES: Mapping[Reason, Page] = {
     ),
     Reason.CONSENT_SPENT: page(
         r"""
-        Safe: <still> A used consent that stays in Git allows nothing a second time.
+        Safe: <still>
+
+        A used consent that stays in Git allows nothing a second time.
 
         Confirm: List the used consents:
 

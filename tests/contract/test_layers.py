@@ -64,7 +64,7 @@ ROOMS = {
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
-    "cli.migration": "api core environment kafka zookeeper cli.shell cli.cluster",
+    "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document",
     "cli.kube": (

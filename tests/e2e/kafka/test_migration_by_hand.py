@@ -11,7 +11,6 @@ import pytest
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kafka.cli import run
 from tests.e2e.kafka.migration_person import Person, migrating
-from tests.e2e.rig.migrating import MigratingCluster
 
 
 @pytest.fixture
@@ -47,7 +46,8 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
     assert there["nodeSeconds"] > 0
     assert back.startswith("to ZooKeeper mode: set spec.migration.desired to RolledBack")
     assert "nothing is lost: both held the same" in back
-    assert run("migration", "compare", *where(cluster)).returncode == 0
+    assert run("migration", "compare", "-f", str(person.file)).returncode == 0
+    assert "have all of it" in run("migration", "settings", "-f", str(person.file)).stdout
 
     person.wants("Finalized", "zk-finalize")
     waits = person.plan()
@@ -108,10 +108,3 @@ def test_a_migration_is_given_up_before_the_quorum_has_taken_over(person: Person
     assert person.at("/controller")["brokerid"] in cluster.brokers
     deleted = [one for one in person.status["history"] if one["kind"] == "DeleteZnodes"]
     assert [(one["target"], one["result"]) for one in deleted] == [("/migration", "Applied")] * 2
-
-
-def where(cluster: MigratingCluster) -> list[str]:
-    return [
-        "--bootstrap-server", cluster.bootstrap_servers, "--bootstrap-controller", cluster.bootstrap_controllers,
-        "--zookeeper", cluster.ensemble,
-    ]  # fmt: skip

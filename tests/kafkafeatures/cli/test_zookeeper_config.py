@@ -62,6 +62,9 @@ def test_a_keystore_of_java_is_refused_in_one_line(tmp_path: Path) -> None:
     assert f"{path}: zookeeper.ssl.keystore.location {tmp_path}/store.jks is not PEM" in str(refused.value)
 
 
+KAFKA = ("--bootstrap-server", "127.0.0.1:1")
+
+
 def test_a_file_that_is_not_there_and_flags_that_do_not_go_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,5 +73,40 @@ def test_a_file_that_is_not_there_and_flags_that_do_not_go_together(
     assert "No such file" in capsys.readouterr().err
     assert main(["describe", "--zookeeper-config", gone]) == Exit.USAGE
     assert "give that as well" in capsys.readouterr().err
-    assert main(["migration", "settings", "--zookeeper", "zk:2181"]) == Exit.USAGE
-    assert "migration settings requires --to" in capsys.readouterr().err
+
+
+DOCUMENT = """
+apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: NAME}
+spec: {cluster: {bootstrapServers: "127.0.0.1:1"ENSEMBLE}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("settings", "--zookeeper", "zk:2181", *KAFKA), Exit.USAGE, "use --to, or set spec.migration.desired"),
+        (("settings", "-f", "ours.yaml"), Exit.USAGE, "use --to, or set spec.migration.desired"),
+        (("compare", "--to", "DualWrite", "-f", "ours.yaml"), Exit.USAGE, "migration compare does not take --to"),
+        (("compare", *KAFKA), Exit.USAGE, "no ensemble given; use --zookeeper, or -f FILE for cluster and ensemble"),
+        (("compare", "-f", "ours.yaml", *KAFKA), Exit.USAGE, "-f and --bootstrap-server cannot be combined"),
+        (
+            ("compare", "-f", "ours.yaml", "-f", "two.yaml"),
+            Exit.USAGE,
+            "2 documents found; migration is about one cluster",
+        ),
+        (("compare", "-f", "two.yaml"), Exit.BLOCKED, "two.yaml: spec.cluster.zookeeper is not set"),
+        (("compare", "-f", "gone.yaml"), Exit.BLOCKED, "gone.yaml: No such file"),
+    ],
+)
+def test_the_cluster_of_a_migration_is_named_by_a_document_or_by_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], code: Exit, said: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    ensemble = ', zookeeper: {connect: "127.0.0.1:1/kafka"}'
+    Path("ours.yaml").write_text(DOCUMENT.replace("NAME", "ours").replace("ENSEMBLE", ensemble))
+    Path("two.yaml").write_text(DOCUMENT.replace("NAME", "two").replace("ENSEMBLE", "").replace("1:1", "1:2"))
+    assert main(["migration", *words]) == code
+    assert said in capsys.readouterr().err

@@ -118,7 +118,7 @@ def _show(form: str, draw: Callable[[Console], None]) -> None:
 def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
     from kafkafeatures.cli.cluster import ensemble
 
-    return ensemble.read(arguments)
+    return ensemble.read(ensemble.named(arguments))
 
 
 def _of_zookeeper(arguments: argparse.Namespace, seen: ZooKeeperReading) -> int:

@@ -34,9 +34,9 @@ def named(arguments: argparse.Namespace) -> Ensemble:
     return Ensemble(servers, chroot, tls, digest, timeout=arguments.request_timeout)
 
 
-def read(arguments: argparse.Namespace) -> ZooKeeperReading:
-    """One look. Raises CommandFailed: a text that is no ensemble, an ensemble that cannot be asked."""
-    found = on_loop(read_zookeeper(named(arguments), lambda: datetime.now(UTC)))
+def read(ensemble: Ensemble) -> ZooKeeperReading:
+    """One look. Raises CommandFailed: an ensemble that cannot be asked."""
+    found = on_loop(read_zookeeper(ensemble, lambda: datetime.now(UTC)))
     if isinstance(found, Failure):
         raise failed(found)
     return found

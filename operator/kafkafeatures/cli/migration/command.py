@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from pathlib import Path
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags, add_zookeeper_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -28,18 +29,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="settings: show the lines that each kind of node needs for the next phase, and what each node has "
         "otherwise; compare: show all that ZooKeeper and the metadata log say differently, while both are written to",
     )  # fmt: skip
-    add_connection_flags(parser)
-    add_zookeeper_flags(
-        parser, "the ensemble of the cluster, as the brokers' zookeeper.connect names it", required=True
-    )
     parser.add_argument(
-        "--to", choices=tuple(one.value for one in TARGETS), help="of settings: where the migration is to go"
+        "-f", "--file", type=Path, action="append", metavar="FILE",
+        help="KafkaFeatures document (YAML) that names the cluster and its ensemble; - is stdin",
+    )  # fmt: skip
+    parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
+    add_connection_flags(parser, "cluster, without a document")
+    add_zookeeper_flags(parser, "the ensemble of the cluster, as the brokers' zookeeper.connect names it")
+    parser.add_argument(
+        "--to",
+        choices=tuple(one.value for one in TARGETS),
+        help="of settings: where the migration is to go (default: where the document wants it)",
     )
     add_output_flag(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once, and say it."""
-    if (arguments.to is not None) is not (arguments.action == "settings"):
-        raise CommandFailed("migration settings requires --to, and migration compare does not take it", Exit.USAGE)
+    arguments.state = None  # nothing is written
+    if arguments.to is not None and arguments.action != "settings":
+        raise CommandFailed("migration compare does not take --to", Exit.USAGE)
     return int(importlib.import_module(ACTIONS[arguments.action]).run(arguments))

@@ -10,8 +10,8 @@ import argparse
 from rich.text import Text
 
 from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.cli.cluster import ensemble as ensembles
-from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster, settings_from_flags
+from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster
+from kafkafeatures.cli.migration.where import where_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.observation import Unknown
@@ -27,8 +27,8 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where both say the same, 4 where they do not, 5 where it is not known."""
-    settings = settings_from_flags(arguments)
-    found = on_cluster(_compared(settings, ensembles.named(arguments)))
+    where = where_of(arguments)
+    found = on_cluster(_compared(where.settings, where.ensemble))
     if arguments.output != "table":
         document = {"apiVersion": API_VERSION, "kind": "MigrationEquality", **equality_document(found)}
         print_document(document, arguments.output)

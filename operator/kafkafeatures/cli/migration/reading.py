@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-
 from msgspec import Struct
 
 from kafkafeatures.cli.cluster import ensemble
-from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster, settings_from_flags
+from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster
+from kafkafeatures.cli.migration.where import Where
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure
@@ -34,11 +33,10 @@ class Seen(Struct, frozen=True):
         return position if isinstance(position, Misplaced) else (position, facts)
 
 
-def look(arguments: argparse.Namespace, names: frozenset[str]) -> Seen:
+def look(where: Where, names: frozenset[str]) -> Seen:
     """The ensemble first: the metadata log has to be newer than the znodes. Raises CommandFailed."""
-    settings = settings_from_flags(arguments)
-    zookeeper = ensemble.read(arguments)
-    observation, said = on_cluster(_cluster(settings, names))
+    zookeeper = ensemble.read(where.ensemble)
+    observation, said = on_cluster(_cluster(where.settings, names))
     return Seen(zookeeper, observation, said)
 
 

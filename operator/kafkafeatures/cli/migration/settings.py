@@ -12,6 +12,7 @@ from rich.text import Text
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.cli.migration.reading import look
+from kafkafeatures.cli.migration.where import where_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.observation import Observation
@@ -26,7 +27,11 @@ from kafkafeatures.core.words import printable
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where nothing differs, 4 where something does or there is no way, 5 where something is not known."""
-    seen = look(arguments, NAMES)
+    where = where_of(arguments)
+    to = arguments.to or where.desired
+    if to not in TARGETS:
+        raise CommandFailed("where is the migration to go? use --to, or set spec.migration.desired", Exit.USAGE)
+    seen = look(where, NAMES)
     place = seen.place
     if isinstance(place, (Failure, Misplaced)):
         passes = "; this may pass within a minute: look again before" if getattr(place, "may_pass", False) else ""
@@ -34,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"which phase the cluster is in is not known: {printable(str(place))}{passes}", Exit.UNREACHABLE
         )
     position, facts = place
-    desired = Desired(arguments.to)
+    desired = Desired(to)
     edge = next_edge(position, desired, facts)
     if isinstance(edge, Refused):
         raise CommandFailed(f"{edge.message}; {edge.remedy}", Exit.BLOCKED)

@@ -1,0 +1,54 @@
+"""Which cluster and which ensemble a command of `migration` is about: a document's, or those of the flags."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NamedTuple
+
+from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.cli.cluster import ensemble as ensembles
+from kafkafeatures.cli.cluster.connect import settings_from_flags
+from kafkafeatures.cli.document.documents import document_errors, documents_of
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.reconcile.credentials import ensemble_of, secrets_in, settings_of
+from kafkafeatures.zookeeper.ensemble import Ensemble
+
+
+class Where(NamedTuple):
+    """How to reach both. `desired`: where the document wants the migration to go; empty where flags name both."""
+
+    settings: ClusterSettings
+    ensemble: Ensemble
+    desired: str = ""
+
+
+def where_of(arguments: argparse.Namespace) -> Where:
+    """Raises CommandFailed."""
+    if arguments.file is not None:
+        return _in_document(arguments)
+    if not arguments.zookeeper:
+        raise CommandFailed("no ensemble given; use --zookeeper, or -f FILE for cluster and ensemble", Exit.USAGE)
+    return Where(settings_from_flags(arguments), ensembles.named(arguments))
+
+
+def _in_document(arguments: argparse.Namespace) -> Where:
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ("zookeeper", "zookeeper_config", "bootstrap_server", "bootstrap_controller")
+        if getattr(arguments, name)
+    ]
+    if given:
+        raise CommandFailed(f"-f and {given[0]} cannot be combined: the document names the cluster", Exit.USAGE)
+    document, *others = documents_of(arguments)
+    if others:
+        raise CommandFailed(f"{1 + len(others)} documents found; migration is about one cluster", Exit.USAGE)
+    with document_errors(document.file):
+        spec, secrets = document.resource.spec, secrets_in(arguments.secrets_dir)
+        ensemble = ensemble_of(spec.cluster, secrets)
+        if ensemble is None:
+            raise InvalidDocument(
+                ("spec.cluster.zookeeper is not set; set its connect as the brokers' zookeeper.connect",)
+            )
+        desired = spec.migration.desired if spec.migration is not None else ""
+        return Where(document.settings or settings_of(spec.cluster, secrets), ensemble, desired)

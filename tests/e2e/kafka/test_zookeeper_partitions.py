@@ -270,8 +270,11 @@ def test_in_pre_migration_the_log_is_read_and_is_no_source_of_them(rig: Rig, mon
 
 
 def test_in_dual_write_they_are_those_of_the_log_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    for id_ in rig.cluster.brokers:
-        rig.cluster.run(id_, Shape.FLAGGED_BROKER)
+    cluster = rig.cluster
+    for id_ in sorted(cluster.brokers, key=lambda one: one != rig.stopped):  # one by one, as a person does
+        cluster.run(id_, Shape.FLAGGED_BROKER)
+        back = f"broker {id_} is back, and each broker lists all"
+        wait_until(back, lambda: all(_lists(cluster, one) for one in cluster.brokers), step=0.2)
 
     def holds(seen: Observation) -> bool:
         if state(seen) is not ZkMigrationState.MIGRATION or isinstance(seen.partitions, Unknown):

@@ -18,7 +18,7 @@ SCALE = replace(SMALL, clusters=6, days=3, kept_days=2, partitions=3)
 
 def readme() -> str:
     """What is installed from this folder was installed from there already, and another folder has the logs."""
-    part = (ROOT / "README.md").read_text().partition("\n## What the metadata logs of many clusters say\n")[2]
+    part = (ROOT / "README.md").read_text().partition("\n## Analyze the metadata logs of many clusters\n")[2]
     commands = part.partition("```sh\n")[2].partition("```")[0]
     assert "\npip install '.[" in f"\n{commands}"
     return commands.replace("'.[", "'kafka-features-operator[")

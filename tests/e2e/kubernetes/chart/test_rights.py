@@ -48,7 +48,7 @@ def rights(rules: Iterable[Object]) -> set[Right]:
 def documented(driver: str = "") -> set[Right]:
     """Always, or for a workload driver in addition."""
     page = (ROOT / "docs" / "how-to" / "install.md").read_text()
-    always, _, of_driver = page.partition("`workload.driver: StatefulSet` it also needs these")
+    always, _, of_driver = page.partition("`workload.driver: StatefulSet` it also needs")
     page = of_driver if driver else always
     rows = re.findall(r"^\| (core|URLs|`[\w.]+`) \| (`[^|]+`) \| ([^|]+) \| .+ \|$", page, re.MULTILINE)
     return {

@@ -19,8 +19,8 @@ check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property te
 unit: $(VENV)/.dev ## a part of check: the fast tests
 	@$(BIN)/python -m tests.run unit
 
-simulation: $(VENV)/.dev ## a part of check and test: random histories of the operator on simulated clusters, judged by what the documentation promises
-	@$(BIN)/python -m tests.run simulation
+simulation: $(VENV)/.dev ## a part of check and test, here longer: random histories of the operator on simulated clusters, judged by what the documentation promises
+	@HISTORIES=$${HISTORIES:-3000} $(BIN)/python -m tests.run simulation
 
 kafka: $(VENV)/.dev ## a part of test: real Kafka (needs Java 17+ and Maven)
 	@$(BIN)/python -m tests.run kafka

@@ -33,8 +33,8 @@ class Suite:
     needs: dict[str, str] = field(default_factory=dict)
 
 
-HISTORIES = os.environ.get("HISTORIES") or ("100000" if os.environ.get("SOAK") else "3000")
-"""How many histories the simulation runs; `make check` asks for 300."""
+HISTORIES = os.environ.get("HISTORIES") or ("100000" if os.environ.get("SOAK") else "2000")
+"""How many histories the simulation runs; `make check` asks for 300, `make simulation` for 3000."""
 
 CALIBRATION = [[*PY, "tests.reliability", "calibrate"]] if os.environ.get("SOAK") else []
 """Whether the histories would find a defect: each of those that can be put back."""

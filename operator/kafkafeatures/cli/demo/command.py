@@ -72,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.story in (_ALL, _ROLL):
             from kafkafeatures.cli.demo.roll import tell_the_roll
 
+            if arguments.story == _ALL:
+                turn_the_page()
             tell_the_roll()
         elif arguments.story == _MIGRATE:
             from kafkafeatures.cli.demo.migrate import tell_the_migration
@@ -80,6 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.story in (_ROLL, _MIGRATE):
         raise CommandFailed(f"--story {arguments.story} needs numpy; install it: pip install numpy", Exit.FAILED)
     ours = _as_typed("kafkafeatures")
+    if arguments.story == _ALL and find_spec("numpy") is None:
+        pip = _as_typed("pip")
+        tell(f"One more part shows how nodes are rolled: `{pip} install numpy`, then `{ours} demo --story roll`.")
     if arguments.story == _FIRST:
         tell("The same for a cluster of your own, in this shell. Both commands only read:")
         where = "--bootstrap-server HOST:PORT"
@@ -103,7 +108,9 @@ def _tell_over_the_wire(chosen: Sequence[str]) -> None:
             "A SIMULATED cluster: three controllers and three brokers in one Python process on 127.0.0.1 speak Kafka's "
             "protocol. The commands are the real ones."
         )
-        for name in chosen:
+        for number, name in enumerate(chosen):
+            if number:
+                turn_the_page()
             STORIES[name](Stage(Path(folder)), simulator)
 
 

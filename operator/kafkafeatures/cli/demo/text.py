@@ -40,7 +40,6 @@ def turn_the_page() -> None:
 
 def title(text: str) -> None:
     """Print the heading of a part of the walkthrough."""
-    turn_the_page()
     show(f"# {text}\n# {'-' * len(text)}\n")
 
 

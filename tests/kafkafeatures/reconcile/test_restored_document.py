@@ -1,0 +1,49 @@
+"""A document that a restored etcd put in the place of the one that was read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.api.names import PAUSE
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.kube.errors import Conflict
+from kafkafeatures.reconcile.kubernetes_store import KubernetesStore
+from tests.kafkafeatures.reconcile.simulated import spec_of
+from tests.simulated.kubernetes import ApiServer
+from tests.simulated.orders import KEY
+
+UPGRADE, FURTHER = ({"spec": spec_of(Wanted({"metadata.version": level}))} for level in (27, 29))
+NOTED, PAUSED = ({"annotations": one} for one in ({"team": "orders"}, {PAUSE: "true"}))
+
+
+@pytest.mark.parametrize(
+    ("read", "instead"),
+    [(UPGRADE, PAUSED), (UPGRADE, FURTHER), (NOTED, PAUSED)],
+    ids=["another generation", "another spec of the same generation", "another annotation"],
+)
+async def test_a_status_that_became_that_of_a_restored_document_is_taken_for_a_conflict(
+    read: dict[str, Any], instead: dict[str, Any]
+) -> None:
+    """A restored etcd gives the resourceVersion that was read to another document, and the API server sees no conflict.
+    What was to follow the intent in that status does not, and no Event is made of it.
+    """
+    server = ApiServer()
+    server.create(*KEY, spec_of(Wanted({"metadata.version": 25})))
+    before = server.revision
+    server.change(*KEY, lambda one: (one if "spec" in read else one["metadata"]).update(read))
+    store = KubernetesStore(server.client(), KEY, lambda: OperatorIdentity("", "operator", "test"))
+    await store.fetch()
+    ours, kept = store.raw, store.status
+    server.restore(before)
+    server.change(*KEY, lambda one: (one if "spec" in instead else one["metadata"]).update(instead))
+    status = Status(cluster_id="cluster", change_count=1)
+    for write in (store.try_status, store.write_status):
+        with pytest.raises(Conflict, match="as after a restore of etcd"):
+            await write(status)
+    assert (store.raw, store.status) == (ours, kept)
+    await store.fetch()
+    assert store.status.change_count == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL
@@ -85,18 +85,10 @@ class Person:
         for id_ in self.cluster.controllers:
             self.cluster.run(id_, Shape.MIGRATING_CONTROLLER)
 
-    def apply(
-        self,
-        *flags: str,
-        killed_after: int | None = None,
-        accidents: dict[int, Callable[[], object]] | None = None,
-        may_be_blocked: bool = False,
-    ) -> int:
-        """Until it ends by itself, or is killed once so many nodes were restarted; its exit code. Meanwhile all is done
-        that the status asks for: nodes are restarted, controllers are stopped. `accidents`: by the number of restarts
-        so far, those of earlier calls included; what has happened is taken out.
+    def apply(self, *flags: str, killed_after: int | None = None) -> None:
+        """Until it ends by itself, or is killed once so many nodes were restarted. Meanwhile all is done that the
+        status asks for: nodes are restarted, controllers are stopped.
         """
-        left = {} if accidents is None else accidents
         command = [*KAFKAFEATURES, "apply", "-f", str(self.file), "--yes", "--timeout", "3m", *flags]
         done: list[tuple[int, Shape]] = []
         before = self.ready()[1] if self.asked_in(self.ready()[1]) else None  # of a process that was killed
@@ -112,17 +104,14 @@ class Person:
                     for id_ in self.cluster.controllers:
                         if self.cluster.nodes[id_].alive:
                             self.cluster.nodes[id_].stop()
-                left.pop(len(self.restarted) + len(done), bool)()
                 if len(done) == killed_after:
                     running.kill()
                 return running.poll() is not None
 
             wait_until(f"apply ends; it says {self.ready()}", over, PATIENCE, step=0.2)
             assert running.stderr is not None
-            self.restarted += done
-            expected = (-SIGKILL,) if killed_after is not None else (0, 4) if may_be_blocked else (0,)
-            assert running.returncode in expected, running.stderr.read()
-        return running.returncode
+            assert running.returncode == (0 if killed_after is None else -SIGKILL), running.stderr.read()
+        self.restarted += done
 
 
 @contextmanager

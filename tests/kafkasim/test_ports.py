@@ -80,11 +80,15 @@ class Mortal:
         self._left -= 1
 
 
-async def live(kafka: Any, store: Any, sim: SimulatedCluster, *, most: int = 60) -> Any:
-    """Reconciles until nothing more happens by itself."""
-    context = ReconcileContext(
+def context_of(kafka: Any, store: Any, sim: SimulatedCluster) -> ReconcileContext:
+    return ReconcileContext(
         store=store, kafka=kafka, now=sim.now, sleep=sim.sleep, monotonic=SYSTEM.monotonic, ages=Ages(SYSTEM.monotonic)
     )
+
+
+async def live(kafka: Any, store: Any, sim: SimulatedCluster, *, most: int = 60) -> Any:
+    """Reconciles until nothing more happens by itself."""
+    context = context_of(kafka, store, sim)
     for _ in range(most):
         last = await reconcile(context, await context.store.read())
         if last.requeue_after is None:
@@ -199,9 +203,7 @@ async def test_while_no_controller_can_be_read_a_level_is_changed_only_if_the_qu
     """The active controller, which accepts it in a dry run, knows each voter of such a quorum."""
     sim, store = await through_a_broker(kraft_version), Store(WANTED)
     before = written(sim)
-    context = ReconcileContext(
-        store=store, kafka=sim, now=sim.now, sleep=sim.sleep, monotonic=SYSTEM.monotonic, ages=Ages(SYSTEM.monotonic)
-    )
+    context = context_of(sim, store, sim)
     for _ in range(8):
         last = await reconcile(context, await store.read())
         assert kraft_version == 0 or isinstance(last.decision, Wait)
@@ -215,9 +217,7 @@ async def test_while_no_controller_can_be_read_nothing_is_changed_if_a_voter_nev
     await sim.read()
     assert isinstance(await sim.update(UpdateFeature("metadata.version", 14, 15)), Applied)
     sim.reach(CUT_OFF)
-    context = ReconcileContext(
-        store=store, kafka=sim, now=sim.now, sleep=sim.sleep, monotonic=SYSTEM.monotonic, ages=Ages(SYSTEM.monotonic)
-    )
+    context = context_of(sim, store, sim)
     for _ in range(8):
         last = await reconcile(context, await store.read())
         assert not isinstance(last.decision, Done)

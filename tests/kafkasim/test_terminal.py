@@ -22,13 +22,16 @@ def cluster() -> Iterator[dict[str, Any]]:
         yield heard(process)
 
 
-PAGES = {"upgrade": 1, "back": 0, "all": 3}
+PAGES = {"upgrade": 1, "cure": 0, "back": 0, "drift": 0, "all": 3}
 
 
 @pytest.mark.parametrize(
     ("story", "columns", "colour"),
-    [("upgrade", 80, False), ("back", 80, True), ("all", 40, True)],
-)
+    [
+        ("upgrade", 80, True), ("cure", 80, True), ("back", 80, True), ("drift", 80, True),
+        ("all", 80, False), ("all", 40, True),
+    ],
+)  # fmt: skip
 def test_the_demo_tells_its_story_in_a_terminal_and_waits_between_its_parts(
     story: str, columns: int, colour: bool
 ) -> None:
@@ -36,7 +39,11 @@ def test_the_demo_tells_its_story_in_a_terminal_and_waits_between_its_parts(
     ended = in_terminal((*PROGRAM, "demo", "--story", story), columns=columns, colour=colour, answers=enter)
     assert ended.text.count("Enter continues") == PAGES[story]
     assert ended.code == 0, ended.text[-1000:]
-    draws = story == "all"  # the other parts show only the progress of `apply`, which has no colours
+    draws = story in (
+        "upgrade",
+        "cure",
+        "all",
+    )  # the other parts show only the progress of `apply`, which has no colours
     assert ("\x1b[" in ended.shown) is (colour and draws)
     assert "Done after" in ended.text
 

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from kazoo.client import KazooClient
 
-from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.settings import Shape
-from tests.e2e.kafka.cli import KAFKAFEATURES, run
+from tests.e2e.kafka import by_hand
+from tests.e2e.kafka.cli import run
 from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.zookeeper import ZooKeeper
 
 ASKED = re.compile(rf"restart broker (\d+) with the same Kafka, and {re.escape(IBP)}=([^;]+);")
-PATIENCE = 120.0
 
 
-class Person:
-    """Runs `apply` on one document, and restarts the brokers that its status names with the line that it names.
+class Person(by_hand.Person[str]):
+    """Restarts the brokers that the status of its document names, with the line that it names.
 
     `uses`: by broker, what its file has; None where it has nothing.
     """
 
+    patience = 120.0
+
     def __init__(self, cluster: MigratingCluster, folder: Path) -> None:
-        self.cluster, self.file = cluster, folder / "orders.yaml"
+        super().__init__(cluster, folder)
         self.uses: dict[int, str | None] = dict.fromkeys(cluster.brokers, "3.8")
-        self.restarted: list[tuple[int, str]] = []
 
     def start(self, id_: int) -> None:
         settings, uses = self.cluster.settings(id_, Shape.PLAIN_BROKER), self.uses[id_]
@@ -41,48 +38,15 @@ class Person:
         self.cluster.start(id_, settings if uses is None else {**settings, IBP: uses})
 
     def wants(self, ibp: str) -> None:
-        spec = {
-            "cluster": {
-                "bootstrapServers": self.cluster.bootstrap_servers,
-                "zookeeper": {"connect": self.cluster.ensemble},
-            },
-            "workload": {"driver": "Manual"},
-            "rollout": {"stableFor": "1s"},
-            "interBrokerProtocolVersion": ibp,
-        }
-        document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "orders"}, "spec": spec}
-        self.file.write_text(yaml.safe_dump(document))
+        self.writes(controllers=False, rollout={"stableFor": "1s"}, interBrokerProtocolVersion=ibp)
 
-    @property
-    def status(self) -> dict[str, Any]:
-        state = self.file.with_suffix(".status.yaml")
-        return dict(yaml.safe_load(state.read_text())["status"]) if state.exists() else {}
+    def asked_in(self, says: str) -> tuple[int, str] | None:
+        asked = ASKED.match(says)
+        return (int(asked[1]), asked[2]) if asked is not None else None
 
-    def says(self) -> str:
-        """The message of Ready."""
-        return next((one["message"] for one in self.status.get("conditions", ()) if one["type"] == "Ready"), "")
-
-    def plan(self) -> str:
-        done = run("plan", "-f", str(self.file))
-        return " ".join((done.stdout + done.stderr).split())  # a table is cut into lines
-
-    def apply(self) -> None:
-        command = [*KAFKAFEATURES, "apply", "-f", str(self.file), "--yes", "--timeout", "3m"]
-        done: list[tuple[int, str]] = []
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
-
-            def over() -> bool:
-                asked = ASKED.match(self.says())
-                if asked is not None and (one := (int(asked[1]), asked[2])) not in done:
-                    done.append(one)
-                    self.uses[one[0]] = one[1]
-                    self.start(one[0])
-                return running.poll() is not None
-
-            wait_until(f"apply ends; it says {self.says()}", over, PATIENCE, step=0.2)
-            assert running.stderr is not None
-            assert running.returncode == 0, running.stderr.read()
-        self.restarted += done
+    def restart(self, id_: int, how: str) -> None:
+        self.uses[id_] = how
+        self.start(id_)
 
 
 @pytest.fixture

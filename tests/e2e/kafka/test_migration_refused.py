@@ -14,9 +14,9 @@ import pytest
 import yaml
 from kazoo.client import KazooClient
 
-from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.settings import Shape
+from tests.e2e.kafka import by_hand
 from tests.e2e.kafka.cli import run
 from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import wait_until
@@ -58,18 +58,10 @@ class Refused:
         """What `apply` says until it gives up; znodes and processes are as they were. `migration`: what a person
         wrote into the status.
         """
-        spec = {
-            "cluster": {
-                "bootstrapServers": self.cluster.bootstrap_servers,
-                "bootstrapControllers": self.cluster.bootstrap_controllers,
-                "zookeeper": {"connect": self.cluster.ensemble},
-            },
-            "workload": {"driver": "Manual"},
-            "consents": list(consents),
-            "migration": {"desired": desired, "holdDualWriteFor": "0m"},
-        }
         file = self.folder / "orders.yaml"
-        document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "orders"}, "spec": spec}
+        document = by_hand.document(
+            self.cluster, consents=list(consents), migration={"desired": desired, "holdDualWriteFor": "0m"}
+        )
         file.write_text(yaml.safe_dump(document))
         state = file.with_suffix(".status.yaml")
         state.unlink(missing_ok=True)

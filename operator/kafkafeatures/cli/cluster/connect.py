@@ -52,11 +52,9 @@ def add_config_flags(group: argparse._ActionsContainer) -> None:
     group.add_argument("--controller-config", type=Path, metavar="FILE", help="the same for controllers, if different")
 
 
-def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str, *, required: bool = False) -> None:
+def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str) -> None:
     """Where the ensemble is, and how to speak to it."""
-    parser.add_argument(
-        "--zookeeper", metavar="HOST:PORT[,..][/CHROOT]", required=required, help=help_line
-    )  # fmt: skip
+    parser.add_argument("--zookeeper", metavar="HOST:PORT[,..][/CHROOT]", help=help_line)
     parser.add_argument(
         "--zookeeper-config", type=Path, metavar="FILE",
         help="how to speak to ZooKeeper: Kafka's zookeeper.ssl.* properties with PEM files, and the user of a digest "

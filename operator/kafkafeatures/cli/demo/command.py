@@ -25,7 +25,7 @@ from typing import Any
 from msgspec import Struct
 
 from kafkafeatures.cli.demo.stage import Stage, environment
-from kafkafeatures.cli.demo.text import not_the_story, show, tell, tell_quoted, title, turn_the_page
+from kafkafeatures.cli.demo.text import not_the_story, show, tell, title, turn_the_page
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 _START_SECONDS = 15.0
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tell the story. Raises CommandFailed (exit 1) when a step does something else than the story says."""
-    began = time.monotonic()
+    began, ours = time.monotonic(), _as_typed("kafkafeatures")
     if arguments.story == _FLEET:
         from kafkafeatures.cli.demo.fleet import tell_the_fleet
 
@@ -81,8 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             tell_the_migration()
     elif arguments.story in (_ROLL, _MIGRATE):
         raise CommandFailed(f"--story {arguments.story} needs numpy; install it: pip install numpy", Exit.FAILED)
-    ours = _as_typed("kafkafeatures")
-    if arguments.story == _ALL and find_spec("numpy") is None:
+    elif arguments.story == _ALL:
         pip = _as_typed("pip")
         tell(f"One more part shows how nodes are rolled: `{pip} install numpy`, then `{ours} demo --story roll`.")
     if arguments.story == _FIRST:
@@ -123,20 +122,25 @@ def _upgrade(stage: Stage, simulator: Simulator) -> None:
         "--release-version 4.2` is refused, with the first reason that the controller finds:"
     )
     plan = ("plan", "-f", stage.write("levels.yaml", _DOCUMENT % simulator.greeting).name, "-o", "json")
-    tell_quoted(json.loads(stage.quiet(plan, code=Exit.BLOCKED))["serverVerdict"]["message"])
+    tell(json.loads(stage.quiet(plan, code=Exit.BLOCKED))["serverVerdict"]["message"], indent="  ")
     tell("Here are all of them, each with what to do:")
     found = ("GhostRegistration: broker 4", "NodeRange: broker 2", "upgrade Kafka on broker 2")
     stage.run(("check", *on_it), code=Exit.BLOCKED, shows=found)
 
     turn_the_page()
     tell("Broker 4 no longer exists, and is unregistered. Broker 2 gets Kafka 4.2 (here: a command to the simulator).")
-    unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", servers)
-    stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
-    simulator.do("upgrade broker 2 4.2")
+    _nothing_blocks(stage, simulator)
     tell("Now the levels can be raised; each is read back from every node.")
     raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
     stage.run(("upgrade", *on_it, "--yes"), code=Exit.DONE, shows=raised, into="status.yaml")
     _finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
+
+
+def _nothing_blocks(stage: Stage, simulator: Simulator) -> None:
+    """The ghost is unregistered, and the old broker upgraded."""
+    unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", _one(simulator))
+    stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
+    simulator.do("upgrade broker 2 4.2")
 
 
 def _cure(stage: Stage, simulator: Simulator) -> None:
@@ -156,9 +160,7 @@ def _cure(stage: Stage, simulator: Simulator) -> None:
     stage.run(plan, code=Exit.BLOCKED, shows=("GhostRegistration: broker 4", "NodeRange: broker 2", "Plan: Blocked"))
 
     tell("Unregister the ghost, and upgrade broker 2. (Here: a command to the simulator.)")
-    unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", servers)
-    stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
-    simulator.do("upgrade broker 2 4.2")
+    _nothing_blocks(stage, simulator)
 
     tell("The plan has no blockers now. A step that is not safe to undo is marked; naming a level exactly approves it.")
     stage.run(plan, code=Exit.DONE, shows=("Plan: Changes", "downgrade may lose metadata"))

@@ -18,16 +18,9 @@ def width() -> int:
     return min(_WIDEST, shutil.get_terminal_size((80, 24)).columns)
 
 
-def tell(text: str) -> None:
-    """A paragraph."""
-    filled = textwrap.fill(text, width=min(width(), _WIDEST_TEXT), initial_indent="# ", subsequent_indent="# ")
-    show(filled + "\n")
-
-
-def tell_quoted(text: str) -> None:
-    """The words of another program, as a paragraph."""
-    filled = textwrap.fill(text, width=min(width(), _WIDEST_TEXT), initial_indent="  ", subsequent_indent="  ")
-    show(filled + "\n")
+def tell(text: str, indent: str = "# ") -> None:
+    """A paragraph. `indent`: another one where it is the word of another program."""
+    show(textwrap.fill(text, width=min(width(), _WIDEST_TEXT), initial_indent=indent, subsequent_indent=indent) + "\n")
 
 
 def turn_the_page() -> None:

@@ -21,6 +21,9 @@ from kafkafeatures.api.status import FeatureStatus, Status, StatusCondition
 from kafkafeatures.core.engine.plan import is_another_named
 from kafkafeatures.core.facts.releases import format_level
 
+ROLES = ("controllers", "brokers")
+"""Under which a document names its StatefulSets."""
+
 
 class KubeResource(Struct, frozen=True, dict=True):
     """`raw`: the object."""
@@ -105,7 +108,7 @@ class KubeResource(Struct, frozen=True, dict=True):
     @property
     def stateful_sets(self) -> tuple[str, ...]:
         """The StatefulSets that its document names."""
-        return self.stateful_sets_of(("controllers", "brokers"))
+        return self.stateful_sets_of(ROLES)
 
     def stateful_sets_of(self, roles: Iterable[str]) -> tuple[str, ...]:
         """The StatefulSets that its document names for these roles."""

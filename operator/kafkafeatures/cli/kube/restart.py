@@ -14,11 +14,10 @@ from datetime import UTC, datetime
 
 from kafkafeatures.api.names import RESTART
 from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
-from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.cli.kube.resource import ROLES, KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.facts.observation import MetadataMode
 
-ROLES = ("controllers", "brokers")
 ATTEMPTS = 5
 
 

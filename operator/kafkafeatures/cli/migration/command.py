@@ -42,11 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of settings: where the migration is to go (default: where the document wants it)",
     )
     add_output_flag(parser)
+    parser.set_defaults(state=None)  # nothing is written
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once, and say it."""
-    arguments.state = None  # nothing is written
     if arguments.to is not None and arguments.action != "settings":
         raise CommandFailed("migration compare does not take --to", Exit.USAGE)
     return int(importlib.import_module(ACTIONS[arguments.action]).run(arguments))

@@ -241,7 +241,14 @@ def test_an_accepted_verdict_vouches_for_an_unknown_broker() -> None:
     seen = observation(*CONTROLLERS, node(1), UNKNOWN_BROKER)
     assert kinds(seen) == [BlockerKind.NODE_UNKNOWN]
     assert kinds(seen, verdict=DryRunAccepted()) == []
-    assert kinds(seen, verdict=DryRunRejected(95, "no")) == [BlockerKind.NODE_UNKNOWN]
+
+
+def test_what_the_server_rejects_is_said_beside_the_nodes_that_nothing_is_known_of() -> None:
+    seen = observation(*CONTROLLERS, node(1), UNKNOWN_BROKER)
+    silent, rejected = blockers(Question(seen, (RAISE,), DryRunRejected(95, "broker 2 has not registered")))
+    assert [one.id for one in silent.nodes] == [2]
+    assert rejected.message.endswith("by the active controller: broker 2 has not registered")
+    assert kinds(observation(*CONTROLLERS, node(1)), verdict=DryRunRejected(95, "no")) == []  # `ControllerRejected`
 
 
 def test_an_accepted_verdict_vouches_for_controllers_only_where_controllers_register() -> None:

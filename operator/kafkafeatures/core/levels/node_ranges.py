@@ -12,7 +12,7 @@ from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
 from kafkafeatures.core.engine.remedies import ghost_remedy
-from kafkafeatures.core.engine.steps import DryRunAccepted
+from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import (
     NOT_SUPPORTED,
@@ -36,6 +36,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 def every_node_supports_it(question: Question) -> Iterator[Blocker]:
     """Every node, registered or voting, live or not, has a known range that holds the level."""
     unknown_features = {feature for feature, _ in question.unknown_features}
+    unknown: UpdateFeature | None = None
     for change in question.changes:
         if change.feature in unknown_features:
             continue  # said once by `features_exist`, not once per node
@@ -50,9 +51,12 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
             found = node.range_of(change.feature)
             if isinstance(found, Unknown):
                 if change.feature == KRAFT_VERSION or not _vouched_for(node, found, question):
+                    unknown = change
                     yield unknown_range(node, change, found)
             elif change.after not in found.value:
                 yield _out_of_range(node, change, found.value, question)
+    if unknown is not None and isinstance(question.verdict, DryRunRejected):
+        yield _rejected(unknown, question.verdict)  # what the controller knows of nodes that do not answer here
 
 
 def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
@@ -106,6 +110,16 @@ def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Block
         feature=change.feature,
         wanted=change.after,
         reason=Reason.UNSUPPORTED_LEVEL,
+    )
+
+
+def _rejected(change: UpdateFeature, verdict: DryRunRejected) -> Blocker:
+    return Blocker(
+        BlockerKind.NODE_UNKNOWN,
+        f"dry run (validateOnly) rejected by the active controller: {verdict.message}",
+        "correct what it names: no level is changed before",
+        feature=change.feature,
+        wanted=change.after,
     )
 
 

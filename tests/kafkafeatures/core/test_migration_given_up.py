@@ -9,7 +9,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
-from kafkafeatures.core.facts.observation import MetadataMode, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import MetadataMode, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.migration.positions import Position
@@ -29,7 +29,7 @@ from tests.kafkafeatures.core.migrations import (
 )
 from tests.kafkafeatures.ensembles import elected, progress
 from tests.kafkafeatures.ensembles import reading as znodes
-from tests.kafkafeatures.worlds import NOW, known
+from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D = Position, Desired
 
@@ -55,6 +55,23 @@ def test_what_a_quorum_left_that_never_took_over_is_deleted_once_it_is_gone(shap
         assert isinstance(looks(wanting(D.ROLLED_BACK), without).decision, Done)
     else:
         assert restarted(looks(wanting(D.ROLLED_BACK), without)) == 2
+
+
+@pytest.mark.parametrize(("desired", "stops"), [(D.ROLLED_BACK, True), (D.DUAL_WRITE, False)])
+def test_a_controller_that_came_back_alone_is_named_with_what_to_do(desired: Desired, stops: bool) -> None:
+    """All were to be stopped, and one was started again: without a majority nothing says where the cluster is."""
+    why = Failure(FailureKind.NO_LEADER, "metadata log", "no active controller is known")
+    silent = (replace(a_node(id_, Shape.MIGRATING_CONTROLLER), answer=Unknown(SILENT)) for id_ in (3002, 3003))
+    asked = Source(SourceKind.API_REQUESTS)
+    alone = replace(cluster(P.PRE_MIGRATION, *silent), source=asked, zk_migration_state=Unknown(why))
+    found = looks(wanting(desired), alone)
+    assert isinstance(found.decision, Wait)
+    assert said(found).startswith(
+        "the phase is not known: quorum: only 1 of 3 controllers can be reached (3002, 3003 cannot), and a majority is"
+    )
+    remedy = found.decision.blockers[0].remedy
+    assert remedy.startswith("start the others: 3002, 3003")
+    assert ("if they were stopped for the way back, stop these too: 3001" in remedy) is stops
 
 
 def test_it_is_not_rolled_back_while_a_broker_that_has_replicas_is_not_registered() -> None:

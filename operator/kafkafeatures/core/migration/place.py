@@ -105,7 +105,7 @@ def place_of(
     if isinstance(seen.zookeeper, Unknown):
         return seen.zookeeper.why
     znodes, seen = seen.zookeeper.value, without_ghost_controllers(seen)
-    facts = facts_of(seen, znodes, assigned)
+    facts = facts_of(seen, znodes, assigned, goes_back=desired is Desired.ROLLED_BACK)
     if isinstance(facts, Failure):
         return facts
     position = position_of(facts)

@@ -8,14 +8,14 @@ position is a row of `ROWS` that all of them fit, and what fits no row is not gu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
 
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind
-from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role, majority_of
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.words import counted
 from kraftlog.image import ZkMigrationState
@@ -247,9 +247,11 @@ def _contradiction(facts: Facts) -> Misplaced | None:
 # --- what was read ---
 
 
-def facts_of(seen: Observation, read: ZooKeeperReading, assigned: frozenset[int] | None = None) -> Facts | Failure:
+def facts_of(
+    seen: Observation, read: ZooKeeperReading, assigned: frozenset[int] | None = None, *, goes_back: bool = False
+) -> Facts | Failure:
     """The facts of an observation that was made after the znodes were read; a Failure names what is missing.
-    assigned: brokers that have replicas; None where that is not known.
+    assigned: brokers that have replicas; None where that is not known. goes_back: whether RolledBack is wanted.
     """
     claim, migration = read.controller, read.migration
     if isinstance(claim, Failure):
@@ -265,9 +267,11 @@ def facts_of(seen: Observation, read: ZooKeeperReading, assigned: frozenset[int]
             code = seen.zk_migration_state.value
             return Failure(FailureKind.UNSUPPORTED, "metadata log", f"its migration state {code} is not known")
     elif answers:
-        why = seen.zk_migration_state
-        missing = Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read")
-        return why.why if not isinstance(why, Known) else missing
+        found = seen.zk_migration_state
+        why = (
+            Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read") if isinstance(found, Known) else found.why
+        )
+        return _without_majority(controllers, goes_back) or why
     brokers = {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles}
     refused = {node.id for node in seen.nodes if node.state is NodeState.REFUSED}
     return Facts(
@@ -280,6 +284,19 @@ def facts_of(seen: Observation, read: ZooKeeperReading, assigned: frozenset[int]
         None if assigned is None else tuple(sorted(assigned - brokers.keys())),
         tuple(id_ for id_, mode in brokers.items() if mode is None and id_ in refused),
     )
+
+
+def _without_majority(controllers: Sequence[Node], goes_back: bool) -> Failure | None:
+    """Fewer controllers run than can elect one: so it stays where a person was asked to stop all, and one came back."""
+    running = [node.id for node in controllers if isinstance(node.answer, Known)]
+    if len(running) >= majority_of(len(controllers)):
+        return None
+    silent = ", ".join(str(node.id) for node in controllers if node.id not in running)
+    text = f"only {len(running)} of {counted(len(controllers), 'controller')} can be reached ({silent} cannot), and a "
+    remedy = f"start the others: {silent}"
+    if goes_back:
+        remedy += f"; if they were stopped for the way back, stop these too: {', '.join(map(str, running))}"
+    return Failure(FailureKind.NO_LEADER, "quorum", f"{text}majority is needed to read its metadata log", remedy)
 
 
 WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)

@@ -23,6 +23,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end -}}
 
+{{- /* The namespaces to watch, as JSON; empty: all of them, which only watchAllNamespaces asks for. */ -}}
+{{- define "kafka-features-operator.watched" -}}
+{{- if not .Values.watchAllNamespaces -}}
+{{- default (list .Release.Namespace) .Values.watchNamespaces | toJson -}}
+{{- else if .Values.watchNamespaces -}}
+{{- fail "watchAllNamespaces is true, but watchNamespaces lists namespaces: set only one of the two" -}}
+{{- else -}}
+[]
+{{- end -}}
+{{- end -}}
+
 {{- define "kafka-features-operator.account" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "kafka-features-operator.name" .) .Values.serviceAccount.name -}}

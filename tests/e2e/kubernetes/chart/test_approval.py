@@ -31,7 +31,8 @@ FORBIDDEN: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def guarded(plane: ControlPlane) -> Iterator[ControlPlane]:
-    plane.helm("install", NAME, str(CHART), "-n", NS, "--set", "approvalPolicy.enabled=true")
+    values = ("--set", "approvalPolicy.enabled=true", "--set", "watchNamespaces={kafka}")
+    plane.helm("install", NAME, str(CHART), "-n", NS, *values)
     for user, roles in ROLES.items():
         for role in roles:
             plane.kubectl(
@@ -131,7 +132,7 @@ def test_it_holds_where_the_operator_looks() -> None:
         (binding,) = [one for one in objects if one["kind"] == "ValidatingAdmissionPolicyBinding"]
         return binding["spec"].get("matchResources")
 
-    assert selected() is None
-    namespaces = [*EVERYTHING["watchNamespaces"]]
-    (chosen,) = selected(watchNamespaces=namespaces)["namespaceSelector"]["matchExpressions"]
-    assert chosen == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}
+    assert selected(watchAllNamespaces=True) is None
+    for named, watched in (([], [NS]), (EVERYTHING["watchNamespaces"], EVERYTHING["watchNamespaces"])):
+        (chosen,) = selected(watchNamespaces=named)["namespaceSelector"]["matchExpressions"]
+        assert chosen == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": watched}

@@ -38,13 +38,15 @@ def test_lint_finds_nothing(values: Values) -> None:
 
 def test_without_values_it_brings_the_operator_its_rights_the_crd_and_nothing_else() -> None:
     assert sorted((one["kind"], one["metadata"]["name"]) for one in render()) == [
-        ("ClusterRole", NAME),
+        ("ClusterRole", f"{NAME}-discovery-{NS}"),
         ("ClusterRole", f"{NAME}-edit"),
         ("ClusterRole", f"{NAME}-view"),
-        ("ClusterRoleBinding", NAME),
+        ("ClusterRoleBinding", f"{NAME}-discovery-{NS}"),
         ("CustomResourceDefinition", CRD_NAME),
         ("Deployment", NAME),
         ("Pod", f"{NAME}-test"),
+        ("Role", NAME),
+        ("RoleBinding", NAME),
         ("Service", f"{NAME}-metrics"),
         ("ServiceAccount", NAME),
     ]
@@ -219,6 +221,7 @@ def test_the_dashboard_arrives_as_it_is() -> None:
         {"replicaCount": 1},
         {"watchNamespace": "kafka"},
         {"watchNamespaces": "kafka"},
+        {"watchAllNamespaces": "true"},
         {"watchNamespaces": ["kafka-*"]},
         {"watchNamespaces": ["kafka,payments"]},
         {"watchNamespaces": ["kafka", "kafka"]},

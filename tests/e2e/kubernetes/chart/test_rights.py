@@ -29,6 +29,7 @@ from tests.e2e.rig.kubernetes.audit import Row
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.process import wait_until
 
 Right = tuple[str, str, str]
@@ -59,7 +60,10 @@ def documented(driver: str = "") -> set[Right]:
     }
 
 
-@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["kafka"]}], ids=str)
+ALL: Values = {"watchAllNamespaces": True}
+
+
+@pytest.mark.parametrize("values", [{}, ALL, {"watchNamespaces": ["kafka"]}], ids=str)
 def test_the_operator_has_the_rights_that_are_documented_and_no_other(values: Values) -> None:
     objects = render({**values, "rbac": {"aggregateClusterRoles": False}})
     rules = [rule for one in objects if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
@@ -67,15 +71,35 @@ def test_the_operator_has_the_rights_that_are_documented_and_no_other(values: Va
     assert {tuple(rule) for rule in rules} == {("apiGroups", "resources", "verbs"), ("nonResourceURLs", "verbs")}
 
 
-def test_with_namespaces_it_has_rights_in_these_alone_and_may_read_which_kinds_there_are() -> None:
-    objects = render({"watchNamespaces": ["kafka", "payments"], "rbac": {"aggregateClusterRoles": False}})
+@pytest.mark.parametrize(("named", "watched"), [([], [NS]), (["kafka", "payments"], ["kafka", "payments"])], ids=str)
+def test_it_has_rights_in_its_namespaces_alone_and_may_read_which_kinds_there_are(
+    named: list[str], watched: list[str]
+) -> None:
+    objects = render({"watchNamespaces": named, "rbac": {"aggregateClusterRoles": False}})
     (discovery,) = only(objects, "ClusterRole")["rules"]
     assert set(discovery) == {"nonResourceURLs", "verbs"}
     for kind in ("Role", "RoleBinding"):
-        assert [one["metadata"]["namespace"] for one in of_kind(objects, kind)] == ["kafka", "payments"]
+        assert [one["metadata"]["namespace"] for one in of_kind(objects, kind)] == watched
+    (container,) = pod_spec(objects)["containers"]
+    assert {"name": "KAFKAFEATURES_NAMESPACES", "value": ",".join(watched)} in container["env"]
 
 
-@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["kafka", "payments"]}], ids=str)
+def test_all_namespaces_are_watched_only_where_the_values_say_so() -> None:
+    objects = render({**ALL, "rbac": {"aggregateClusterRoles": False}})
+    assert any("secrets" in rule.get("resources", ()) for rule in only(objects, "ClusterRole")["rules"])
+    assert not of_kind(objects, "Role")
+    (container,) = pod_spec(objects)["containers"]
+    assert {"name": "KAFKAFEATURES_NAMESPACES", "value": ""} in container["env"]
+
+
+def test_all_namespaces_and_a_list_of_them_are_refused() -> None:
+    both: Values = {**ALL, "watchNamespaces": ["kafka"]}
+    done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values=both)
+    assert done.returncode != 0
+    assert "watchAllNamespaces is true, but watchNamespaces lists namespaces: set only one of the two" in done.stderr
+
+
+@pytest.mark.parametrize("values", [ALL, {"watchNamespaces": ["kafka", "payments"]}], ids=str)
 def test_pods_may_be_restarted_only_where_a_driver_names_the_namespace(values: Values) -> None:
     before = render(values)
     objects = render({**values, "drivers": {"statefulSet": ["payments"]}})
@@ -143,11 +167,34 @@ def can(plane: ControlPlane, who: str, verb: str, resource: str, group: str = "k
     return bool(answer["status"]["allowed"])
 
 
+ACCOUNT = f"system:serviceaccount:{NS}:{NAME}"
+
+
+def upgrade(plane: ControlPlane, values: Values) -> None:
+    sets = (word for name, value in values.items() for word in ("--set-json", f"{name}={json.dumps(value)}"))
+    plane.helm("upgrade", NAME, str(CHART), "-n", NS, "--reset-values", *sets)
+
+
 @pytest.mark.usefixtures("installed")
-def test_the_account_may_do_what_is_documented_and_nothing_more(plane: ControlPlane) -> None:
-    account = f"system:serviceaccount:{NS}:{NAME}"
+def test_without_values_it_may_read_nothing_in_other_namespaces(plane: ControlPlane) -> None:
+    assert not can(plane, ACCOUNT, "get", "secrets", "")
+    assert not can(plane, ACCOUNT, "get", "kafkafeatures")
+    upgrade(plane, ALL)
+    wait_until("it may", lambda: can(plane, ACCOUNT, "get", "secrets", ""), 30)
+    with pytest.raises(Refused, match="set watchAllNamespaces to true to keep it so, or list the namespaces"):
+        upgrade(plane, {})
+    upgrade(plane, {"watchNamespaces": [NS]})
+    wait_until("it may not any more", lambda: not can(plane, ACCOUNT, "get", "secrets", ""), 30)
+    upgrade(plane, {})
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("values", [ALL, {"watchNamespaces": ["kafka"]}], ids=str)
+def test_the_account_may_do_what_is_documented_and_nothing_more(plane: ControlPlane, values: Values) -> None:
+    upgrade(plane, values)
+    wait_until("it has its rights", lambda: can(plane, ACCOUNT, "get", "secrets", ""), 30)
     for group, resource, verb in documented():
-        assert can(plane, account, verb, resource, group), (resource, verb)
+        assert can(plane, ACCOUNT, verb, resource, group), (resource, verb)
     for verb, resource, group in (
         ("list", "secrets", ""),
         ("update", "kafkafeatures", "kafkafeatures.dev"),
@@ -158,7 +205,7 @@ def test_the_account_may_do_what_is_documented_and_nothing_more(plane: ControlPl
         ("get", "/metrics", ""),
         ("get", "/logs", ""),
     ):
-        assert not can(plane, account, verb, resource, group), (resource, verb)
+        assert not can(plane, ACCOUNT, verb, resource, group), (resource, verb)
 
 
 @pytest.fixture
@@ -179,8 +226,7 @@ def of_kopf(rows: Iterable[Row]) -> list[Row]:
 def test_with_these_rights_alone_it_watches(
     hardened: ControlPlane, tmp_path: Path, namespaces: tuple[str, ...]
 ) -> None:
-    watched = f"watchNamespaces={json.dumps(namespaces)}"
-    hardened.helm("upgrade", NAME, str(CHART), "-n", NS, "--set-json", watched)
+    upgrade(hardened, {"watchNamespaces": namespaces} if namespaces else ALL)
     mark = hardened.audit.mark()
     with Operator(hardened, tmp_path, *namespaces):  # it is ready once it watches
         hardened.apply(document("late"))

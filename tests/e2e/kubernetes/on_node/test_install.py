@@ -73,6 +73,7 @@ def person(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Person:
 @pytest.fixture(scope="module")
 def installed(node: Node, person: Person) -> Iterator[Node]:
     node.load_image(operator_image())
+    node.control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kafka"}})
     done = person.types(readme()[0][0])
     assert done.returncode == 0, done.stderr
     yield node
@@ -252,13 +253,14 @@ def test_what_is_granted_is_what_is_used(kafka: Kafka, resources: Resources) -> 
     cluster = {"bootstrapServers": kafka.bootstrap_servers, "tls": tls, "sasl": sasl}
     plane.apply(document(kafka, "reads", {}) | {"spec": {"cluster": cluster}})
     resources.until("reads", "Reachable", "CredentialsInvalid")
-    role = plane.get("clusterrole", RELEASE)
+    role = plane.get("role", RELEASE, "-n", kafka.namespace)
+    discovery = plane.get("clusterrole", f"{RELEASE}-discovery-{NS}")
     granted = {
         (verb, *resource.partition("/")[::2])
         for rule in role["rules"]
-        for resource in rule.get("resources", ())
+        for resource in rule["resources"]
         for verb in rule["verbs"]
-    } | {(verb, url, "") for rule in role["rules"] for url in rule.get("nonResourceURLs", ()) for verb in rule["verbs"]}
+    } | {(verb, url, "") for rule in discovery["rules"] for url in rule["nonResourceURLs"] for verb in rule["verbs"]}
     rows = plane.audit.rows(user=ACCOUNT)
     used = {(row.verb, row.resource or row.uri.partition("?")[0], row.subresource) for row in rows}
     assert used == granted

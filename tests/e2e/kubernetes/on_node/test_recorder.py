@@ -35,7 +35,8 @@ def volume(node: Node) -> Iterator[Path]:
     plane.apply(persistent_volume(VOLUME, node.data_of_pods(VOLUME), NS, claim=CLAIM, mode="ReadWriteOnce"))
     turned_on = next(line.split() for line in PAGE.splitlines() if "--set recorder.enabled=true" in line)
     image = ("--set", f"image.repository={OPERATOR.rpartition(':')[0]}", "--set", "image.pullPolicy=Never")
-    plane.helm("install", RELEASE, str(CHART), "-n", NS, "--create-namespace", *image, *turned_on)
+    watched = ("--set", "watchAllNamespaces=true")
+    plane.helm("install", RELEASE, str(CHART), "-n", NS, "--create-namespace", *image, *watched, *turned_on)
     yield node.data(VOLUME) / "logs"
     plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
     plane.helm("uninstall", RELEASE, "-n", NS, "--wait")

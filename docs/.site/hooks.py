@@ -19,6 +19,8 @@ OUTSIDE = {
 }
 """A file of the repository, and where it is on the site."""
 _LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
+_PAGE = re.compile(r"`(docs/[\w/-]+\.md)`")
+"""How the README of the chart names a page: its packages have no docs, so that a link would lead nowhere there."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -37,6 +39,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def _relinked(text: str, source: str) -> str:
     """The text of a file of the repository, with links as its page has to have them."""
     here = posixpath.dirname(_page_of(source)) or "."
+    if source.startswith("charts/"):
+        text = _PAGE.sub(lambda found: f"[{found[1]}]({posixpath.relpath(found[1], posixpath.dirname(source))})", text)
 
     def led(found: re.Match[str]) -> str:
         there = _page_of(posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1])))

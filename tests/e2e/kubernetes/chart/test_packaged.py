@@ -11,7 +11,7 @@ import yaml
 from tests.e2e.kubernetes.chart.rendering import CHART, NAME, ROOT, helm
 
 LINK = re.compile(r"\]\(([^)\s]+)\)|\b(?:href|src)=[\"']([^\"']+)[\"']|^\[[^\]]+\]: *(\S+)", re.MULTILINE)
-"""In Markdown: within a line, as HTML, by reference."""
+"""Links of Markdown: within a line, as HTML, by reference."""
 PAGE = re.compile(r"\bdocs/[\w./-]+\.\w+")
 URL = re.compile(r"https?://[\w.-]+")
 OF_STANDARDS = {"http://json-schema.org", "https://kubernetes.default.svc"}
@@ -20,7 +20,7 @@ OF_STANDARDS = {"http://json-schema.org", "https://kubernetes.default.svc"}
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Its files, by their paths in it."""
+    """The text of each file in the package, by path."""
     folder = tmp_path_factory.mktemp("packaged")
     done = helm("package", str(CHART), "--destination", str(folder))
     assert done.returncode == 0, done.stderr

@@ -112,9 +112,9 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
           changes nothing in Kafka.
         - The pinned id is missing, because it was removed manually or dropped by an older CRD. The operator cannot know
           which cluster the status describes: set `spec.cluster.clusterId` to the intended id.
-        - The message says that the metadata log no longer holds what was read of it. The same cluster was restored from
-          a backup, or formatted again with its id, and the outcome of earlier changes is unknown. Accept this log as
-          described below.
+        - The message says that the metadata log no longer has all records that were read before. The same cluster was
+          restored from a backup, or formatted again with its id, and the outcome of earlier changes is unknown. Accept
+          this log as described below.
 
         To accept a restored log, first check the levels of the cluster. Then annotate the resource with the id and the
         epoch from the message:

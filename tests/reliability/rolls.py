@@ -172,7 +172,7 @@ def a_person_deletes_what_crashed_and_runs(scene: Scene) -> None:
         pods.delete(next(name for name in pods.names() if pods.node_of(name) in nodes.crashing))
 
 
-NOT_RUNNING = re.compile(r"pod (\S+) does not run \([^)]*\): delete it if it does not run again by itself")
+NOT_RUNNING = re.compile(r"pod (\S+) does not run \([^)]*\): delete the pod if it does not start again by itself")
 
 
 def a_person_deletes_a_pod_that_does_not_run(scene: Scene) -> None:

@@ -324,11 +324,11 @@ class Spec(Struct, frozen=True, kw_only=True):
             ("interBrokerProtocolVersion", self.inter_broker_protocol_version is not None),
         ):
             if is_wanted and self.cluster.zookeeper is None:
-                raise ValueError(f"{name} needs cluster.zookeeper; set its connect as the brokers' zookeeper.connect")
+                raise ValueError(f"{name} needs cluster.zookeeper; set its connect to the brokers' zookeeper.connect")
         if self.wants_migration and self.inter_broker_protocol_version is not None:
             raise ValueError(
-                "interBrokerProtocolVersion cannot be set beside a migration, during which it must not change; remove "
-                "one of the two"
+                "interBrokerProtocolVersion cannot be set together with a migration, during which it must not change; "
+                "remove one of the two"
             )
         for one in self.features.levels:
             if one.name == KRAFT_VERSION and one.level != 0 and "dynamic-quorum" not in self.consents:

@@ -122,7 +122,7 @@ class _Rounds:
             return Failure(
                 FailureKind.WRONG_CLUSTER,
                 "znode /cluster/id",
-                f"ZooKeeper has {there}, and the nodes are of cluster {cluster_id}",
+                f"ZooKeeper has {there}, but the nodes belong to cluster {cluster_id}",
                 "give the ensemble and the chroot of the brokers' zookeeper.connect",
             )
         progress = await self._offset()

@@ -89,4 +89,4 @@ def test_a_version_that_is_not_set_is_set_first_then_it_is_raised_on_each_broker
     person.wants("3.8")
     refused = run("plan", "-f", str(person.file))
     assert refused.returncode == 4
-    assert "3.8 is lower" in " ".join(refused.stdout.split())
+    assert "3.8 would be a downgrade" in " ".join(refused.stdout.split())

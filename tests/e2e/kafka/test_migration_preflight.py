@@ -173,7 +173,7 @@ async def test_controllers_are_named_with_what_brokers_have_and_they_have_not(ri
 
 async def test_the_ensemble_of_another_real_cluster_is_none_to_migrate_from(rig: Rig) -> None:
     found = said(await look(rig.sound, FIRST, ensemble_of(rig.spoiled)))
-    assert has(found, f"is the ensemble of cluster {SPOILED}, and the nodes are of cluster {SOUND}")
+    assert has(found, f"is the ensemble of cluster {SPOILED}, but the nodes belong to cluster {SOUND}")
 
 
 def _controller(client: KazooClient, chroot: str) -> object:
@@ -201,7 +201,7 @@ async def test_a_topic_that_waits_to_be_deleted_and_a_replica_whose_broker_is_go
     rig.client.create("/spoiled/admin/delete_topics/orders")  # it stays until the broker is back
     found = said(await look(rig.spoiled, FIRST))
     assert has(found, "1 topic in /admin/delete_topics: orders")
-    assert has(found, f"broker {GENERATED} has replicas, of kept-0 for one, and is not registered")
+    assert has(found, f"broker {GENERATED} has replicas, of kept-0 for example, but is not registered")
 
 
 async def test_a_feature_and_damaged_progress_in_a_real_ensemble_are_named(rig: Rig) -> None:
@@ -213,4 +213,4 @@ async def test_a_feature_and_damaged_progress_in_a_real_ensemble_are_named(rig: 
     assert not isinstance(znodes, Failure)
     found = said(replace(seen, znodes=znodes))
     assert has(found, "/feature has finalized features, which Kafka does not copy: foo")
-    assert has(found, "znode /migration: cannot be read", "the controllers would wait for ever")
+    assert has(found, "znode /migration: cannot be read", "the controllers would wait forever")

@@ -155,7 +155,7 @@ def test_a_stale_migration_znode_of_an_earlier_attempt(refused: Refused) -> None
     refused.until_led()
     found = refused.apply("DualWrite")
     assert "/migration says that ZooKeeper was copied up to offset 5" in found
-    assert "every topic deleted" in found
+    assert "delete every topic" in found
     refused.cluster.nodes[CONTROLLER].stop()
     refused.client.delete("/kafka/migration")
 
@@ -197,7 +197,7 @@ def test_a_broker_whose_protocol_is_changed_while_it_has_the_flag(refused: Refus
 
 def test_a_status_that_was_edited_by_hand_moves_no_migration(refused: Refused) -> None:
     found = refused.apply("Finalized", "zk-finalize", migration=LIES)
-    assert "the cluster is at Copied, and a migration is finalized from DualWrite only" in found
+    assert "the cluster is at Copied; a migration can be finalized only from DualWrite" in found
     assert "phase: Migrating position: Copied" in found
 
 
@@ -209,5 +209,5 @@ def test_controllers_that_kept_their_disks_of_an_attempt_that_was_rolled_back(re
     refused.cluster.run(CONTROLLER, Shape.MIGRATING_CONTROLLER)
     refused.until_led()
     found = refused.apply("DualWrite")
-    assert "the controllers kept their disks of an earlier attempt, and take over never" in found
+    assert "the controllers still have the disks of an earlier attempt, and will never take over" in found
     assert "wipe the controllers' disks, format them, and begin again" in found

@@ -159,7 +159,7 @@ def test_each_phase_of_a_real_migration_is_recognized(tmp_path: Path) -> None:
         assert asked(cluster, "Finalized", *both)["code"] == 0
         no_way = run("migration", "settings", "--zookeeper", cluster.ensemble, *both, "--to", "RolledBack")
         assert no_way.returncode == 4
-        assert "nothing leads back" in no_way.stderr
+        assert "cannot be rolled back" in no_way.stderr
 
 
 # --- the ensemble ---

@@ -80,7 +80,7 @@ def test_real_brokers_have_a_row_with_each_mode_and_the_records_that_say_so() ->
 def test_the_point_of_no_return_is_the_record_that_passed_it() -> None:
     found, _ = shown(of_a_real_log(), IN_DUAL_WRITE)  # a status that is older than the log
     assert "The point of no return was passed" in found.text
-    assert "offset 837. Nothing leads back to ZooKeeper." in found.text
+    assert "offset 837. The cluster cannot go back to ZooKeeper." in found.text
     assert "was not passed" not in found.text
 
 

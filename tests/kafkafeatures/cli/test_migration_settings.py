@@ -36,12 +36,12 @@ def test_without_an_address_of_a_controller_nothing_is_known_of_controllers(
 ) -> None:
     found = needed(UNASKED, desired)
     assert [str(one) for one in found.unknown] == [
-        "controllers: no controller was asked: some may run; give --bootstrap-controller"
+        "controllers: no controller was contacted, but some may be running; give --bootstrap-controller"
     ]
     draw(console(), found)
     said = capsys.readouterr().out
     assert said.startswith("The cluster is at ZooKeeper, unless a controller runs")
-    assert "Not known: controllers: no controller was asked" in said
+    assert "Not known: controllers: no controller was contacted" in said
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,11 @@ def test_where_a_quorum_answers_no_address_is_missing(position: Position) -> Non
     ("seen", "phase", "shown"),
     [
         (SILENT, "ZooKeeper", "ZooKeeper"),
-        (UNASKED, None, "unknown: controllers: no controller was asked: some may run; give --bootstrap-controller"),
+        (
+            UNASKED,
+            None,
+            "unknown: controllers: no controller was contacted, but some may be running; give --bootstrap-controller",
+        ),
     ],
 )
 def test_describe_does_not_say_that_no_controller_runs_where_none_was_asked(

@@ -129,15 +129,15 @@ CASES = {
     ),
     "ids that clash": Case(
         with_node(3001, roles=(CONTROLLER, BROKER)),
-        S, "the id of node 3001 is that of a broker as well", "format the controllers with other ids",
+        S, "the id of node 3001 is also the id of a broker", "format the controllers with other ids",
     ),
     "id of a broker that is gone": Case(
         with_survey(assigned={1: "orders-0", 3001: "orders-1"}),
-        S, "the id of controller 3001 is that of a broker as well", "no replica is assigned to",
+        S, "the id of controller 3001 is also the id of a broker", "no replica is assigned to",
     ),
     "combined node": Case(
         with_settings((3001,), process__roles="broker,controller"),
-        S, "controller 3001 is broker and controller in one process", "nodes of their own",
+        S, "controller 3001 is broker and controller in one process", "as separate nodes",
     ),
     "quorum of another protocol": Case(
         with_seen(finalized=known({"metadata.version": 20})),
@@ -227,10 +227,10 @@ CASES = {
         with_znodes(migration=DENIED), Z, "znode /migration: not authorized to read it", "grant READ on it", BOTH
     ),
     "damaged /migration": Case(
-        with_znodes(migration=DAMAGED), Z, "the controllers would wait for ever", "delete /migration", BOTH
+        with_znodes(migration=DAMAGED), Z, "the controllers would wait forever", "delete /migration", BOTH
     ),
     "another cluster": Case(
-        with_znodes(cluster_id="other"), Z, "is the ensemble of cluster other", "chroot, of the brokers'", BOTH
+        with_znodes(cluster_id="other"), Z, "is the ensemble of cluster other", "chroot of the brokers'", BOTH
     ),
     "no cluster id": Case(with_znodes(cluster_id=None), Z, "has no znode /cluster/id", "chroot", BOTH),
     "controllers of another cluster": Case(
@@ -269,7 +269,7 @@ CASES = {
         with_znodes(reassigning=True), Z, "/admin/reassign_partitions has a reassignment", "--cancel", BOTH
     ),
     "replica on a broker that is gone": Case(
-        with_survey(assigned={1: "orders-0", 7: "orders-1"}), Z, "broker 7 has replicas, of orders-1 for one",
+        with_survey(assigned={1: "orders-0", 7: "orders-1"}), Z, "broker 7 has replicas, of orders-1 for example",
         "start broker 7, or move its replicas", BOTH,
     ),
     "finding of the copy": Case(

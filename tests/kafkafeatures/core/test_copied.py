@@ -77,7 +77,7 @@ def test_a_topic_without_an_id_would_end_the_controller() -> None:
     found = read_topic("old", raw({"version": 1, "partitions": {"0": [1]}}))
     assert isinstance(found, Finding)
     assert found.path == "/brokers/topics/old"
-    assert found.message == "has no id of the topic; the copy would end the controller"
+    assert found.message == "has no id of the topic; the controller would exit during the copy"
     assert "inter.broker.protocol.version to 2.8" in found.remedy
 
 
@@ -105,7 +105,7 @@ def test_a_partition_without_a_state_would_get_one_with_all_replicas_in_sync() -
 def test_a_topic_that_kafka_cannot_read_ends_the_controller(document: Any) -> None:
     found = read_topic("t", raw(document))
     assert isinstance(found, Finding)
-    assert found.message.endswith("the copy would end the controller")
+    assert found.message.endswith("the controller would exit during the copy")
 
 
 # --- configs, quotas, credentials ---
@@ -176,7 +176,10 @@ def test_a_user_who_has_quotas_with_clients_only_has_an_empty_znode() -> None:
 def test_a_quota_that_is_no_number_would_end_the_controller(value: str) -> None:
     found = read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}}))
     assert isinstance(found, Finding)
-    assert found.message == "has a quota that is not a number: producer_byte_rate; the copy would end the controller"
+    assert (
+        found.message
+        == "has a quota that is not a number: producer_byte_rate; the controller would exit during the copy"
+    )
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1.5f", "2d", ".5", "5."])
@@ -262,7 +265,7 @@ def test_an_acl_that_is_not_understood_is_a_finding(acl: Any) -> None:
 def test_acls_that_are_no_json_would_be_lost_without_a_word() -> None:
     found = read_acl("/kafka-acl/Topic/t", b"{")
     assert isinstance(found, Finding)
-    assert "leave its ACLs out, DENY too" in found.message
+    assert "leave its ACLs out, also DENY" in found.message
 
 
 def token_of(**changed: Any) -> Any:

@@ -156,11 +156,11 @@ def report(look: Look, previous: Status = EMPTY) -> Status:
 @pytest.mark.parametrize("uses", ["3.9", "3.8-IV0"])
 def test_it_is_never_lowered(uses: str) -> None:
     says = refused(Look(wanting("3.7"), brokers(broker(2, uses), uses="3.7")), Reason.DOWNGRADE_REFUSED)
-    assert f"broker 2 uses {IBP} {uses}, and 3.7 is lower" in says
+    assert f"broker 2 uses {IBP} {uses}, and 3.7 would be a downgrade" in says
     assert f"set spec.interBrokerProtocolVersion to {uses} or higher" in says
 
 
-@pytest.mark.parametrize(("raised", "by"), [("3.9", ""), (None, "has raised by itself")])
+@pytest.mark.parametrize(("raised", "by"), [("3.9", ""), (None, "the default of its Kafka")])
 def test_a_broker_that_was_raised_before_all_know_it_stops_everything(raised: str | None, by: str) -> None:
     """By a template that had both at once, or because its new Kafka has raised it."""
     seen = brokers(broker(2, raised, "3.9-IV0"), uses="3.8", knows="3.8-IV0")
@@ -187,7 +187,7 @@ def test_a_broker_that_only_zookeeper_knows_is_waited_for() -> None:
     seen = brokers()
     seen = replace(seen, nodes=tuple(one for one in seen.nodes if one.id != 3))
     says = refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
-    assert "broker 3 is registered in ZooKeeper, and its address is not known" in says
+    assert "broker 3 is registered in ZooKeeper, but its address is not known" in says
 
 
 def test_an_ensemble_that_cannot_be_read_is_waited_for() -> None:

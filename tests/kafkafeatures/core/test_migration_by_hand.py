@@ -50,7 +50,7 @@ def test_a_node_that_has_its_settings_is_not_asked_for_with_a_newer_kafka() -> N
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="")
     found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(one,))
-    asked = "broker 2 is to be restarted as a broker in ZooKeeper mode that migrates; whether it was is not known"
+    asked = "broker 2 must be restarted as a broker in ZooKeeper mode that migrates; it is not known whether it was"
     assert asked in said(found)
     assert "newer" not in said(found)
 

@@ -53,7 +53,7 @@ def test_one_that_was_used_is_not_good_for_a_second_way_back() -> None:
     again = back(IN_DUAL_WRITE, status)
     assert isinstance(again.decision, Stalled)
     assert again.decision.reason is Reason.CONSENT_SPENT
-    assert "remove it, apply that, then add it again" in said(again)
+    assert "remove it from consents, apply the document, then add it again" in said(again)
 
 
 def test_one_that_was_not_needed_is_not_used_up() -> None:

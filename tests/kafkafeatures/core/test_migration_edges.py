@@ -67,7 +67,7 @@ def test_every_position_but_the_last_two_leads_back() -> None:
     for position in (P.FINALIZING, P.FINALIZED):
         found = next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED)
         assert isinstance(found, Refused)
-        assert "nothing leads back" in found.message
+        assert "cannot be rolled back" in found.message
 
 
 def test_a_way_that_was_begun_is_continued_from_the_middle() -> None:
@@ -92,7 +92,7 @@ def test_less_than_what_is_reached_is_no_way_back() -> None:
     for desired in (Desired.PRE_MIGRATION, Desired.DUAL_WRITE):
         found = next_edge(Position.FINALIZED, desired, ALL_FLAGGED)
         assert isinstance(found, Refused)
-        assert found.remedy == "nothing leads back from there"
+        assert found.remedy == "set spec.migration.desired to Finalized, because finalizing is irreversible"
 
 
 @pytest.mark.parametrize("position", Position)

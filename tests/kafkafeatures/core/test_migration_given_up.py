@@ -70,8 +70,8 @@ def test_a_controller_that_came_back_alone_is_named_with_what_to_do(desired: Des
         "the phase is not known: quorum: only 1 of 3 controllers can be reached (3002, 3003 cannot), and a majority is"
     )
     remedy = found.decision.blockers[0].remedy
-    assert remedy.startswith("start the others: 3002, 3003")
-    assert ("if they were stopped for the way back, stop these too: 3001" in remedy) is stops
+    assert remedy.startswith("start controllers 3002, 3003")
+    assert ("if they were stopped for a rollback, stop 3001 as well" in remedy) is stops
 
 
 def test_it_is_not_rolled_back_while_a_broker_that_has_replicas_is_not_registered() -> None:

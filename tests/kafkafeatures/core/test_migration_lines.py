@@ -23,7 +23,7 @@ def test_all_that_is_known_is_said() -> None:
         "phase Migrating (Copied), since 2026-01-02T03:04:05Z",
         "brokers: 0 in ZooKeeper mode, 2 with the flag, 1 in KRaft mode",
         "ZooKeeper is 1 record behind the metadata log",
-        "ZooKeeper and the metadata log held the same at 2026-01-02T03:04:05Z",
+        "ZooKeeper and the metadata log held the same metadata at 2026-01-02T03:04:05Z",
         "2 restarts of nodes left; how long each takes is not known yet",
     ]
 
@@ -69,10 +69,10 @@ def test_the_forecast_is_restarts_times_what_one_has_taken(left: Left) -> None:
         (
             "Unknown",
             None,
-            "it is not known whether ZooKeeper and the metadata log hold the same; last compared at "
+            "it is not known whether ZooKeeper and the metadata log hold the same metadata; last compared at "
             "2026-01-02T03:04:05Z",
         ),
-        ("", None, "it is not known whether ZooKeeper and the metadata log hold the same; last compared at "
+        ("", None, "it is not known whether ZooKeeper and the metadata log hold the same metadata; last compared at "
                    "2026-01-02T03:04:05Z"),
     ],
 )  # fmt: skip

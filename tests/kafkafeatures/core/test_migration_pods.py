@@ -282,7 +282,7 @@ def test_nothing_is_released_while_git_still_asks_for_a_controller() -> None:
     reading = replace(seen.workloads.value, stateful_sets=(brokers, replace(controllers, replicas=1)))
     found = released(replace(seen, workloads=replace(seen.workloads, value=reading))).decision
     assert isinstance(found, Wait)
-    assert "a pod that is to come of StatefulSet controller" in found.message
+    assert "a future pod of StatefulSet controller" in found.message
 
 
 def test_nothing_is_released_while_the_pods_cannot_be_read() -> None:

@@ -108,7 +108,7 @@ def test_nothing_is_expected_of_a_broker_that_is_being_restarted() -> None:
 def test_a_broker_that_the_quorum_knows_counts_as_there() -> None:
     asked = with_znodes(brokers={1: registered(1)})(healthy())
     assert [one.message for one in findings(asked)] == [
-        "broker 2 has replicas, of orders-0 for one, and is not registered"
+        "broker 2 has replicas, of orders-0 for example, but is not registered"
     ]
     assert not findings(with_seen(registered_brokers=known(frozenset({2})))(asked))
 

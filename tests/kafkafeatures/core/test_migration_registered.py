@@ -43,7 +43,7 @@ def test_a_controller_that_runs_and_was_never_added_to_the_quorum_is_named_befor
     found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, never_added))
     assert isinstance(found.decision, Wait)
     assert found.decision.reason is Reason.WAITING_FOR_QUORUM
-    assert "controller 3002 runs, and is not a voter of the quorum" in said(found)
+    assert "controller 3002 runs, but is not a voter of the quorum" in said(found)
     assert "kafka-metadata-quorum.sh add-controller" in said(found)
     stopped = replace(never_added, state=NodeState.GHOST, answer=Unknown(SILENT))
     assert "not a voter" not in said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
@@ -90,21 +90,23 @@ def test_no_quorum_is_formatted_anew_for_one_broker_that_has_another_protocol() 
 def test_a_broker_that_was_unregistered_and_has_replicas_is_named(position: Position, desired: Desired) -> None:
     found = looks(wanting(desired), without(cluster(position), 2))
     assert isinstance(found.decision, Wait)
-    assert "broker 2 has replicas, and is not registered: in which mode it would come back is not known" in said(found)
-    assert "start broker 2 as the other brokers are, or move its replicas away" in said(found)
+    assert "broker 2 has replicas but is not registered: it is not known in which mode it would start again" in said(
+        found
+    )
+    assert "start broker 2 in the mode of the other brokers, or move its replicas to other brokers" in said(found)
 
 
 def test_nothing_is_finalized_while_a_broker_with_replicas_is_not_registered() -> None:
     found = approved(without(cluster(P.DUAL_WRITE), 2))
     assert not isinstance(found.decision, Act)
-    assert "broker 2 has replicas, and is not registered" in said(found)
+    assert "broker 2 has replicas but is not registered" in said(found)
 
 
 def test_a_broker_that_is_being_restarted_is_in_no_list_and_expected_back() -> None:
     step = RestartNode(2, "broker 2", before="", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     found = looks(wanting(D.DUAL_WRITE), without(cluster(P.COPIED), 2), sent=(one,))
-    assert "has replicas, and is not registered" not in said(found)
+    assert "has replicas but is not registered" not in said(found)
 
 
 def test_who_has_replicas_is_read_before_the_controllers_are_stopped() -> None:
@@ -117,12 +119,12 @@ def test_a_broker_that_runs_and_was_unregistered_is_to_be_restarted() -> None:
     one = node(2, state=NodeState.REFUSED, said=SILENT)
     found = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, one))
     assert isinstance(found.decision, Wait)
-    assert "these nodes do not answer: 2; brokers that run, and were unregistered: 2" in said(found)
+    assert "these nodes do not answer: 2; brokers that run, but were unregistered: 2" in said(found)
     (blocker,) = found.decision.blockers
-    assert blocker.remedy == "restart each of them with its settings: it registers when it starts"
+    assert blocker.remedy == "restart each of them with its settings, so that it registers again"
 
 
 def test_it_is_named_beside_a_broker_that_is_only_away() -> None:
     away, one = node(1, state=NodeState.UNREACHABLE, said=SILENT), node(2, state=NodeState.REFUSED, said=SILENT)
     found = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, away, one))
-    assert "these nodes do not answer: 1, 2; brokers that run, and were unregistered: 2" in said(found)
+    assert "these nodes do not answer: 1, 2; brokers that run, but were unregistered: 2" in said(found)

@@ -14,8 +14,9 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Compared
-from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.migration.way_back import WHAT_LACKS
 from kafkafeatures.core.report.plan_document import plan_verdict
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, status_after, wanting
@@ -129,17 +130,19 @@ def test_each_step_of_a_plan_says_how_far_one_can_go_back_and_what_would_be_lost
     plan = status_after(Look(wanting(D.DUAL_WRITE), cluster(P.ZOOKEEPER))).plan
     assert plan is not None
     assert [step.way_back for step in plan.steps] == [
-        "way back to ZooKeeper: stop the controllers, delete /migration; nothing is lost",
-        "way back to ZooKeeper: stop the controllers, delete their claim in ZooKeeper, restart each broker without "
-        "the flag; what ZooKeeper lacks by then is lost: it is compared first",
-        "way back to ZooKeeper: restart each broker in ZooKeeper mode with the flag, stop the controllers, delete "
-        "their claim in ZooKeeper, restart each broker without the flag; what ZooKeeper lacks by then is lost: it is "
-        "compared first",
+        "way back to ZooKeeper: stop the controllers, let KafkaFeatures delete /migration; nothing is lost",
+        "way back to ZooKeeper: stop the controllers, let KafkaFeatures delete /controller and /migration, restart "
+        f"each broker without {FLAG}; {WHAT_LACKS}",
+        f"way back to ZooKeeper: restart each broker in ZooKeeper mode with {FLAG}, stop the controllers, let "
+        f"KafkaFeatures delete /controller and /migration, restart each broker without it; {WHAT_LACKS}",
     ]
     last = status_after(Look(wanting(D.FINALIZED), cluster(P.DUAL_WRITE))).plan
     assert last is not None
     assert [(step.way_back, step.undo) for step in last.steps] == [
-        ("no way back: the first controller without the flag that leads ends it", "Impossible")
+        (
+            f"no way back: the migration ends when a controller without {FLAG} becomes the active controller",
+            "Impossible",
+        )
     ]
 
 
@@ -163,11 +166,11 @@ def test_where_nothing_leads_back_or_nothing_was_begun_there_is_no_way_back(
 def test_what_would_be_lost_is_what_the_last_comparison_has_shown() -> None:
     differs = known(Compared(NOW, 99, 7, "they differ", ("topic a",)))
     lossy = replace(cluster(P.DUAL_WRITE), compared=differs)
-    assert "7 differences at 2026-01-02T03:04:05Z; it takes the consent zk-rollback-lossy" in how_back(
+    assert "7 differences at 2026-01-02T03:04:05Z; add zk-rollback-lossy to consents" in how_back(
         status_after(looks(wanting(D.DUAL_WRITE), lossy))
     )
     unread = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)
-    assert "what would be lost is not known" in how_back(status_after(looks(wanting(D.DUAL_WRITE), unread)))
+    assert "it is not known what would be lost" in how_back(status_after(looks(wanting(D.DUAL_WRITE), unread)))
 
 
 def test_the_way_is_held_open_until_dual_write_has_lasted_as_the_document_says() -> None:

@@ -32,24 +32,24 @@ def told(*pods: Pod, failure: Failure = REFUSED) -> Failure:
     return with_pods(failure, WorkloadsReading(NOW, (stateful_set(*pods),)))
 
 
-DELETE = "the operator restarts no node while none answers: `kubectl delete pod"
+DELETE = "run `kubectl delete pod"
 CASES = {
     "all crash on what is being left": Case(
         (crashing(1), crashing(2), crashing(3)),
-        f"pod broker-1 crashes, pod broker-2 crashes, pod broker-3 crashes; {DELETE} broker-1 broker-2 broker-3`; what",
+        f"pod broker-1 crashes, pod broker-2 crashes, pod broker-3 crashes; {DELETE} broker-1 broker-2 broker-3`, bec",
     ),
     "many do": Case(
         tuple(map(crashing, range(1, 6))),
         "pod broker-3 crashes, 2 more do not run; "
         + DELETE
-        + " broker-1 broker-2 broker-3`, and 2 more that cannot run;",
+        + " broker-1 broker-2 broker-3` (and 2 more that cannot run), because",
     ),
     "one cannot run, and others crash on what is rolled out": Case(
         (crashing(1, revision=NEW), pod(2, ready=False, waiting="ErrImagePull"), pod(3)),
-        f"pod broker-1 crashes, pod broker-2 does not run: ErrImagePull; {DELETE} broker-2`; what",
+        f"pod broker-1 crashes, pod broker-2 does not run: ErrImagePull; {DELETE} broker-2`, because",
     ),
     "all crash on what is rolled out": Case(
-        (crashing(1, revision=NEW),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`, and repair"
+        (crashing(1, revision=NEW),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`, and fix"
     ),
     "one that may run again by itself": Case(
         (crashing(1, ended_for="OOMKilled"),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`, and"

@@ -151,7 +151,7 @@ def test_what_needs_no_restart_needs_no_proof() -> None:
 def test_two_nodes_that_advertise_one_pod_are_named_and_neither_is_restarted() -> None:
     fleet = judged(in_pod(1), in_pod(7, "broker-1"), in_pod(2), pods=(pod(1), pod(2)))
     assert where(fleet) == {2: "broker-2"}
-    assert texts(fleet) == ["pod broker-1 is what broker 1 and broker 7 advertise: one pod runs one node"]
+    assert texts(fleet) == ["broker 1 and broker 7 advertise the same pod broker-1, but a pod runs one node"]
 
 
 def test_a_node_that_advertises_two_pods_is_named() -> None:

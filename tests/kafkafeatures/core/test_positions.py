@@ -54,10 +54,10 @@ NEW_CLUSTER = Facts(S.NONE, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL)
 @pytest.mark.parametrize(
     ("facts", "says", "remedy"),
     [
-        (KEPT_DISKS, "kept their disks", "wipe"),
-        (STALE, "every topic deleted", "stop the controllers now"),
-        (TOO_EARLY, "finalized while brokers were in ZooKeeper mode: 1", "no way back"),
-        (NEW_CLUSTER, "started once without it", "format"),
+        (KEPT_DISKS, "still have the disks of an earlier attempt", "wipe"),
+        (STALE, "delete every topic", "stop the controllers now"),
+        (TOO_EARLY, "finalized while brokers were in ZooKeeper mode: 1", "cannot be rolled back"),
+        (NEW_CLUSTER, "once started without it", "format"),
     ],
 )
 def test_a_state_that_kafka_does_not_leave_by_itself_has_a_name_and_a_remedy(

@@ -190,7 +190,7 @@ def test_a_topic_that_comes_to_be_unavailable_in_mid_roll_is_covered_by_no_conse
     assert who(rolled(gone, consents=consents, status=begun)) in BROKERS
     another = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
     message = refused(rolled(another, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
-    assert "(topics: two); the consent was given for 1 partition of 1 topic (one), which these are not" in message
+    assert "(topics: two); the consent was given for other topics: 1 partition of 1 topic (one)" in message
     raised = cluster(ROLLED_CONTROLLERS, partitions=reading(*PARTITIONS, row("one", 2), least={"orders": 3}))
     assert "topics: orders" in refused(rolled(raised, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
     assert begun.rollout is not None

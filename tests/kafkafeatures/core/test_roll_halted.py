@@ -178,8 +178,8 @@ def test_a_node_that_may_run_again_by_itself_is_waited_for_and_what_to_do_is_sai
 def test_what_to_do_is_said_too_where_no_second_node_may_be_away(of_pod: dict[str, Any]) -> None:
     told = cluster({**current(*CONTROLLERS), **lasting(1, **of_pod)}, down(1), without(1))
     message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
-    assert message.startswith("broker 1 is unavailable; bring broker 1 back: until then no node is restarted; pod ")
-    assert message.endswith("delete it if it does not run again by itself")
+    assert message.startswith("broker 1 is unavailable; bring broker 1 back: no node is restarted until then; pod ")
+    assert message.endswith("delete the pod if it does not start again by itself")
 
 
 def test_nor_is_it_left_open_what_to_do_about_one_whose_pod_runs() -> None:
@@ -187,7 +187,9 @@ def test_nor_is_it_left_open_what_to_do_about_one_whose_pod_runs() -> None:
     message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert message.endswith("; see `kubectl logs broker-1`, and delete the pod if it hangs")
     stops = cluster({**current(*CONTROLLERS), 1: a_pod(1, terminating=True)}, down(1), without(1))
-    assert refused(rolled(stops, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES).endswith("no node is restarted")
+    assert refused(rolled(stops, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES).endswith(
+        "no node is restarted until then"
+    )
 
 
 def test_partitions_that_lack_a_broker_are_reported_with_what_to_do_about_it() -> None:
@@ -195,12 +197,13 @@ def test_partitions_that_lack_a_broker_are_reported_with_what_to_do_about_it() -
     told = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), some)
     message = refused(rolled(told), Reason.ROLLING_NODES)
     assert message == (
-        "1 partition (busy-0) is below min.insync.replicas; no node is restarted until that has passed; bring broker 1 "
-        "back; pod broker-1 does not run (CrashLoopBackOff, OOMKilled): delete it if it does not run again by itself"
+        "1 partition (busy-0) is below min.insync.replicas; no node is restarted until this is resolved; bring broker "
+        "1 back; pod broker-1 does not run (CrashLoopBackOff, OOMKilled): delete the pod if it does not start again by "
+        "itself"
     )
     excused = replaced(1, ready=False)
     coming = cluster({**current(*CONTROLLERS), **excused}, down(1), some)
-    assert refused(rolled(coming, sent(1)), Reason.ROLLING_NODES).endswith("until that has passed")
+    assert refused(rolled(coming, sent(1)), Reason.ROLLING_NODES).endswith("until this is resolved")
 
 
 def test_one_partition_that_forbids_a_restart_is_reported_in_the_singular() -> None:

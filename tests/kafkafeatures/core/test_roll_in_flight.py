@@ -167,7 +167,7 @@ def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_wit
     state = step.state_in(told, replication_of(told))
     assert state.phase is Phase.CATCHING_UP
     assert state.detail == (
-        "broker 1 is not in sync with 1 partition yet (a-0); which it was not in sync with before was not kept"
+        "broker 1 is not in sync with 1 partition yet (a-0); it is not known which of them were out of sync before"
     )
 
 

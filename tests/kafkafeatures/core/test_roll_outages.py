@@ -101,7 +101,7 @@ def test_as_long_as_some_broker_may_lead_or_the_log_does_not_tell_the_partitions
 
 def test_two_nodes_that_one_pod_may_run_keep_it_from_going_in_an_outage_too() -> None:
     told = in_outage(host=OUTAGE[2].host, listeners=OUTAGE[2].listeners)
-    assert "one pod runs one node" in refused(rolled(told), Reason.INVALID_SPEC)
+    assert "but a pod runs one node" in refused(rolled(told), Reason.INVALID_SPEC)
 
 
 def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budget_is_named_with_its_patch() -> None:

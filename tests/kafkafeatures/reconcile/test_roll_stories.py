@@ -54,7 +54,7 @@ async def test_of_two_brokers_that_advertise_one_pod_neither_is_restarted_nor_an
     rig = Rig(advertised=(0, 0, 2))
     await rig.work()
     assert rig.workloads.evictions == []
-    assert "pod broker-0 is what broker 1 and broker 2 advertise" in rig.api.condition("Stalled")["message"]
+    assert "broker 1 and broker 2 advertise the same pod broker-0" in rig.api.condition("Stalled")["message"]
 
 
 async def test_a_budget_that_is_used_up_by_others_is_waited_for() -> None:

@@ -60,7 +60,7 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
         "--accept-restored-log",
         default="",
         metavar="ID@EPOCH",
-        help="continue although Kafka's metadata log ends before what was read of it: it was restored from a backup",
+        help="accept a metadata log that was restored from a backup: records that were read before are missing",
     )
     parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
     add_config_flags(parser.add_argument_group("cluster, instead of what the document says"))

@@ -26,8 +26,8 @@ _URGENT = {"False": 0, "Unknown": 1, "True": 2}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `list`."""
     add_kube_flags(parser)
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="those of all namespaces")
-    parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="only those with these labels")
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="list the resources of all namespaces")
+    parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="list only resources with these labels")
     add_watch_flag(parser)
     add_output_flag(parser)
 

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `reconcile`."""
     add_resource_flags(parser)
     parser.add_argument(
-        "--timeout", type=duration, default=120.0, metavar="2m", help="give up after this long (default: 2m)"
+        "--timeout", type=duration, default=120.0, metavar="2m", help="stop waiting after this time (default: 2m)"
     )
 
 
@@ -35,9 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
             kube,
             lambda: kube.resource(arguments.name),
             lambda found, _: answer(found),
-            lambda _: f"waiting for the operator, which must run and watch namespace {kube.namespace}",
+            lambda _: f"waiting for the operator; check that it is running and watches namespace {kube.namespace}",
             seconds=arguments.timeout,
-            missing=f"{asked} is not reconciled",
+            missing=f"{asked} is not reconciled yet",
         )
     return ending.conclude()
 

@@ -43,22 +43,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, with which files, and how to show it."""
     parser.add_argument(
         "action", choices=("decode", "verify", *_WHOLE),
-        help="decode: show every record; verify: only check every byte; state: show the state at an offset; "
-        "timeline: show every change; ghosts: show registrations that may be those of nodes that no longer exist",
+        help="decode: show every record; verify: check every byte; state: show the state at an offset; "
+        "timeline: show every change; ghosts: show registrations whose nodes may no longer exist",
     )  # fmt: skip
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH",
-        help="a log directory of a node, its __cluster_metadata-0, a segment (.log), a snapshot (.checkpoint), or a "
-        "support bundle with such files (tar, tar.gz, zip); BUNDLE:FOLDER for one of several nodes",
+        help="log directory of a node, its __cluster_metadata-0, a segment (.log), a snapshot (.checkpoint), or a "
+        "support bundle with such files (tar, tar.gz, zip); if a bundle has several nodes, BUNDLE:FOLDER selects one",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", choices=("text", "table", "json", "yaml"), default="text",
-        help="text, or table, for people (default); documents: of decode and verify an object per line, without yaml",
+        help="text or table for people (default: text), json or yaml for programs; decode and verify have text and "
+        "json, with one JSON object per line",
     )  # fmt: skip
-    parser.add_argument("--at", type=_offset, metavar="OFFSET", help="of state: with every record below this offset")
+    parser.add_argument(
+        "--at", type=_offset, metavar="OFFSET", help="only for state: include the records before this offset"
+    )
     parser.add_argument(
         "--no-redact", action="store_true",
-        help="show secrets as well: SCRAM credentials, sensitive configs, bytes that could not be decoded",
+        help="also show secrets: SCRAM credentials, sensitive configs, bytes that could not be decoded",
     )  # fmt: skip
 
 

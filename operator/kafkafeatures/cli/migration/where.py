@@ -48,7 +48,7 @@ def _in_document(arguments: argparse.Namespace) -> Where:
         ensemble = ensemble_of(spec.cluster, secrets)
         if ensemble is None:
             raise InvalidDocument(
-                ("spec.cluster.zookeeper is not set; set its connect as the brokers' zookeeper.connect",)
+                ("spec.cluster.zookeeper is not set; set its connect to the brokers' zookeeper.connect",)
             )
         desired = spec.migration.desired if spec.migration is not None else ""
         return Where(document.settings or settings_of(spec.cluster, secrets), ensemble, desired)

@@ -52,9 +52,9 @@ _OF_STATE = {
 _NO_RETURN = {
     "Finalizing": (
         "The point of no return is being passed",
-        "The first controller without the flag that leads ends it.",
+        "The migration ends when a controller without the flag becomes the active controller.",
     ),
-    "Finalized": ("The point of no return was passed", "Nothing leads back to ZooKeeper."),
+    "Finalized": ("The point of no return was passed", "The cluster cannot go back to ZooKeeper."),
 }
 
 
@@ -86,7 +86,7 @@ def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> str:
     passed = next((one.at for one in states if one.code == ZkMigrationState.POST_MIGRATION), None)
     if passed is not None:
         at = f"{day_and_time(time_in_log(passed.at_ms))}, offset {passed.offset}"
-        return _box("bad", "The point of no return was passed", f"{at}. Nothing leads back to ZooKeeper.")
+        return _box("bad", "The point of no return was passed", f"{at}. The cluster cannot go back to ZooKeeper.")
     phase = status.phase if status is not None else ""
     if phase in _NO_RETURN:
         return _box("bad", *_NO_RETURN[phase])

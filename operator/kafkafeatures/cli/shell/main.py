@@ -22,7 +22,10 @@ from kafkafeatures.core.words import printable
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
 COMMANDS = {
     "describe": ("kafkafeatures.cli.cluster.describe", "show every feature on every node of a cluster"),
-    "check": ("kafkafeatures.cli.document.check", "is every node healthy, and can it go to a release? for scripts"),
+    "check": (
+        "kafkafeatures.cli.document.check",
+        "check that every node is healthy, and ready for a release; for scripts",
+    ),
     "plan": ("kafkafeatures.cli.document.plan", "show what apply would do, and its blockers; changes nothing"),
     "apply": ("kafkafeatures.cli.document.apply", "bring a cluster to the levels of a document, and verify them"),
     "upgrade": ("kafkafeatures.cli.document.upgrade", "raise a cluster to the levels of a release, without a document"),
@@ -34,26 +37,29 @@ COMMANDS = {
     ),
     "log": (
         "kafkafeatures.cli.log.command",
-        "show what the files of a metadata log say, record by record or as a whole, or check them; no cluster, no JVM",
+        "decode, check or summarize the files of a metadata log; needs no cluster and no JVM",
     ),
     "pipeline": (
         "kafkafeatures.cli.pipeline.command",
-        "make tables of the metadata logs of many clusters, on Spark if wanted",
+        "make tables of the metadata logs of many clusters, optionally on Spark",
     ),
-    "list": ("kafkafeatures.cli.kube.list", "list the resources on Kubernetes, those that need a person first"),
+    "list": ("kafkafeatures.cli.kube.list", "list the resources on Kubernetes; first those that require action"),
     "status": ("kafkafeatures.cli.kube.status", "show a resource on Kubernetes: its condition, plan and blockers"),
     "wait": (
         "kafkafeatures.cli.kube.wait",
         "wait until a resource on Kubernetes is ready, or a feature reaches a level",
     ),
-    "reconcile": ("kafkafeatures.cli.kube.reconcile", "have the operator look at the cluster now, and show the result"),
-    "approve": ("kafkafeatures.cli.kube.approve", "approve the waiting plan, and no other"),
+    "reconcile": (
+        "kafkafeatures.cli.kube.reconcile",
+        "make the operator reconcile a resource now, and show the result",
+    ),
+    "approve": ("kafkafeatures.cli.kube.approve", "approve the plan that is waiting, and no other"),
     "suspend": (
         "kafkafeatures.cli.kube.suspend",
         "suspend a resource: the step in progress completes, no new step starts",
     ),
     "resume": ("kafkafeatures.cli.kube.resume", "resume a suspended resource"),
-    "restart": ("kafkafeatures.cli.kube.restart", "have the nodes of a resource restarted, without a new image"),
+    "restart": ("kafkafeatures.cli.kube.restart", "restart the nodes of a resource, without a new image"),
     "report": ("kafkafeatures.cli.kube.report", "collect what an issue report needs about a resource; no secrets"),
     "run": ("kafkafeatures.cli.kube.run", "run the operator on Kubernetes"),
     "demo": ("kafkafeatures.cli.demo.command", "see a walkthrough on a simulated cluster; no Kafka, no network"),

@@ -210,7 +210,10 @@ def _mode_of_log(members: Membership, is_migrating: bool | None) -> Known[Metada
     if not (members.image and members.image.zk_migration_state):  # a quorum that never heard of a migration
         return Known(MetadataMode.MIGRATING, SourceKind.API_REQUESTS, "ApiVersions of brokers", members.probe.at)
     text = f"the migration was finalized while brokers were in ZooKeeper mode: {', '.join(map(str, left))}"
-    remedy = "there is no way back; restart each of them in KRaft mode, or unregister it if it no longer exists"
+    remedy = (
+        "restart each of them in KRaft mode, or unregister it if it no longer exists; the migration cannot be rolled "
+        "back"
+    )
     return Unknown(Failure(FailureKind.UNSUPPORTED, "", text, remedy))
 
 

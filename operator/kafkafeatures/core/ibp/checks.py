@@ -38,7 +38,7 @@ class Asked(Struct, frozen=True):
 
 Check = Callable[[Asked], Iterator[Blocker]]
 
-_MEANWHILE = "no inter.broker.protocol.version is changed, and no broker restarted for it, until it is over"
+_MEANWHILE = "until it ends, no inter.broker.protocol.version is changed, and no broker is restarted for it"
 
 
 def zookeeper_is_read(asked: Asked) -> Iterator[Blocker]:
@@ -52,11 +52,15 @@ def zookeeper_is_read(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.NODE_UNKNOWN, str(found), found.remedy)
     elif isinstance(seen, Known) and found != seen.value:
         where = printable(znodes.ensemble)
-        of = f"is of cluster {printable(found)}, and the brokers are of {seen.value}" if found else "has no cluster id"
+        of = (
+            f"is the ensemble of cluster {printable(found)}, but the brokers belong to {seen.value}"
+            if found
+            else "has no cluster id"
+        )
         yield Blocker(
             BlockerKind.ZOOKEEPER,
             f"{where} {of}",
-            "set spec.cluster.zookeeper.connect as the brokers' zookeeper.connect, with its chroot",
+            "set spec.cluster.zookeeper.connect to the brokers' zookeeper.connect, with its chroot",
             reason=Reason.CLUSTER_ID_MISMATCH,
         )
 
@@ -80,7 +84,7 @@ def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
         yield _migrating(f"the cluster is at {position}")
     elif znodes.migration is not None:
         yield _migrating(
-            "there is a znode /migration, and no controller of a quorum is known",
+            "there is a znode /migration, but no controller of a quorum is known",
             "add the controllers to spec.cluster.bootstrapControllers; if there are none, delete /migration with "
             "zookeeper-shell.sh",
         )
@@ -101,7 +105,7 @@ def every_broker_was_asked(asked: Asked) -> Iterator[Blocker]:
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, why.remedy, nodes=_nodes(place, id_))
     registered = {} if isinstance(znodes, Failure) or isinstance(znodes.brokers, Failure) else znodes.brokers
     for id_ in sorted(registered.keys() - place.brokers.keys() - asked.flying):
-        text = f"broker {id_} is registered in ZooKeeper, and its address is not known"
+        text = f"broker {id_} is registered in ZooKeeper, but its address is not known"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, "add it to spec.cluster.bootstrapServers")
 
 
@@ -113,8 +117,8 @@ def it_is_never_lowered(asked: Asked) -> Iterator[Blocker]:
         highest, nodes = max(one.uses for one in higher), tuple(one.node for one in higher)
         yield Blocker(
             BlockerKind.DOWNGRADE,
-            f"{title_of(nodes)} {verb(nodes, 'uses', 'use')} {IBP} {highest}, and {place.target} is lower: it is never "
-            "lowered",
+            f"{title_of(nodes)} {verb(nodes, 'uses', 'use')} {IBP} {highest}, and {place.target} would be a downgrade, "
+            "which is never made",
             f"set spec.interBrokerProtocolVersion to {highest} or higher",
             nodes=nodes,
             reason=Reason.DOWNGRADE_REFUSED,
@@ -131,11 +135,11 @@ def none_is_ahead(asked: Asked) -> Iterator[Blocker]:
     least = min(told.values(), key=lambda one: one.knows)
     for id_, one in told.items():
         if least.knows < one.uses:
-            by = "" if one.is_set else ", which its Kafka has raised by itself as its file has none"
+            by = "" if one.is_set else ", the default of its Kafka, because its settings do not name one"
             yield Blocker(
                 BlockerKind.WORKLOAD,
-                f"broker {id_} uses {IBP} {one.uses}{by}, and broker {least.node.id} runs a Kafka that knows "
-                f"{least.knows} at most: it was raised before all brokers know it",
+                f"broker {id_} uses {IBP} {one.uses}{by}, but broker {least.node.id} runs a Kafka that supports at "
+                f"most {least.knows}",
                 f"set {IBP}={least.knows} on broker {id_} in Git, and restart it; raise it once all brokers have the "
                 "newer Kafka",
                 nodes=_nodes(asked.place, id_),
@@ -159,11 +163,11 @@ def no_image_is_exchanged_early(asked: Asked) -> Iterator[Blocker]:
             nodes = tuple(one.node for one in unset)
             yield Blocker(
                 BlockerKind.SETTING,
-                f"{title_of(nodes)} {verb(nodes, 'has', 'have')} no {IBP}, and the template of {owner.name} {runs}: no "
-                "pod is restarted with it, as another Kafka would raise it by itself",
+                f"{title_of(nodes)} {verb(nodes, 'sets', 'set')} no {IBP}, and the template of {owner.name} {runs}: "
+                "no pod is restarted with it, because another Kafka release has another default",
                 f"keep the image of Kafka {', '.join(sorted(releases))} in Git, and set "
-                f"{IBP}={min(one.uses for one in unset)} with it; the annotation {KAFKA_VERSION} of the template says "
-                "its release",
+                f"{IBP}={min(one.uses for one in unset)} with it; the annotation {KAFKA_VERSION} of the template "
+                "names its release",
                 nodes=nodes,
                 reason=Reason.TEMPLATE_AHEAD,
             )

@@ -104,9 +104,7 @@ class Place(Struct, frozen=True, dict=True):
             last = f" (3.x, at least {self.target.of_release})"
             return f"Kafka {self.target.of_release}{last}, and still {IBP}={one.uses}; it knows {one.knows} at most"
         if roll is Roll.PIN:
-            return (
-                f"the same Kafka, and {IBP}={one.uses}; it is not set, so that a newer Kafka would raise it by itself"
-            )
+            return f"the same Kafka, and {IBP}={one.uses}; it is not set, and a newer Kafka has a higher default"
         return f"the same Kafka, and {IBP}={self.target}; it is {one.uses}"
 
 

@@ -20,9 +20,7 @@ def asked_of_git(place: Place) -> Wait:
     title = title_of(nodes)
     if place.roll is Roll.PIN:
         used = ", ".join(sorted({str(one.uses) for one in place.differing.values()}))
-        text = (
-            f"{title} {verb(nodes, 'has', 'have')} no {IBP}, and a newer Kafka would raise it by itself: no image is "
-        )
+        text = f"{title} {verb(nodes, 'sets', 'set')} no {IBP}, and a newer Kafka has a higher default: no image is "
         text += f"rolled; set {IBP}={used} in Git, with the image as it is"
     elif place.roll is Roll.KAFKA:
         text = f"{title} {verb(nodes, 'runs', 'run')} a Kafka that does not know {IBP} {place.target}: set an image of "

@@ -74,11 +74,13 @@ def why_restored(seen: Observation, missing: LogPosition, *, is_spent: bool) -> 
     by the annotation that is there.
     """
     accepted = acceptance_of(seen)
-    once_more = "; the one that is there accepted an earlier log: remove it first, and add it a minute later"
+    once_more = (
+        "; the annotation that is set accepted an earlier log: remove it first, and add the new one a minute later"
+    )
     return (
-        f"the metadata log of this cluster no longer holds what was read of it up to offset {missing.offset}: Kafka "
-        "was restored from a backup, or formatted again, so the outcome of earlier changes is unknown, and nothing is "
-        "sent; "
+        f"the metadata log of this cluster no longer has all records that were read before, up to offset "
+        f"{missing.offset}: Kafka was restored from a backup or formatted again, so the outcome of earlier changes is "
+        "unknown, and nothing is sent; "
         f"check the finalized levels, then accept this log with the annotation {ACCEPT_RESTORED_LOG}: "
         f'"{accepted}" (on the command line: --accept-restored-log {accepted})'
         f"{once_more if is_spent else ''}"

@@ -117,7 +117,7 @@ def _rejected(change: UpdateFeature, verdict: DryRunRejected) -> Blocker:
     return Blocker(
         BlockerKind.NODE_UNKNOWN,
         f"dry run (validateOnly) rejected by the active controller: {verdict.message}",
-        "correct what it names: no level is changed before",
+        "correct what the message names; no level is changed until then",
         feature=change.feature,
         wanted=change.after,
     )

@@ -15,7 +15,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import ZK_FINALIZE, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.core.engine.blockers import Blocker, title_of, verb
+from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.replication import Replication, format_partitions
@@ -38,7 +38,7 @@ from kafkafeatures.core.migration.edges import (
 from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.place import Place
-from kafkafeatures.core.migration.positions import BrokerMode, Position
+from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
@@ -115,7 +115,7 @@ def every_controller_votes(asked: Asked) -> Iterator[Blocker]:
         return  # `quorum_is_led` says so
     for node in asked.nodes(Role.CONTROLLER):
         if node.state is NodeState.LIVE and not node.is_voter:
-            text = f"{node.title} runs, and is not a voter of the quorum"
+            text = f"{node.title} runs, but is not a voter of the quorum"
             remedy = f"add it with kafka-metadata-quorum.sh add-controller, run with the settings of {node.title}"
             yield Blocker(BlockerKind.QUORUM, text, remedy, nodes=(node,))
 
@@ -152,7 +152,7 @@ def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
     )
     if left:
         text = f"{title_of(left)} {verb(left, 'is', 'are')} not known to run in KRaft mode"
-        yield Blocker(BlockerKind.MIGRATION, text, "restart in KRaft mode first", nodes=left)
+        yield Blocker(BlockerKind.MIGRATION, text, f"restart {these(left)} in KRaft mode first", nodes=left)
 
 
 def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
@@ -174,15 +174,13 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
         why = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
         yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}")
         return
-    for (count, names), text in (
-        (asked.replication.reassigning(), "being reassigned"),
-        (asked.replication.under_replicated(), "under-replicated"),
+    for (count, names), text, remedy in (
+        (asked.replication.reassigning(), "being reassigned", "wait until the reassignment is complete"),
+        (asked.replication.under_replicated(), "under-replicated", "wait until all replicas are in sync"),
     ):
         if count:
             is_ = "is" if count == 1 else "are"
-            yield Blocker(
-                BlockerKind.PARTITION, f"{format_partitions(count, names)} {is_} {text}", "wait until that has passed"
-            )
+            yield Blocker(BlockerKind.PARTITION, f"{format_partitions(count, names)} {is_} {text}", remedy)
 
 
 def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
@@ -192,13 +190,13 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
     if asked.place.facts.state is not ZkMigrationState.MIGRATION:
         return
     if asked.lag is None:
-        yield Blocker(BlockerKind.MIGRATION, "how far ZooKeeper is behind the metadata log is not known yet")
+        yield Blocker(BlockerKind.MIGRATION, "it is not known yet how far ZooKeeper is behind the metadata log")
     elif asked.lag > LARGEST_LAG:
         span = timedelta(seconds=round(asked.lag))
         yield Blocker(
             BlockerKind.MIGRATION,
             f"ZooKeeper is {span} behind the metadata log; at most {LARGEST_LAG:g} s are allowed",
-            "see the log of the active controller: it writes to ZooKeeper",
+            "see the log of the active controller, which writes to ZooKeeper",
         )
 
 
@@ -206,7 +204,7 @@ def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
     """Nothing leads back from there. Once it has begun there is nothing left to consent to."""
     if asked.place.position is not Position.DUAL_WRITE:
         return
-    text = "to finalize the migration is irreversible"
+    text = "finalizing the migration is irreversible"
     if ZK_FINALIZE not in asked.consents:
         yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
     elif ZK_FINALIZE in asked.spent:
@@ -214,7 +212,7 @@ def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
 
 
 def _spent(consent: str) -> str:
-    return f"the consent {consent} was used before: remove it, apply that, then add it again"
+    return f"the consent {consent} was already used: remove it from consents, apply the document, then add it again"
 
 
 def consents_used(asked: Asked) -> frozenset[str]:
@@ -236,7 +234,8 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
     if asked.compared is None:
         message = f": {why.why}" if isinstance(why, Unknown) and why.why.kind is not FailureKind.NOT_ASKED else ""
         yield Blocker(
-            BlockerKind.MIGRATION, f"it is not known whether ZooKeeper and the metadata log hold the same{message}"
+            BlockerKind.MIGRATION,
+            f"it is not known whether ZooKeeper and the metadata log hold the same metadata{message}",
         )
     elif asked.compared.differences:
         named = "; ".join(asked.compared.named)
@@ -246,7 +245,9 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
             if ZK_ROLLBACK_LOSSY in asked.spent:
                 yield Blocker(BlockerKind.CONSENT, text, _spent(ZK_ROLLBACK_LOSSY), reason=Reason.CONSENT_SPENT)
             return
-        accept = f"; or, if ZooKeeper may lack them, add {ZK_ROLLBACK_LOSSY} to consents" if lossy else ""
+        accept = (
+            f"; or add {ZK_ROLLBACK_LOSSY} to consents, if metadata that ZooKeeper lacks may be lost" if lossy else ""
+        )
         yield Blocker(BlockerKind.METADATA, text, REMEDY + accept)
 
 
@@ -268,10 +269,13 @@ def every_broker_was_seen(asked: Asked) -> Iterator[Blocker]:
     absent, why = asked.place.facts.absent, asked.place.seen.partitions
     if absent is None:
         text = f": {why.why}" if isinstance(why, Unknown) else ""
-        yield Blocker(BlockerKind.PARTITION, f"it is not known whether all brokers that have replicas are there{text}")
+        yield Blocker(
+            BlockerKind.PARTITION, f"it is not known whether every broker that has replicas is registered{text}"
+        )
     for id_ in absent or ():
-        text = f"broker {id_} has replicas, and is not registered: it may come back with the flag"
-        yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"start broker {id_} without it, or move its replicas away")
+        text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
+        remedy = f"start broker {id_} without it, or move its replicas to other brokers"
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
 
 
 def every_broker_is_informed(asked: Asked) -> Iterator[Blocker]:
@@ -290,14 +294,14 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
         if owner.role != "controllers" or not (owner.pods or owner.replicas):
             continue
         pods = [pod.name for pod in owner.pods]
-        named = ", ".join(pods[:3]) if pods else "a pod that is to come"
+        named = ", ".join(pods[:3]) if pods else "a future pod"
         more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
         text, remedy = "may still write to ZooKeeper", f"set {owner.name} to 0 replicas in Git"
         if not owner.replicas and all(pod.terminating for pod in owner.pods):
             text = f"{'is' if len(pods) == 1 else 'are'} stopping, and {text}"
             remedy = (
-                "wait for that; where the Kubernetes node is lost, shut it down, so that no controller runs there, and "
-                f"only then: kubectl delete pod {pods[0]} --force"
+                "wait until it has stopped; if its Kubernetes node is lost, shut that node down so that no controller "
+                f"runs there, and only then: kubectl delete pod {pods[0]} --force"
             )
         yield Blocker(BlockerKind.MIGRATION, f"{named}{more} of StatefulSet {owner.name} {text}", remedy)
 
@@ -305,9 +309,7 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
 def nothing_writes_to_zookeeper(asked: Asked) -> Iterator[Blocker]:
     """A controller that is cut off from us alone may still lead the quorum, and claim what was deleted."""
     if asked.still_for < STILL_FOR:
-        text = (
-            f"/migration has not been seen to stand still for {STILL_FOR:g} s: a controller of the quorum may still run"
-        )
+        text = f"/migration must stay unchanged for {STILL_FOR:g} s first: a controller of the quorum may still run"
         yield Blocker(BlockerKind.MIGRATION, text)
 
 

@@ -107,28 +107,31 @@ def next_edge(position: Position, desired: Desired, facts: Facts) -> Edge | Refu
 def _forward(position: Position, desired: Desired) -> Edge | Refused:
     if position in (P.NO_CONTROLLER, P.RELEASED):
         return Refused(
-            f"the cluster is on its way back ({position}), and cannot turn round before it is in ZooKeeper mode",
-            "set spec.migration.desired to RolledBack until it is",
+            f"the cluster is at {position}, and its rollback must be complete before a migration can start again",
+            "set spec.migration.desired to RolledBack until the cluster is in ZooKeeper mode",
         )
     edge = next(edge for edge in FORWARD if position in edge.start) if position is not P.FINALIZED else FINALIZE
     if _WAY.index(edge.end) > _WAY.index(TARGETS[desired]) or position is P.FINALIZED:
         return Refused(
-            f"the cluster is at {position}, beyond {desired}",
-            "nothing leads back from there"
+            f"the cluster is at {position}, which is past {desired}",
+            "set spec.migration.desired to Finalized, because finalizing is irreversible"
             if position in (P.FINALIZING, P.FINALIZED)
-            else "to go back set spec.migration.desired to RolledBack",
+            else "set spec.migration.desired to RolledBack to go back",
         )
     if desired is Desired.FINALIZED and edge is not FINALIZE:
         return Refused(
-            f"the cluster is at {position}, and a migration is finalized from DualWrite only",
-            "set spec.migration.desired to DualWrite until it is there",
+            f"the cluster is at {position}; a migration can be finalized only from DualWrite",
+            "set spec.migration.desired to DualWrite until the cluster is at DualWrite",
         )
     return edge
 
 
 def _back(position: Position, facts: Facts) -> Edge | Refused:
     if position in (P.FINALIZING, P.FINALIZED):
-        return Refused(f"the cluster is at {position}; nothing leads back from there", "set desired to Finalized")
+        return Refused(
+            f"the cluster is at {position}; finalizing is irreversible, so the migration cannot be rolled back",
+            "set spec.migration.desired to Finalized",
+        )
     in_kraft = BrokerMode.KRAFT in facts.brokers.values()
     if position is P.COPIED:
         return MOVE_BROKERS_BACK if in_kraft else STOP_CONTROLLERS

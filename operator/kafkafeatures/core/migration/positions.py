@@ -31,7 +31,7 @@ class Position(StrEnum):
     COPIED = "Copied"  # copied; some brokers are in ZooKeeper mode, and changes are written to both sides
     DUAL_WRITE = "DualWrite"  # all brokers are in KRaft mode; changes are still written to ZooKeeper
     FINALIZING = "Finalizing"  # controllers lose the flag, one by one
-    FINALIZED = "Finalized"  # KRaft, for ever
+    FINALIZED = "Finalized"  # KRaft, irreversibly
     NO_CONTROLLER = "NoController"  # the quorum is gone, and its claim still stands in ZooKeeper
     RELEASED = "Released"  # a broker is controller again; some have the flag
 
@@ -184,8 +184,8 @@ def _silent(facts: Facts) -> Misplaced:
     text = f"the phase is unknown while these nodes do not answer: {silent}"
     if not unlisted:
         return Misplaced(text, hint="bring each of them back", silent=facts.silent)
-    text += f"; brokers that run, and were unregistered: {unlisted}"
-    return Misplaced(text, hint="restart each of them with its settings: it registers when it starts")
+    text += f"; brokers that run, but were unregistered: {unlisted}"
+    return Misplaced(text, hint="restart each of them with its settings, so that it registers again")
 
 
 def _contradiction(facts: Facts) -> Misplaced | None:
@@ -193,19 +193,19 @@ def _contradiction(facts: Facts) -> Misplaced | None:
     in_zookeeper = [id_ for id_, mode in facts.brokers.items() if mode in (PLAIN, FLAGGED)]
     if facts.state is S.MIGRATION and facts.offset <= 0 and facts.claim is Claim.BROKER:
         return Misplaced(
-            "the metadata log says that the migration is under way, and nothing was copied from ZooKeeper: the "
-            "controllers kept their disks of an earlier attempt, and take over never",
+            "the metadata log says that a migration is in progress, but nothing was copied from ZooKeeper: the "
+            "controllers still have the disks of an earlier attempt, and will never take over",
             WIPE,
         )
     if facts.state is S.PRE_MIGRATION and facts.offset > 0:
         return Misplaced(
-            f"/migration says that ZooKeeper was copied up to offset {facts.offset}, and the metadata log has nothing "
-            "of it: the copy would be skipped, and every topic deleted",
+            f"/migration says that ZooKeeper was copied up to offset {facts.offset}, but the metadata log has none "
+            "of it: the controllers would skip the copy, and delete every topic",
             "stop the controllers now, before the brokers get the flag; " + WIPE,
         )
     if facts.state is None and facts.offset > 0 and facts.claim is Claim.BROKER:
         return Misplaced(
-            f"/migration says that ZooKeeper was copied up to offset {facts.offset}, and no controller answers: new "
+            f"/migration says that ZooKeeper was copied up to offset {facts.offset}, but no controller answers: new "
             "controllers would skip the copy, and delete every topic",
             "start no controller; delete /migration with zookeeper-shell.sh, and wipe the controllers' disks",
         )
@@ -213,7 +213,7 @@ def _contradiction(facts: Facts) -> Misplaced | None:
         ids = ", ".join(map(str, in_zookeeper))
         return Misplaced(
             f"the migration was finalized while brokers were in ZooKeeper mode: {ids}",
-            "there is no way back; restart each of them in KRaft mode",
+            "restart each of them in KRaft mode; the migration cannot be rolled back",
         )
     if facts.state is None and facts.claim is Claim.NONE and in_zookeeper:
         return Misplaced("no broker is controller: /controller is absent", may_pass=True)  # until one is elected
@@ -222,23 +222,26 @@ def _contradiction(facts: Facts) -> Misplaced | None:
         ids = ", ".join(map(str, unflagged))
         return Misplaced(
             f"controllers run without {FLAG} while brokers are in ZooKeeper mode: "
-            f"{ids}; the first of them that leads the quorum ends the migration, with whatever was copied by then",
-            "set it to true there and restart them, one that leads last; restart no other node before",
+            f"{ids}; if one of them becomes the active controller, the migration ends with what was copied by then",
+            "set it to true on these controllers, and restart them, the active controller last; restart no other node "
+            "before that",
         )
     if facts.state is S.NONE and unflagged and in_zookeeper:
         ids = ", ".join(map(str, unflagged))
         return Misplaced(
-            f"controllers were started without {FLAG}: {ids}; their log is that of a new cluster, and cannot take over "
-            "one of ZooKeeper",
-            f"set it to true there; {WIPE}",
+            f"controllers were started without {FLAG}: {ids}; their metadata log is that of a new cluster, and cannot "
+            "take over a cluster from ZooKeeper",
+            f"set it to true on these controllers; {WIPE}",
         )
     if facts.state is S.NONE and True in facts.controllers.values():
         ids = ", ".join(map(str, unflagged))
         return Misplaced(
-            f"controllers run without {FLAG}: {ids}; one of them led the quorum, and its log is that of a new cluster"
+            f"controllers run without {FLAG}: {ids}; one of them led the quorum, so the metadata log is "
+            "that of a new cluster"
             if unflagged
-            else "the controllers have the flag, and were started once without it: their log is that of a new cluster",
-            f"set it to true there; {WIPE}" if unflagged else WIPE,
+            else f"the controllers have {FLAG}, but were once started without it: their metadata log is that of a new "
+            "cluster",
+            f"set it to true on these controllers; {WIPE}" if unflagged else WIPE,
             may_pass=True,  # a leader that was just elected has not written its first state yet
         )
     return None
@@ -291,12 +294,13 @@ def _without_majority(controllers: Sequence[Node], goes_back: bool) -> Failure |
     running = [node.id for node in controllers if isinstance(node.answer, Known)]
     if len(running) >= majority_of(len(controllers)):
         return None
-    silent = ", ".join(str(node.id) for node in controllers if node.id not in running)
+    missing = [str(node.id) for node in controllers if node.id not in running]
+    silent = ", ".join(missing)
     text = f"only {len(running)} of {counted(len(controllers), 'controller')} can be reached ({silent} cannot), and a "
-    remedy = f"start the others: {silent}"
+    remedy = f"start {'controller' if len(missing) == 1 else 'controllers'} {silent}"
     if goes_back:
-        remedy += f"; if they were stopped for the way back, stop these too: {', '.join(map(str, running))}"
-    return Failure(FailureKind.NO_LEADER, "quorum", f"{text}majority is needed to read its metadata log", remedy)
+        remedy += f"; if they were stopped for a rollback, stop {', '.join(map(str, running))} as well"
+    return Failure(FailureKind.NO_LEADER, "quorum", f"{text}majority is needed to read the metadata log", remedy)
 
 
 WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)
@@ -310,7 +314,7 @@ def why_uncertain(position: Position, seen: Observation) -> Failure | None:
     if position not in WITHOUT_QUORUM:
         return None
     unasked = (gap.where == "bootstrapControllers" and gap.kind is FailureKind.NOT_ASKED for gap in seen.gaps)
-    why = "no controller was asked: some may run"
+    why = "no controller was contacted, but some may be running"
     return Failure(FailureKind.NOT_ASKED, "controllers", why, "give --bootstrap-controller") if any(unasked) else None
 
 

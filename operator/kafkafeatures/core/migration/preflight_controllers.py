@@ -174,7 +174,7 @@ def _other_client(name: str, found: str, of_brokers: str, nodes: Nodes) -> tuple
 def _decides_otherwise(name: str, found: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
     return (
         f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {name} {found}, and the brokers have {of_brokers}; the "
-        "controllers' value counts from the copy on",
+        "controllers' value applies after the copy",
         f"set the same {name} on all nodes",
     )
 
@@ -199,7 +199,7 @@ def _no_token_key(nodes: Nodes) -> tuple[str, str]:
 def _no_super_users(nodes: Nodes) -> tuple[str, str]:
     return (
         f"{title_of(nodes)} {verb(nodes, 'has', 'have')} an authorizer without {SUPER_USERS}: brokers could not "
-        "register, as no ACL is there before the copy",
+        "register, because no ACL exists before the copy",
         f"add the brokers' principals to {SUPER_USERS} of {these(nodes)}",
     )
 
@@ -207,6 +207,6 @@ def _no_super_users(nodes: Nodes) -> tuple[str, str]:
 def _custom_authorizer(of_brokers: str, found: str, nodes: Nodes) -> tuple[str, str]:
     return (
         f"the brokers have the authorizer {of_brokers}, and {title_of(nodes)} {verb(nodes, 'has', 'have')} "
-        f"{AUTHORIZER} {found}: requests would be judged by other rules, or by none",
+        f"{AUTHORIZER} {found}: requests would be authorized by other rules, or by none",
         f"set {AUTHORIZER}={of_brokers} on {these(nodes)}, if it works without ZooKeeper and lets the brokers register",
     )

@@ -71,7 +71,7 @@ def every_broker_was_asked(asked: Preflight) -> Iterator[Blocker]:
     for id_ in sorted(asked.znodes.brokers.keys() - known):
         yield Blocker(
             BlockerKind.NODE_UNKNOWN,
-            f"broker {id_} is registered in ZooKeeper, and its address is not known",
+            f"broker {id_} is registered in ZooKeeper, but its address is not known",
             "add it to spec.cluster.bootstrapServers",
         )
 
@@ -203,7 +203,7 @@ def _too_old(nodes: Nodes) -> tuple[str, str]:
 
 def _too_new(nodes: Nodes) -> tuple[str, str]:
     return (
-        f"{title_of(nodes)} {verb(nodes, 'runs', 'run')} Kafka 4.0 or newer, which knows nothing of ZooKeeper",
+        f"{title_of(nodes)} {verb(nodes, 'runs', 'run')} Kafka 4.0 or newer, which does not support ZooKeeper",
         f"run Kafka 3.9 on {these(nodes)} until the migration is finalized",
     )
 
@@ -211,13 +211,13 @@ def _too_new(nodes: Nodes) -> tuple[str, str]:
 def _combined(nodes: Nodes) -> tuple[str, str]:
     return (
         f"{title_of(nodes)} {verb(nodes, 'is', 'are')} broker and controller in one process (process.roles)",
-        "migrate to controllers that are nodes of their own: process.roles=controller",
+        "run the controllers as separate nodes: process.roles=controller",
     )
 
 
 def _clash(nodes: Nodes) -> tuple[str, str]:
     return (
-        f"the id of {title_of(nodes)} is that of a broker as well; brokers and controllers have one space of ids",
+        f"the id of {title_of(nodes)} is also the id of a broker; no broker and controller may have the same id",
         "format the controllers with other ids, which no broker has and no replica is assigned to",
     )
 

@@ -37,7 +37,7 @@ def the_ensemble_can_be_read(asked: Preflight) -> Iterator[Blocker]:
         if damaged:
             yield Blocker(
                 found.kind,
-                f"{found.message}; the controllers would wait for ever",
+                f"{found.message}; the controllers would wait forever",
                 f"stop the controllers, then delete it: {_SHELL} delete /migration",
                 why=failure.kind,
             )
@@ -57,11 +57,11 @@ def it_is_the_ensemble_of_this_cluster(asked: Preflight) -> Iterator[Blocker]:
         return
     found, where = asked.znodes.cluster_id, printable(asked.znodes.ensemble)
     if found is None:
-        yield _blocker(f"{where} has no znode /cluster/id", "give the chroot of the brokers' zookeeper.connect")
+        yield _blocker(f"{where} has no znode /cluster/id", "set the chroot of the brokers' zookeeper.connect")
     elif found != seen.value:
         yield _blocker(
-            f"{where} is the ensemble of cluster {printable(found)}, and the nodes are of cluster {seen.value}",
-            "give the ensemble, and the chroot, of the brokers' zookeeper.connect",
+            f"{where} is the ensemble of cluster {printable(found)}, but the nodes belong to cluster {seen.value}",
+            "set the ensemble and the chroot of the brokers' zookeeper.connect",
         )
 
 
@@ -81,7 +81,7 @@ def a_broker_is_controller(asked: Preflight) -> Iterator[Blocker]:
             "go back to ZooKeeper mode first: stop the controllers, delete /controller, and delete /migration",
         )
     if asked.znodes.controller_epoch is None:
-        yield _blocker("/controller_epoch is absent", "let a broker become controller once: restart one")
+        yield _blocker("/controller_epoch is absent", "restart one broker, so that a broker becomes controller once")
 
 
 def _is_leader(claim: ControllerClaim, seen: Observation) -> bool:
@@ -140,12 +140,12 @@ def nothing_is_deleted_or_moved(asked: Preflight) -> Iterator[Blocker]:
         topics = counted(len(deletions), "topic")
         yield _blocker(
             f"{topics} in /admin/delete_topics: {_first(deletions)}; the deletion would not be copied",
-            "wait until it is done; it does not end while a broker with a replica is away",
+            "wait until it is complete; it cannot complete while a broker with a replica is away",
         )
     if reassigning is True:
         yield _blocker(
-            "/admin/reassign_partitions has a reassignment that is not done",
-            "wait until it is done, or cancel it: kafka-reassign-partitions.sh --cancel",
+            "/admin/reassign_partitions has a reassignment that is not complete",
+            "wait until it is complete, or cancel it: kafka-reassign-partitions.sh --cancel",
         )
 
 
@@ -160,7 +160,7 @@ def every_replica_has_its_broker(asked: Preflight) -> Iterator[Blocker]:
         there |= asked.seen.registered_brokers.value
     for id_ in sorted(asked.survey.assigned.keys() - there):
         yield _blocker(
-            f"broker {id_} has replicas, of {printable(asked.survey.assigned[id_])} for one, and is not registered",
+            f"broker {id_} has replicas, of {printable(asked.survey.assigned[id_])} for example, but is not registered",
             f"start broker {id_}, or move its replicas to other brokers: kafka-reassign-partitions.sh",
         )
 

@@ -28,7 +28,7 @@ def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     for node in (one for one in seen.nodes if Role.BROKER in one.roles and one.id not in flying):
         if node.id not in seen.registered_brokers.value:
             text = f"{node.title} is not registered with the controllers yet"
-            remedy = f"see the log of {node.title}: it registers once controller.quorum.* and its listener are right"
+            remedy = f"see the log of {node.title}: it registers once controller.quorum.* and its listener are correct"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=(node,))
         elif node.state is not NodeState.LIVE:
             text = f"{node.title} is {node.state.value.lower()}"
@@ -41,8 +41,10 @@ def missing(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """
     for id_ in place.facts.absent or ():
         if id_ not in flying:
-            text = f"broker {id_} has replicas, and is not registered: in which mode it would come back is not known"
-            remedy = f"start broker {id_} as the other brokers are, or move its replicas away"
+            text = (
+                f"broker {id_} has replicas but is not registered: it is not known in which mode it would start again"
+            )
+            remedy = f"start broker {id_} in the mode of the other brokers, or move its replicas to other brokers"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
 
 

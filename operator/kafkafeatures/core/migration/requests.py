@@ -37,11 +37,11 @@ def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
         return waits
     title = f"{one.role.value.lower()} {one.id}"
     if isinstance(one.differs, Failure):
-        text = f"{title} is to be restarted as {one.shape.value}; whether it was is not known: {one.differs}"
+        text = f"{title} must be restarted as {one.shape.value}; it is not known whether it was: {one.differs}"
     elif one.differs:
         text = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
     else:
-        text = f"{title} has the settings of {one.shape.value}, and has not registered anew yet"
+        text = f"{title} has the settings of {one.shape.value}, but has not registered again yet"
     return replace(waits, message=text)
 
 

@@ -30,7 +30,7 @@ from kafkafeatures.core.migration.edges import (
     WITHDRAW_EARLY,
     Edge,
 )
-from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.words import counted
 
 
@@ -49,21 +49,21 @@ class Return(Struct, frozen=True):
 
 
 NOTHING = "nothing is lost"
-WHAT_LACKS = "what ZooKeeper lacks by then is lost: it is compared first"
-_FROM_COPIED = "stop the controllers, delete their claim in ZooKeeper, restart each broker without the flag"
-_ANEW = "the migration can begin anew, with the disks of the controllers wiped"
-_ANEW_UNFLAGGED = "the migration can begin anew once all brokers have lost the flag"
+WHAT_LACKS = "metadata that ZooKeeper lacks by then is lost; ZooKeeper is first compared with the metadata log"
+_STOP = "stop the controllers, let KafkaFeatures delete /controller and /migration, restart each broker without"
+_ANEW = "a new migration can start once the controllers' disks are wiped"
+_ANEW_UNFLAGGED = f"a new migration can start once every broker runs without {FLAG}"
 
 RETURNS: Mapping[Edge, Return] = {
-    START_CONTROLLERS: Return(Position.ZOOKEEPER, "stop the controllers, delete /migration", NOTHING),
-    FLAG_BROKERS: Return(Position.ZOOKEEPER, _FROM_COPIED, WHAT_LACKS),
+    START_CONTROLLERS: Return(Position.ZOOKEEPER, "stop the controllers, let KafkaFeatures delete /migration", NOTHING),
+    FLAG_BROKERS: Return(Position.ZOOKEEPER, f"{_STOP} {FLAG}", WHAT_LACKS),
     MOVE_BROKERS: Return(
-        Position.ZOOKEEPER, f"restart each broker in ZooKeeper mode with the flag, {_FROM_COPIED}", WHAT_LACKS
+        Position.ZOOKEEPER, f"restart each broker in ZooKeeper mode with {FLAG}, {_STOP} it", WHAT_LACKS
     ),
-    FINALIZE: Return(None, "the first controller without the flag that leads ends it", ""),
+    FINALIZE: Return(None, f"the migration ends when a controller without {FLAG} becomes the active controller", ""),
     MOVE_BROKERS_BACK: Return(Position.DUAL_WRITE, "restart each broker in KRaft mode again", NOTHING),
     STOP_CONTROLLERS: Return(
-        None, "only ZooKeeper has the metadata then; what it lacks is lost. The migration can begin anew later", ""
+        None, "only ZooKeeper holds the metadata then; what it lacks is lost. A new migration can start later", ""
     ),
     RELEASE: Return(None, _ANEW_UNFLAGGED, ""),
     UNFLAG_BROKERS: Return(None, _ANEW, ""),
@@ -115,8 +115,8 @@ def _loses(equality: EqualityStatus | None) -> str:
     """What would be lost, as far as the last comparison shows it."""
     state = equality.state if equality is not None else ""
     if equality is None or state not in (ComparisonState.EQUAL, ComparisonState.DIFFERS):
-        return "what would be lost is not known: ZooKeeper was not compared with the metadata log"
+        return "it is not known what would be lost: ZooKeeper was not compared with the metadata log"
     if state == ComparisonState.EQUAL:
-        return f"nothing is lost: both held the same at {equality.at}"
+        return f"nothing is lost: ZooKeeper and the metadata log held the same metadata at {equality.at}"
     found = counted(equality.differences or 0, "difference")
-    return f"what ZooKeeper lacks is lost: {found} at {equality.at}; it takes the consent {ZK_ROLLBACK_LOSSY}"
+    return f"metadata that ZooKeeper lacks is lost: {found} at {equality.at}; add {ZK_ROLLBACK_LOSSY} to consents"

@@ -39,12 +39,12 @@ def equality_line(found: EqualityStatus) -> str:
     """What the last comparison of ZooKeeper with the metadata log has shown."""
     at = f" at {found.at}" if found.at else ""
     if found.state == ComparisonState.EQUAL:
-        return f"ZooKeeper and the metadata log held the same{at}"
+        return f"ZooKeeper and the metadata log held the same metadata{at}"
     if found.state == ComparisonState.DIFFERS:
         number = counted(found.differences, "difference") if found.differences is not None else "differences"
         return f"ZooKeeper and the metadata log differ: {number}{at}"
     last = f"; last compared{at}" if at else ""
-    return f"it is not known whether ZooKeeper and the metadata log hold the same{last}"
+    return f"it is not known whether ZooKeeper and the metadata log hold the same metadata{last}"
 
 
 def forecast(now: MigrationStatus, rollout: RolloutStatus | None = None) -> str:

@@ -33,7 +33,7 @@ def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
         if pod.name in one.pods and one.disruptions_allowed <= 0 and not spared:
             message = f"PodDisruptionBudget {one.name} ({one.limit}) allows no eviction of pod {pod.name} now"
             if not is_stuck:
-                return f"{message}; it does once enough of its other pods are ready"
+                return f"{message}; it allows one once enough other pods are ready"
             return f"{message}, which does not run ({pod.waiting}); {_always_allow(reading, one)}"
     return ""
 

@@ -38,7 +38,7 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
     """The driver restarts single nodes, and what it restarts is as a roll needs it."""
     driver, found = question.driver, question.fleet.blockers
     if driver.reach is not Reach.ONE_NODE:
-        text = f"driver {driver.name} restarts {driver.reach.value}, and a roll restarts one node after the other"
+        text = f"driver {driver.name} restarts {driver.reach.value}, but a roll restarts one node after the other"
         return Stalled(Reason.ROLLOUT_HALTED, f"{text}; choose another driver in spec.workload.driver")
     if found:
         return Stalled(found[0].reason or Reason.ROLLOUT_HALTED, str(found[0]), found)
@@ -92,11 +92,14 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
         f"min.insync.replicas requires every replica (topics: {', '.join(names[:NAMED])}"
         f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''})"
     )
-    anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply that, then add it again"
+    anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
     given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
     if question.excused is not None:
-        was = "which are no longer the same" if question.excused.topics > MOST_MARKS else "which these are not"
-        message += f"; the consent was given for {topics_and_partitions(question.excused)}, {was}"
+        given_for = topics_and_partitions(question.excused) if question.excused.partitions else "none"
+        if question.excused.topics > MOST_MARKS:
+            message += f"; the consent was given for {given_for}, and these topics have changed since"
+        else:
+            message += f"; the consent was given for other topics: {given_for}"
         remedy, reason = f"add replicas, or {anew}", Reason.CONSENT_REQUIRED
     elif given:
         remedy = f"the consent was used by an earlier roll: {anew}"
@@ -132,7 +135,7 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
         if count:
             found = f"{format_partitions(count, names)} {one if count == 1 else several}"
             back = f"; bring {question.titles(question.gone)} back" if question.gone else ""
-            text = f"{found}; no node is restarted until that has passed{back}{_looks(question)}"
+            text = f"{found}; no node is restarted until this is resolved{back}{_looks(question)}"
             return Wait(Reason.ROLLING_NODES, text, after=2.0)
     return None
 
@@ -145,7 +148,7 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
         return waiting(question)
     are = "is" if len(question.gone) == 1 else "are"
     gone = question.titles(question.gone)
-    text = f"{gone} {are} unavailable; bring {gone} back: until then no node is restarted"
+    text = f"{gone} {are} unavailable; bring {gone} back: no node is restarted until then"
     return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0)
 
 
@@ -160,7 +163,9 @@ def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
     if pod is None or pod.terminating:
         return ""
     if pod.waiting:
-        return f"pod {pod.name} does not run ({why_not_running(pod)}): delete it if it does not run again by itself"
+        return (
+            f"pod {pod.name} does not run ({why_not_running(pod)}): delete the pod if it does not start again by itself"
+        )
     return f"see `kubectl logs {pod.name}`, and delete the pod if it hangs"
 
 

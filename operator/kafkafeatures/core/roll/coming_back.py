@@ -215,7 +215,9 @@ class AwayNode(Struct, frozen=True):
         if count:
             some = f"{counted(count, 'partition')} yet ({', '.join(names[:NAMED])})"
             kept = (
-                "; which it was not in sync with before was not kept" if self.out_of_sync and not self.lagging else ""
+                "; it is not known which of them were out of sync before"
+                if self.out_of_sync and not self.lagging
+                else ""
             )
             return RestartState(Phase.CATCHING_UP, f"{self.title} is not in sync with {some}{kept}")
         return RestartState(Phase.BACK, f"{self.title} is in sync")

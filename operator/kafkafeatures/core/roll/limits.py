@@ -42,7 +42,8 @@ def limits_of(question: RestartQuestion, needing: frozenset[int]) -> Limits:
     asked = wanted.number * sum(Role.BROKER in one.roles for one in question.seen.nodes) // 100
     if (asked if wanted.percent else wanted.number) > most and len(brokers) > most:
         found.insert(
-            0, f"at most {most} nodes at a time: rollout.maxParallel is {wanted}, and never more are in flight"
+            0,
+            f"at most {most} nodes at a time: rollout.maxParallel is {wanted}, which is above the operator's limit",
         )
     if question.replication is not None:
         cap, availability = question.cap, question.wanted.rollout.availability

@@ -115,7 +115,7 @@ class _Matching:
         for name, several in claimed.items():
             if len(several) > 1:
                 titles = " and ".join(node.title for node in several[:NAMED])
-                self._refuse(tuple(several), f"pod {name} is what {titles} advertise: one pod runs one node")
+                self._refuse(tuple(several), f"{titles} advertise the same pod {name}, but a pod runs one node")
         self._judge_homeless(is_due)
         self._judge_pods_without_node(set(claimed))
 
@@ -154,11 +154,11 @@ class _Matching:
         elif node.proved_at:
             text = f"{node.title} answers at {node.proved_at}, but pod {pod.name} has other addresses ({_few(pod.ips)})"
             remedy = (
-                "name bootstrapServers of a listener that leads to the pods directly, in the same Kubernetes cluster"
+                "set bootstrapServers to a listener that leads directly to the pods, in the same Kubernetes cluster"
             )
             self._refuse((node,), text, remedy)
         elif isinstance(self._seen.partitions, Unknown) and self._seen.partitions.why.kind is FailureKind.AUTHORIZATION:
-            text = f"{node.title} may not be asked for its node id, so pod {pod.name} may run another node"
+            text = f"the operator may not ask {node.title} for its node id, so pod {pod.name} may run another node"
             self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, DESCRIBE_CONFIGS, (node,)))
         else:
             # A controller may be of an old revision, and goes before any broker.

@@ -47,7 +47,10 @@ def refused_by_small_quorum(question: RestartQuestion, id_: int, given: str) -> 
         return None
     message = f"{title} is the only voter of the quorum; {_COSTS}"
     if QUORUM_OF_ONE in question.wanted.consents:
-        remedy = f"the consent {QUORUM_OF_ONE} was used by an earlier restart: remove it, apply that, then add it again"
+        remedy = (
+            f"the consent {QUORUM_OF_ONE} was used by an earlier restart: remove it, apply the document, then add it "
+            "again"
+        )
         return _stalled(question, id_, Reason.CONSENT_SPENT, message, remedy)
     remedy = f"add controllers, or if this is acceptable, add {QUORUM_OF_ONE} to consents"
     return _stalled(question, id_, Reason.CONSENT_REQUIRED, message, remedy)

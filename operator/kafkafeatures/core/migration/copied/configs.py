@@ -39,7 +39,7 @@ MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 USER, CLIENT, IP = "user", "client-id", "ip"
 _TYPES = {OF_USERS: USER, OF_CLIENTS: CLIENT, OF_IPS: IP}
 
-_LOST = "the copy would leave it out, and say nothing"
+_LOST = "the copy would leave it out without an error"
 _NUMBER = re.compile(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", re.ASCII)
 """What Java takes for a double, without its hexadecimal form."""
 _SCRAM = frozenset({"salt", "stored_key", "server_key", "iterations"})

@@ -16,7 +16,7 @@ from kafkafeatures.core.words import printable
 
 T = TypeVar("T")
 
-ENDS = "the copy would end the controller"
+ENDS = "the controller would exit during the copy"
 NEAR_LIMIT = 900 * 1024
 """Bytes of a znode; ZooKeeper takes less than 1 MiB of a request (`jute.maxbuffer`), and a change is written with
 others."""

@@ -21,7 +21,7 @@ PRODUCER_IDS = "/latest_producer_id_block"
 
 _BY_CONTROLLER = -1
 _LARGEST = 2**63
-_LOST = "the copy would leave it out, and say nothing"
+_LOST = "the copy would leave it out without an error"
 
 Version = Annotated[int, Meta(ge=1, le=3)]
 

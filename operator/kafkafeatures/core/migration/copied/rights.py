@@ -26,7 +26,7 @@ OPERATIONS = {
 }  # fmt: skip
 PERMISSIONS = {"Deny": 2, "Allow": 3}
 
-_LOST = "the copy would leave its ACLs out, DENY too, and say nothing"
+_LOST = "the copy would leave its ACLs out, also DENY, without an error"
 
 
 class _Right(Struct, frozen=True):

@@ -22,7 +22,7 @@ PENDING_DELETIONS = "/admin/delete_topics"
 """Topics that are named here are not copied."""
 
 _UUID = 16
-_INVENTED = "the copy would make a state with all replicas in sync"
+_INVENTED = "the copy would write a state with all replicas in sync"
 
 
 class Assignment(NamedTuple):

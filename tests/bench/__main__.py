@@ -41,6 +41,7 @@ from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.ports import SimulatedCluster
 from tests.bench import bench_kraftlog, equality, metadata_logs, pipelines, rolls
+from tests.bench.migration import migration
 from tests.bench.new_start import new_start
 from tests.bench.real_roll import real_roll
 from tests.bench.secured import secured
@@ -71,8 +72,8 @@ PARTS = (
 )
 SPARK = pipelines.PARTS
 """With PySpark, which not every environment has: `--quick` takes them only where they are asked for."""
-REAL_ROLL = "real-roll"
-"""Only where it is asked for: nine nodes on a real kubelet, for minutes, as root."""
+REAL_ROLL, MIGRATION = "real-roll", "migration"
+"""Only where they are asked for, as they take minutes: nine nodes on a real kubelet, as root; six with ZooKeeper."""
 ROUNDS, REAL_ROLLS = 15, 3
 
 
@@ -130,8 +131,8 @@ QUICK = Size(
 def main() -> int:
     """Run the benchmarks and print them as lines of one table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
-    parser.add_argument("--rounds", type=int, help=f"{ROUNDS}, or {REAL_ROLLS} of {REAL_ROLL}")
-    parser.add_argument("--only", choices=(*PARTS, *SPARK, REAL_ROLL))
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS}, or {REAL_ROLLS} of {REAL_ROLL} and 1 of {MIGRATION}")
+    parser.add_argument("--only", choices=(*PARTS, *SPARK, REAL_ROLL, MIGRATION))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument(
         "--fleet", type=Path, help=f"of {SPARK[1]}: written by python -m kafkasim.fleet, instead of a new one"
@@ -142,6 +143,8 @@ def main() -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if arguments.only == REAL_ROLL:
         real_roll(1 if arguments.quick else arguments.rounds or REAL_ROLLS)
+    elif arguments.only == MIGRATION:
+        migration(arguments.rounds or 1)
     elif arguments.quick:
         _measure(wanted, 1, [str(Path(sys.executable).with_name("kafkafeatures"))], QUICK, sys.executable)
     elif arguments.only not in SPARK:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any, Generic, TypeVar
@@ -56,16 +57,30 @@ class Person(ABC, Generic[How]):
         state = self.file.with_suffix(".status.yaml")
         return dict(yaml.safe_load(state.read_text())["status"]) if state.exists() else {}
 
+    @property
+    def ready(self) -> Mapping[str, str]:
+        """The condition Ready."""
+        return next((one for one in self.status.get("conditions", ()) if one["type"] == "Ready"), {})
+
     def says(self) -> str:
         """The message of Ready."""
-        return next((one["message"] for one in self.status.get("conditions", ()) if one["type"] == "Ready"), "")
+        return self.ready.get("message", "")
 
     def plan(self) -> str:
         done = run("plan", "-f", str(self.file))
         return " ".join((done.stdout + done.stderr).split())  # a table is cut into lines
 
-    def apply(self, *flags: str, killed_after: int | None = None) -> None:
-        """Until it ends by itself, or is killed once so many nodes were restarted."""
+    def apply(
+        self,
+        *flags: str,
+        killed_after: int | None = None,
+        accidents: dict[int, Callable[[], object]] | None = None,
+        codes: Container[int] = (0,),
+    ) -> int:
+        """Until it ends by itself with one of these exit codes, which is returned, or is killed once so many nodes were
+        restarted. `accidents`: what happens after so many restarts, earlier calls included; each is taken out.
+        """
+        left = {} if accidents is None else accidents
         command = [*KAFKAFEATURES, "apply", "-f", str(self.file), "--yes", "--timeout", "3m", *flags]
         done: list[tuple[int, How]] = []
         before = self.says() if self.asked_in(self.says()) else None  # of a process that was killed
@@ -78,11 +93,16 @@ class Person(ABC, Generic[How]):
                     done.append(one)
                     self.restart(*one)
                 self.meanwhile(says)
+                left.pop(len(self.restarted) + len(done), bool)()
                 if len(done) == killed_after:
                     running.kill()
                 return running.poll() is not None
 
-            wait_until(f"apply ends; it says {self.says()}", over, self.patience, step=0.2)
+            try:
+                wait_until("apply ends", over, self.patience, step=0.2)
+            except AssertionError as error:
+                raise AssertionError(f"{error}; it says {self.says()}") from None
             assert running.stderr is not None
-            assert running.returncode == (0 if killed_after is None else -SIGKILL), running.stderr.read()
-        self.restarted += done
+            self.restarted += done
+            assert running.returncode in (codes if killed_after is None else (-SIGKILL,)), running.stderr.read()
+        return running.returncode

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
 from tests.e2e.rig.shared import Shared
 from tests.e2e.side_by_side import together
+
+collect_ignore = [] if os.environ.get("SOAK") else ["test_migration_soak.py"]
 
 ONE_EACH: dict[str, Any] = {"controllers": 1, "brokers": 1}
 

@@ -66,9 +66,11 @@ class Person(by_hand.Person[Shape]):
 
 
 @contextmanager
-def migrating(folder: Path) -> Iterator[Person]:
-    """A person with a cluster in ZooKeeper mode, whose controllers have formatted disks and do not run yet."""
-    with ZooKeeper(folder / "zookeeper") as zookeeper, MigratingCluster(folder / "nodes", zookeeper) as cluster:
+def migrating(folder: Path, **how: Any) -> Iterator[Person]:
+    """A person with a cluster in ZooKeeper mode, whose controllers have formatted disks and do not run yet. `how`: the
+    cluster is otherwise than `MigratingCluster` makes it.
+    """
+    with ZooKeeper(folder / "zookeeper") as zookeeper, MigratingCluster(folder / "nodes", zookeeper, **how) as cluster:
         for id_ in cluster.brokers:
             cluster.run(id_, Shape.PLAIN_BROKER)
         client = KazooClient(zookeeper.connect)

@@ -6,8 +6,10 @@ shape, and the test is the person who changes them.
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from types import TracebackType
@@ -25,9 +27,10 @@ BROKERS, CONTROLLERS = (1, 2, 3), (3001, 3002, 3003)
 
 
 class MigratingCluster:
-    """`nodes`: by id, those that were started. `extra`: settings of every broker besides.
+    """`nodes`: by id, those that were started, and `shapes`: as what. `version`: of Kafka, of a node that is started.
+    `extra`: settings of every broker besides.
 
-    `dynamic`: the first records of the quorum's log name its voters, and no node's settings do.
+    `dynamic`: the first records of the quorum's log name its voters, and no node's settings do. `disks`: of each node.
     """
 
     def __init__(
@@ -40,12 +43,15 @@ class MigratingCluster:
         controllers: tuple[int, ...] = CONTROLLERS,
         extra: Mapping[str, str] | None = None,
         dynamic: bool = False,
+        disks: int = 1,
     ) -> None:
         self.root, self.ensemble = root, zookeeper.connect + chroot
         self.brokers, self.controllers = brokers, controllers
         self.ports = {id_: free_port() for id_ in (*brokers, *controllers)}
         self.nodes: dict[int, Daemon] = {}
-        self.extra, self.dynamic = dict(extra or {}), dynamic
+        self.shapes: dict[int, Shape] = {}
+        self.version = OLD
+        self.extra, self.dynamic, self.disks = dict(extra or {}), dynamic, disks
         root.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -67,7 +73,7 @@ class MigratingCluster:
         common = {
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.cleaner.dedupe.buffer.size": "2097152",
-            "log.dirs": str(self.root / f"{id_}-data"),
+            "log.dirs": ",".join(str(self.root / f"{id_}-data{'' if n == 0 else n}") for n in range(self.disks)),
         }
         zookeeper = {"zookeeper.connect": self.ensemble}
         plain = {
@@ -97,9 +103,24 @@ class MigratingCluster:
         made.root.mkdir()
         return made
 
+    def leader(self) -> int:
+        """The active controller, by the files of the quorum; -1 while none is."""
+        found = []
+        for id_ in self.controllers:
+            with suppress(OSError, ValueError):  # it is being written
+                state = json.loads((self.root / f"{id_}-data" / "__cluster_metadata-0" / "quorum-state").read_text())
+                found.append((int(state["leaderEpoch"]), int(state["leaderId"])))
+        return max(found, default=(-1, -1))[1]
+
     def run(self, id_: int, shape: Shape, *, wait: bool = False) -> None:
         """Start a node, or start it again with other settings."""
+        self.shapes[id_] = shape
         self.start(id_, self.settings(id_, shape), wait=wait)
+
+    def kill_and_run(self, id_: int) -> None:
+        """SIGKILL, and started again as it was."""
+        self.nodes[id_].kill()
+        self.run(id_, self.shapes[id_])
 
     def start(self, id_: int, properties: Mapping[str, str], *, wait: bool = False) -> None:
         """Start a node with these settings, or start it again with them."""
@@ -108,7 +129,7 @@ class MigratingCluster:
             before.stop()
         path = self.root / f"{id_}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        node = Daemon(release(OLD).java("kafka.Kafka", str(path)), self.root / f"{id_}.log")
+        node = Daemon(release(self.version).java("kafka.Kafka", str(path)), self.root / f"{id_}.log")
         self.nodes[id_] = node
         node.start(wait=wait)
 

@@ -1,0 +1,234 @@
+"""What else may happen on the way from ZooKeeper to KRaft, and back, while clients write. Only with SOAK=1."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import KafkaError
+from kazoo.client import KazooClient
+
+from kafkafeatures.core.migration.settings import Shape
+from tests.e2e.kafka.cli import run
+from tests.e2e.kafka.migration_person import Person, migrating
+from tests.e2e.rig.asking import listed_brokers
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import MIDDLE
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""kafka-python leaves a socket open that was connecting to a broker as that was killed."""
+
+TOPIC, RECORDS = "payments", 300
+QUICK = {"zookeeper.session.timeout.ms": "4000"}
+KINDS: dict[str, dict[str, Any]] = {"static": {}, "dynamic": {"dynamic": True}, "two disks": {"disks": 2}}
+
+
+@contextmanager
+def admin(person: Person) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=person.cluster.bootstrap_servers)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def write(person: Person) -> None:
+    """Records that all replicas have."""
+    with admin(person) as client:
+        client.create_topics([NewTopic(TOPIC, 6, 3)])
+    producer = KafkaProducer(bootstrap_servers=person.cluster.bootstrap_servers, acks="all")
+    sent = [producer.send(TOPIC, str(n).encode()) for n in range(RECORDS)]
+    for one in sent:
+        one.get(timeout=60)
+    producer.close()
+
+
+def none_is_lost(person: Person) -> None:
+    consumer = KafkaConsumer(
+        bootstrap_servers=person.cluster.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=15_000
+    )
+    consumer.assign([TopicPartition(TOPIC, n) for n in range(6)])
+    found: set[bytes] = set()
+    for one in consumer:
+        found.add(one.value)
+        if len(found) == RECORDS:
+            break
+    consumer.close()
+    assert len(found) == RECORDS
+
+
+class Accidents:
+    """What happens to a node that is not restarted at that moment; each is there again at once, as it was."""
+
+    def __init__(self, person: Person) -> None:
+        self.person, self.cluster = person, person.cluster
+
+    def broker_killed(self) -> None:
+        killed = self._one_not_asked_for()
+        self.cluster.nodes[killed].kill()
+        # In ZooKeeper mode Kafka exits if it is started again before its session of before is over.
+        wait_until("its session is over", lambda: self.person.at(f"/brokers/ids/{killed}") is None)
+        self.cluster.run(killed, self.cluster.shapes[killed])
+
+    def _one_not_asked_for(self) -> int:
+        asked = self.person.asked_in(self.person.says())
+        return next(id_ for id_ in self.cluster.brokers if asked is None or id_ != asked[0])
+
+    def active_killed(self) -> None:
+        wait_until("a controller is active", lambda: self.cluster.leader() in self.cluster.controllers)
+        self.cluster.kill_and_run(self.cluster.leader())
+
+    def standby_killed(self) -> None:
+        leader = self.cluster.leader()
+        self.cluster.kill_and_run(next(id_ for id_ in self.cluster.controllers if id_ != leader))
+
+    def session_lost(self) -> None:
+        """A broker that stands still until its session is over."""
+        still = self._one_not_asked_for()
+        if self.cluster.shapes[still] is Shape.KRAFT_BROKER:
+            return  # has none
+        self.cluster.nodes[still].freeze()
+        try:
+            wait_until("its session is over", lambda: self.person.at(f"/brokers/ids/{still}") is None)
+        finally:
+            self.cluster.nodes[still].thaw()
+
+    def topics_moved_and_deleted(self) -> None:
+        """A topic is made, moved and deleted, once a client gets through to the brokers."""
+        names = (f"short-lived-{number}" for number in count())
+        wait_until("a topic is made, moved and deleted", lambda: self._short_lived(next(names)), step=0.5)
+
+    def _short_lived(self, name: str) -> bool:
+        with suppress(KafkaError), admin(self.person) as client:
+            client.create_topics([NewTopic(name, 3, 2)])
+            client.alter_partition_reassignments({TopicPartition(name, 0): [3, 1]})
+            client.delete_topics([name])
+            return True
+        return False
+
+
+def until_done(person: Person, *flags: str, accidents: dict[int, Callable[[], object]]) -> None:
+    """`apply`, and again where it ended because a broker was away for a moment."""
+    while person.apply(*flags, accidents=accidents, codes=(0, 4)):
+        assert person.ready["reason"] == "MigrationBlocked", person.ready
+        wait_until("all brokers are back", lambda: all_are_listed(person), step=0.5)
+    assert not accidents
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_goes_all_the_way_though_nodes_are_killed_and_sessions_lost_in_each_phase(kind: str, tmp_path: Path) -> None:
+    with migrating(tmp_path, extra=QUICK, **KINDS[kind]) as person:
+        cluster, happens = person.cluster, Accidents(person)
+        write(person)
+        person.start_controllers()
+        person.wants("PreMigration")
+        person.apply()
+        person.wants("DualWrite")
+        until_done(
+            person,
+            accidents={
+                0: happens.standby_killed,
+                1: happens.session_lost,
+                2: happens.broker_killed,
+                3: happens.active_killed,
+                4: happens.topics_moved_and_deleted,
+                5: happens.standby_killed,
+                6: happens.broker_killed,
+            },
+        )
+        assert person.status["migration"]["phase"] == "DualWrite"
+        assert run("migration", "compare", "-f", str(person.file)).returncode == 0
+        person.wants("Finalized", "zk-finalize")
+        (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", person.plan()))
+        until_done(person, "--approve", plan_hash, accidents={7: happens.broker_killed, 8: happens.standby_killed})
+        assert person.status["migration"]["phase"] == "Finalized"
+        assert sorted(person.restarted) == sorted(
+            (id_, shape)
+            for shape, ids in (
+                (Shape.FLAGGED_BROKER, cluster.brokers),
+                (Shape.KRAFT_BROKER, cluster.brokers),
+                (Shape.CONTROLLER, cluster.controllers),
+            )
+            for id_ in ids
+        )
+        none_is_lost(person)
+        if kind == "static":
+            upgraded(person)
+
+
+def upgraded(person: Person) -> None:
+    """What was migrated is a cluster like any other: on to Kafka 4.1 and its levels."""
+    cluster = person.cluster
+    cluster.version = MIDDLE
+    for id_ in (*cluster.controllers, *cluster.brokers):
+        cluster.run(id_, cluster.shapes[id_])
+        wait_until(f"node {id_} is back", lambda: all_are_listed(person), step=0.2)
+    where = ("--bootstrap-server", cluster.bootstrap_servers, "--bootstrap-controller", cluster.bootstrap_controllers)
+    done = run("upgrade", "--release", "4.1", "--yes", *where)
+    assert done.returncode == 0, done.stderr
+    none_is_lost(person)
+
+
+def all_are_listed(person: Person) -> bool:
+    cluster = person.cluster
+    with suppress(OSError, ValueError):
+        return all(listed_brokers(cluster.ports[id_]) == set(cluster.brokers) for id_ in cluster.brokers)
+    return False
+
+
+@pytest.mark.parametrize("restarted", [3, 5, 6])
+def test_it_goes_back_from_where_brokers_are_half_way_or_all_of_them_in_kraft_mode(
+    restarted: int, tmp_path: Path
+) -> None:
+    """After 3 all have the flag and the quorum has taken over; after 6 all run in KRaft mode."""
+    with migrating(tmp_path, extra=QUICK) as person:
+        happens = Accidents(person)
+        write(person)
+        person.start_controllers()
+        person.wants("DualWrite")
+        person.apply(killed_after=restarted)
+        person.wants("RolledBack")
+        until_done(person, accidents={restarted + 1: happens.broker_killed})
+        migration = person.status["migration"]
+        assert (migration["phase"], migration["brokers"]) == ("RolledBack", {"zooKeeper": 3})
+        assert person.at("/controller")["brokerid"] in person.cluster.brokers
+        none_is_lost(person)
+
+
+def test_a_write_that_zookeeper_lost_holds_it_back_until_another_controller_repeats_it(tmp_path: Path) -> None:
+    with migrating(tmp_path) as person:
+        write(person)
+        person.start_controllers()
+        person.wants("DualWrite")
+        person.apply()
+        client = KazooClient(person.cluster.ensemble)
+        client.start()
+        try:
+            path = f"/config/topics/{TOPIC}"
+            client.set(path, json.dumps({"version": 1, "config": {"retention.ms": "1"}}).encode())
+        finally:
+            client.stop()
+            client.close()
+        person.wants("Finalized", "zk-finalize")
+        done = run("apply", "-f", str(person.file), "--yes", "--timeout", "20s")
+        assert done.returncode in (3, 4, 5), done
+        assert person.ready["reason"] == "MetadataDiffers", person.ready
+        assert person.status["migration"]["phase"] == "DualWrite"
+        Accidents(person).active_killed()
+        wait_until("it is written anew", compared(person), step=0.5)
+        (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", person.plan()))
+        person.apply("--approve", plan_hash)
+        assert person.status["migration"]["phase"] == "Finalized"
+        none_is_lost(person)
+
+
+def compared(person: Person) -> Callable[[], bool]:
+    return lambda: run("migration", "compare", "-f", str(person.file)).returncode == 0

@@ -66,7 +66,7 @@ ROOMS = {
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
-    "cli.pages": "api core kraftlog cli.shell cli.kube cli.document",
+    "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",
     "cli.kube": (
         "api core environment kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document "
         "cli.pages"

@@ -66,10 +66,19 @@ for (const element of document.body.querySelectorAll("*")) {
     cut.push(element.innerText.slice(0, 80));
 }
 if (document.documentElement.scrollWidth > innerWidth) cut.push("the page");
-const found = { is_dark: matchMedia("(prefers-color-scheme: dark)").matches, texts, cut };
+return { is_dark: matchMedia("(prefers-color-scheme: dark)").matches, texts, cut };
+"""
+_ANSWER = """
+const found = (() => { %s })();
 document.body.replaceChildren(Object.assign(document.createElement("pre"), { textContent: JSON.stringify(found) }));
 """
-_POLICY = re.compile('<meta http-equiv="Content-Security-Policy"[^>]*>')
+AS_PRINTED = """
+for (const sheet of document.styleSheets) for (const rule of [...sheet.cssRules])
+  if (rule.media?.mediaText === "print") for (const one of rule.cssRules)
+    sheet.insertRule(one.cssText, sheet.cssRules.length);
+"""
+"""A script with which a page is as on paper: what its style says of print holds on the screen."""
+_POLICY = re.compile('(<meta http-equiv="Content-Security-Policy" content=")([^"]*)"')
 
 
 def opened(page: Path, profile: Path) -> Opened:
@@ -79,18 +88,27 @@ def opened(page: Path, profile: Path) -> Opened:
 
 
 def shown(page: Path, profile: Path, *, width: int, is_dark: bool) -> Shown:
-    """What a browser of this width, in pixels, shows. It opens a copy that allows a script, which the page itself does
-    not.
-    """
-    text, count = _POLICY.subn("", page.read_text())
+    """What a browser of this width, in pixels, shows."""
+    found: dict[str, Any] = evaluated(page, profile, _MEASURE, width=width, is_dark=is_dark)
+    return Shown(found["is_dark"], tuple(map(tuple, found["texts"])), tuple(found["cut"]))
+
+
+def evaluated(page: Path, profile: Path, script: str, *, width: int = 1280, is_dark: bool = False) -> Any:
+    """What this script returns in the page. It opens a copy that allows this one script beside what the page allows."""
+    text, count = _POLICY.subn(_with_ours, page.read_text())
     assert count == 1
-    copy = profile.with_name("shown.html")
-    copy.write_text(text.replace("</html>", f"<script>{_MEASURE}</script></html>"))
+    copy = profile.with_name("evaluated.html")
+    copy.write_text(text.replace("</html>", f'<script nonce="ours">{_ANSWER % script}</script></html>'))
     scheme = f"--blink-settings=preferredColorScheme={0 if is_dark else 1}"
     done = _chromium(copy, profile, f"--window-size={width},900", scheme)
+    assert "CONSOLE" not in done.stderr, done.stderr
     (found,) = re.findall("<pre>(.*)</pre>", done.stdout, re.DOTALL)
-    measured: dict[str, Any] = json.loads(unescape(found))
-    return Shown(measured["is_dark"], tuple(map(tuple, measured["texts"])), tuple(measured["cut"]))
+    return json.loads(unescape(found))
+
+
+def _with_ours(policy: re.Match[str]) -> str:
+    rules = policy[2] if "script-src" in policy[2] else f"{policy[2]}; script-src"
+    return f"{policy[1]}{rules} 'nonce-ours'\""
 
 
 def _chromium(page: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:

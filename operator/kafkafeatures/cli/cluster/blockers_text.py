@@ -27,28 +27,26 @@ BLOCKS_SHOWN = 6
 
 def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
     """What prevents the change, and indented below it what to do about it."""
-    blocks = _blocks(blockers)
-    for block in blocks[:BLOCKS_SHOWN]:
+    found = blocks(blockers)
+    for block in found[:BLOCKS_SHOWN]:
         first = block[0]
         if is_about_ranges(first):
             item(console, Text(f"{first.kind}: {_head(first)}", "red"))
             for text in range_lines(block):
                 hanging(console, Text(text, "red"), indent=6, first=Text("    "))
         else:
-            for text in _messages(block):
+            for text in messages(block):
                 item(console, Text(f"{first.kind}: {text}", "red"))
         for text in dict.fromkeys(one.remedy for one in block if one.remedy):
             remedy(console, text, indent=4)
-    if more := [f"{block[0].kind}: {block[0].nodes or block[0].message}" for block in blocks[BLOCKS_SHOWN:]]:
+    if more := [f"{block[0].kind}: {block[0].nodes or block[0].message}" for block in found[BLOCKS_SHOWN:]]:
         item(console, Text(f"and {len(more)} more: {'; '.join(more)}", "red"))
 
 
 def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:
     """A line for each block, for the log of a script."""
-    for block in _blocks(blockers):
-        what = (
-            [f"{_head(block[0])}: {', '.join(range_lines(block))}"] if is_about_ranges(block[0]) else _messages(block)
-        )
+    for block in blocks(blockers):
+        what = [f"{_head(block[0])}: {', '.join(range_lines(block))}"] if is_about_ranges(block[0]) else messages(block)
         yield "; ".join((*what, *dict.fromkeys(one.remedy for one in block if one.remedy)))
 
 
@@ -73,7 +71,7 @@ def range_lines(block: Sequence[BlockerStatus]) -> list[str]:
     return [f"{', '.join(names)} {found}" for found, names in has.items()]
 
 
-def _blocks(blockers: Iterable[BlockerStatus]) -> list[Sequence[BlockerStatus]]:
+def blocks(blockers: Iterable[BlockerStatus]) -> list[Sequence[BlockerStatus]]:
     """The blockers of the same nodes together, in the order of the first of each."""
     found: dict[object, list[BlockerStatus]] = {}
     for number, one in enumerate(blockers):
@@ -82,7 +80,7 @@ def _blocks(blockers: Iterable[BlockerStatus]) -> list[Sequence[BlockerStatus]]:
     return [*found.values()]
 
 
-def _messages(block: Sequence[BlockerStatus]) -> Iterator[str]:
+def messages(block: Sequence[BlockerStatus]) -> Iterator[str]:
     """Messages that differ only in the feature as one, with all of these."""
     features: dict[tuple[str, str], list[str]] = {}
     for one in block:

@@ -7,12 +7,15 @@ alone: each thing also has its own shape or pattern.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from kafkafeatures.api.shown import time_of
 from kafkafeatures.core.words import printable
 
+_COMMAND = re.compile("`([^`]+)`")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 STYLE = """
@@ -23,13 +26,18 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); margin: 2rem auto;
   max-width: 72rem; padding: 0 1rem; }
 p { overflow-wrap: anywhere; }
+h2 + .scroll caption { margin-top: 0; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; } caption { text-align: left; color: var(--muted); margin-top: .8rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line);
   overflow-wrap: break-word; }
 .good { color: var(--good); } .bad { color: var(--bad); } .wait { color: var(--wait); } .muted { color: var(--muted); }
+code { font: .9em ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace; }
+.at { display: block; color: var(--muted); font-size: .8rem; font-weight: normal; }
+summary { cursor: pointer; margin: .3rem 0; }
 .box { background: var(--box); padding: .8rem 1rem; border-radius: .4rem; }
 .scroll { overflow-x: auto; }
+@media print { details::details-content { content-visibility: visible; block-size: auto; } }
 tbody th { min-width: 8rem; }
 @media (max-width: 44rem) {
   body { margin: 1rem auto; }
@@ -46,7 +54,8 @@ tbody th { min-width: 8rem; }
 def whole_page(title: str, sections: Iterable[str], style: str = "") -> str:
     """A document that needs nothing else. `sections`: of HTML; empty ones are left out. `style`: beside ours."""
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{text(title)}</title>\n'
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{escape(printable(title))}</title>\n"
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<link rel="icon" href="data:,">\n<style>{STYLE}{style}</style>\n</head>\n<body>\n<main>\n'
@@ -70,9 +79,16 @@ def _cells(head: Sequence[str], row: Sequence[str]) -> str:
     return "".join(f'<td data-head="{escape(name)}">{one}</td>' for name, one in zip(head, row, strict=True))
 
 
+def folded(summary: str, shown: str, *, is_open: bool = False) -> str:
+    """HTML that a reader opens by a click on its summary; on paper it is always there."""
+    return f"<details{' open' * is_open}><summary>{escape(summary)}</summary>\n{shown}\n</details>"
+
+
 def text(value: object) -> str:
-    """An untrusted value as HTML: without markup, and without characters that reverse the direction of a line."""
-    return escape(printable(str(value)))
+    """An untrusted value as HTML: without markup, and without characters that reverse the direction of a line. What
+    stands between backticks is a command, and is set as one.
+    """
+    return _COMMAND.sub(r"<code>\1</code>", escape(printable(str(value))))
 
 
 def time_in_log(at_ms: int) -> datetime:
@@ -85,7 +101,18 @@ def time_in_log(at_ms: int) -> datetime:
 
 def day_and_time(moment: datetime | None) -> str:
     """A time as date and time of day, to the second."""
-    return moment.strftime("%Y-%m-%d %H:%M:%S %Z") if moment is not None else "?"
+    if moment is None:
+        return "?"
+    try:
+        return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except OverflowError:
+        return str(moment)
+
+
+def as_written(value: object) -> str:
+    """A time of a status or an Event like all others on a page; what is no time stays as it was written."""
+    found = time_of(value)
+    return day_and_time(found) if found is not None else str(value)
 
 
 def lasting(seconds: float) -> str:

@@ -15,7 +15,7 @@ from kafkafeatures.api.shown import time_of
 from kafkafeatures.cli.document.steps_text import until_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import day_and_time, table, text, time_in_log
+from kafkafeatures.cli.pages.html_parts import day_and_time, folded, table, text, time_in_log
 from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
 from kafkafeatures.core.report.events import PHASE_CHANGED
 from kafkafeatures.core.report.migration_lines import migration_lines
@@ -123,7 +123,7 @@ def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollH
     cells = [(escape(who), escape(what), at, escape(offset)) for who, what, at, offset in rows]
     head = ("Node", "Became", "When", "Record")
     times = table("Each change, and the offset of the record that says so", head, cells)
-    yield f"<details><summary>Times of each change</summary>\n{times}\n</details>"
+    yield folded("Times of each change", times)
 
 
 _WORDS = {True: "in KRaft mode", False: "in ZooKeeper mode with the flag", None: "unregistered"}

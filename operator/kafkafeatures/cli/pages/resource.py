@@ -14,10 +14,11 @@ from html import escape
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import StatusCondition
+from kafkafeatures.cli.cluster.blockers_text import blocks, is_about_ranges, messages, range_lines
 from kafkafeatures.cli.document.steps_text import APPROVED, UNDO, until_of
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import day_and_time, table, text, whole_page
+from kafkafeatures.cli.pages.html_parts import as_written, day_and_time, folded, table, text, whole_page
 from kafkafeatures.cli.pages.migration import STYLE_OF_MIGRATIONS, migration
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
 from kafkafeatures.core.kinds import in_flight
@@ -37,11 +38,11 @@ def page(resource: KubeResource, events: Sequence[SeenEvent] | None, now: dateti
     """
     sections = (
         _head(resource, now),
+        _blockers(resource),
         _plan(resource),
         migration(resource, events or (), now, log),
         roll(resource, events or (), now, log),
         _features(resource),
-        _blockers(resource),
         _conditions(resource),
         _happened(resource, events),
     )
@@ -68,11 +69,11 @@ def _head(resource: KubeResource, now: datetime) -> str:
         "Operator": status.operator_version,
         "Report made": day_and_time(now),
     }
-    described = " | ".join(f"{escape(name)}: {escape(str(fact))}" for name, fact in facts.items() if fact)
+    described = " | ".join(f"{escape(name)}: {text(fact)}" for name, fact in facts.items() if fact)
     return (
-        f"<h1>{escape(str(resource))}</h1>\n"
-        f'<p class="box"><strong class="{style}">{escape(word)}: {escape(ready.reason)}</strong>'
-        f"{escape(old)}<br>{escape(ready.message)}</p>\n"
+        f"<h1>{text(resource)}</h1>\n"
+        f'<p class="box"><strong class="{style}">{escape(word)}: {text(ready.reason)}</strong>'
+        f"{text(old)}<br>{text(ready.message)}</p>\n"
         f'<p class="muted">{described}</p>'
     )
 
@@ -87,11 +88,11 @@ def _plan(resource: KubeResource) -> str:
         (step.detail or "?", step.state or "?", step.way_back or UNDO.get(step.undo, "can be undone"))
         for step in plan.steps
     )
-    way = f"\n<p>Way back, {escape(until_of(back))}: {escape(back.how)}</p>" if back else ""
+    way = f"\n<p>Way back, {text(until_of(back))}: {text(back.how)}</p>" if back else ""
     since = status.soak_started_at
-    soak = f"\n<p>Soaking: every node healthy since {escape(since)}</p>" if since else ""
+    soak = f"\n<p>Soaking: every node healthy since {text(as_written(since))}</p>" if since else ""
     steps_of_it = table("Steps, in their order", ("Step", "State", "Undo"), [tuple(map(text, one)) for one in steps])
-    return f"<h2>Plan</h2>\n<p>{escape(', '.join(filter(None, marks)))}</p>\n{steps_of_it}{soak}{way}"
+    return f"<h2>Plan</h2>\n<p>{text(', '.join(filter(None, marks)))}</p>\n{steps_of_it}{soak}{way}"
 
 
 def _features(resource: KubeResource) -> str:
@@ -110,17 +111,31 @@ def _features(resource: KubeResource) -> str:
 
 
 def _blockers(resource: KubeResource) -> str:
-    rows = [(text(one.kind or "?"), text(one.message), text(one.remedy)) for one in resource.status.blockers]
-    head = ("Kind", "What prevents the change", "What to do")
+    """A row for equal nodes, with all that they lack and one remedy; and one for each other blocker."""
+    rows, found = [], blocks(resource.status.blockers)
+    for block in found:
+        first, about_ranges = block[0], is_about_ranges(block[0])
+        lines = range_lines(block) if about_ranges else [*messages(block)]
+        remedies = dict.fromkeys(one.remedy for one in block if one.remedy)
+        rows.append(
+            (
+                text(first.nodes or "the cluster") + f'<span class="at">{text(first.kind or "?")}</span>',
+                text(first.inferred_release or "-"),
+                "<br>".join(map(text, lines)),
+                folded("Remedy", "<br>".join(map(text, remedies)), is_open=len(found) == 1) if remedies else "-",
+            )
+        )
+    head = ("Where", "Kafka (inferred)", "What prevents the change", "What to do")
     return "<h2>Blockers</h2>\n" + table("While there is one, nothing is sent", head, rows) if rows else ""
 
 
 def _conditions(resource: KubeResource) -> str:
     written = resource.status.conditions
-    facts = ((one.type, one.status, one.reason, one.message, one.last_transition_time) for one in written)
+    facts = ((one.type, one.status, one.reason, one.message, as_written(one.last_transition_time)) for one in written)
     rows = [tuple(map(text, one)) for one in facts]
     head = ("Type", "Status", "Reason", "Message", "Since")
-    return "<h2>Conditions</h2>\n" + table("As the operator wrote them", head, rows) if rows else ""
+    shown = table("As the operator wrote them", head, rows)
+    return f"<h2>Conditions</h2>\n{folded('All conditions', shown)}" if rows else ""
 
 
 def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str:
@@ -133,5 +148,6 @@ def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str
     ]
     unread = "" if events is not None else "\n<p>The Events could not be read.</p>"
     head = ("When", "What", "Detail")
-    shown = table("Events and history, the oldest first", head, [tuple(map(text, row)) for row in sorted(rows)])
+    told = [(text(as_written(at)), text(what), text(detail)) for at, what, detail in sorted(rows)]
+    shown = table("Events and history, the oldest first", head, told) if told else "<p>No Event and no change yet.</p>"
     return f"<h2>What happened</h2>{unread}\n{shown}"

@@ -16,7 +16,7 @@ from itertools import pairwise
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import day_and_time, lasting, table, text, time_in_log
+from kafkafeatures.cli.pages.html_parts import day_and_time, folded, lasting, table, text, time_in_log
 from kafkafeatures.cli.pages.roll_rows import Point, Row, restarts_of, rows_of, window_begins
 from kafkafeatures.cli.pages.timeline import Axis, Piece, clock, keys, with_axis
 from kafkafeatures.cli.shell.values import duration
@@ -37,10 +37,10 @@ STYLE_OF_ROLLS = """
 .facts strong { display: block; font-size: 1.25rem; line-height: 1.3; }
 .drawn th, .drawn td { padding-bottom: .35rem; vertical-align: middle; white-space: nowrap; }
 .drawn td:nth-child(2) { width: 100%; min-width: 16rem; }
-.track { background: var(--box); height: 1.1rem; position: relative; overflow: hidden; }
+.track { background: var(--box); border-right: 3px solid var(--box); height: 1.1rem; position: relative; }
 .track span, .key span { position: absolute; bottom: 0; height: 100%; min-width: 2px; box-sizing: border-box; }
 .axis { position: relative; height: 1.3rem; font-weight: normal; color: var(--muted); font-size: .85rem; }
-.axis span { position: absolute; transform: translateX(-50%); }
+.axis span { position: absolute; transform: translateX(-50%); white-space: nowrap; }
 .axis span:first-child { transform: none; } .axis span:last-child { transform: translateX(-100%); }
 .keys { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; margin: .6rem 0; list-style: none;
   font-size: .9rem; } .key { display: flex; align-items: center; gap: .4rem; }
@@ -55,8 +55,6 @@ STYLE_OF_ROLLS = """
 .track .fewer, .key .fewer { background: var(--wait); height: 50%; }
 .below { background: repeating-linear-gradient(135deg, var(--bad) 0 5px, var(--box) 5px 7px); }
 .leaderless { background: var(--bad); }
-.at { display: block; color: var(--muted); font-size: .8rem; font-weight: normal; }
-summary { cursor: pointer; margin: .6rem 0; }
 @media (max-width: 44rem) {
   .drawn thead { position: static; width: auto; height: auto; overflow: visible; clip-path: none; }
   .drawn thead th:not(:nth-child(2)), .axis span:nth-child(2) { display: none; }
@@ -170,7 +168,17 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: dat
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
     caption = f"Timeline of {counted(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{more}"
     phases = [_pieces(row, now) for row in drawn]
-    pictures = [(_name(row), axis.track(one), text(_took(row, now))) for row, one in zip(drawn, phases, strict=True)]
+    lanes: dict[str, list[int]] = {}
+    for at, row in enumerate(drawn):
+        lanes.setdefault(row.node, []).append(at)
+    pictures = [
+        (
+            _name([drawn[at] for at in lane]),
+            axis.track(piece for at in lane for piece in phases[at]),
+            text(_all_took([drawn[at] for at in lane], now)),
+        )
+        for lane in lanes.values()
+    ]
     used = {style for one in phases for style, _, _ in one}
     times = [(text(row.node), *map(_cell, row.points), text(_took(row, now))) for row in drawn]
     head = ("Node", "Stop", "Down", "Start", "Unfenced", "In sync", "Stable", "Took")
@@ -178,13 +186,15 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: dat
     return [
         with_axis(table(caption, ("Node", "When", "Took"), pictures, "drawn"), axis),
         keys((style, words) for style, words in _PHASES if style in used),
-        f"<details><summary>Times of each phase</summary>\n{details}\n</details>",
+        folded("Times of each phase", details),
     ]
 
 
-def _name(row: Row) -> str:
+def _name(rows: Sequence[Row]) -> str:
+    """The node of a lane, and who restarted it, or how often it was away."""
+    row = rows[-1]
     who = row.pod or ("by hand" if row.pod == "" else "")
-    what = who if row.is_restart else "not restarted"
+    what = f"{len(rows)} times" if len(rows) > 1 else who if row.is_restart else "not restarted"
     return f'{text(row.node)}<span class="at">{text(what)}</span>'
 
 
@@ -210,6 +220,16 @@ def _took(row: Row, now: datetime) -> str:
     if not row.is_over:
         return f"{lasting((now - row.begin).total_seconds())} so far"
     return lasting((row.last - row.begin).total_seconds()) if row.stop is not None and row.stable is not None else "?"
+
+
+def _all_took(rows: Sequence[Row], now: datetime) -> str:
+    """How long a node was away in all."""
+    if len(rows) == 1:
+        return _took(rows[0], now)
+    known = [row for row in rows if not row.is_over or (row.stop is not None and row.stable is not None)]
+    total = sum(((row.last if row.is_over else now) - row.begin).total_seconds() for row in known)
+    words = f"{lasting(total)} in all" if len(known) == len(rows) else f"at least {lasting(total)}" if known else "?"
+    return words if all(row.is_over for row in rows) else f"{words}, so far"
 
 
 def _cell(point: Point | None) -> str:

@@ -1,0 +1,112 @@
+"""The page of a report in a real browser: what blocks comes first, a lane for each node, one form of time, paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.status import EMPTY
+from kafkafeatures.cli.kube.seen_events import SeenEvent
+from kafkafeatures.cli.pages.resource import page
+from kraftlog.rolls import Absence, RollHistory
+from kraftlog.strips import Moment
+from tests.e2e.rig.browser import AS_PRINTED, evaluated
+from tests.kafkafeatures import statuses
+from tests.kafkafeatures.cli.restarts import LATER, RESTART, ended, event, in_flight
+from tests.kafkafeatures.cli.test_roll_page import MS
+from tests.kafkafeatures.statuses import resource
+from tests.kafkafeatures.worlds import NOW
+
+PHONE, TABLET, DESKTOP = 375, 800, 1280
+
+_SEEN = rf"""
+const words = one => one.innerText, all = (what, of = document) => [...of.querySelectorAll(what)];
+const rows = table => [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => words(cell).split("\n")));
+const blockers = document.querySelector("h2");
+const roll = all("table").find(one => words(one.caption).startsWith("Timeline"));
+const seen = one => {{
+  one.scrollIntoView();
+  const {{ left, top, width, height }} = one.getBoundingClientRect();
+  return document.elementFromPoint(left + width / 2, top + height / 2) === one;
+}};
+const found = {{
+  first: words(blockers), blockers: rows(blockers.nextElementSibling.querySelector("table")), lanes: rows(roll),
+  marks: all(".track span", roll).map(seen), text: document.body.textContent, code: all("code").map(words),
+  ticks: all(".axis span", roll).filter(one => one.checkVisibility()).map(one => one.getBoundingClientRect().height),
+  folded: all("details table").map(one => one.checkVisibility()),
+}};
+{AS_PRINTED}
+return {{ ...found, printed: all("details table").map(one => one.checkVisibility()) }};
+"""
+
+Seen = Callable[[int], dict[str, Any]]
+
+
+def away(role: str, node: int, *seconds: int) -> Absence:
+    """`seconds`: of all five moments; of a controller only of its registration."""
+    steps = [Moment(MS + 1000 * at, 10 + at) for at in seconds]
+    if len(steps) == 1:
+        return Absence(role, node, registered=steps[0])
+    stopping, fenced, registered, unfenced, in_sync = steps
+    return Absence(role, node, stopping, fenced, registered, unfenced, in_sync)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """What a browser of this width shows of a blocked resource: a broker of it was away three times, and a controller
+    registered at the very end of that.
+    """
+    absences = [away("broker", 3, *range(at, at + 5)) for at in (0, 20, 40)] + [away("controller", 101, 60)]
+    history = RollHistory(None, Moment(MS + 60_000, 99), tuple(absences), (), 0, 0, 0, 4, True, 0)
+    events = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=9))]
+    events.append(SeenEvent(at=stamp(NOW), reason="Blocked", note="run `kafkafeatures describe`"))
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "report.html").write_text(page(resource(statuses.stalled()), events, LATER, history))
+
+    @cache
+    def at(width: int) -> dict[str, Any]:
+        found: dict[str, Any] = evaluated(folder / "report.html", folder / "profile", _SEEN, width=width)
+        return found
+
+    return at
+
+
+def test_what_blocks_is_the_first_section_with_a_row_for_equal_nodes_and_one_remedy(seen: Seen) -> None:
+    found = seen(DESKTOP)
+    assert found["first"] == "Blockers"
+    ((where, release, what, remedy),) = found["blockers"]
+    assert where == ["controller 3003", "GhostRegistration"]
+    assert release == ["3.9"]
+    assert [line.split()[0] for line in what] == ["metadata.version", "group.version"]
+    assert remedy[0] == "Remedy"  # open, as it is the only one
+    assert len(remedy) == 2
+    assert "unregister --controller 3003" in remedy[1]
+
+
+@pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP])
+def test_each_node_has_one_lane_whose_marks_are_seen_at_both_ends(seen: Seen, width: int) -> None:
+    found = seen(width)
+    assert [one[0] for one in found["lanes"]] == [["broker 3", "3 times"], ["controller 101"]]
+    assert len(found["marks"]) >= 4
+    assert all(found["marks"])
+    assert len(found["ticks"]) >= 2
+    assert max(found["ticks"]) < 30  # on one line
+
+
+def test_times_have_one_form_and_commands_no_backticks(seen: Seen) -> None:
+    found = seen(DESKTOP)
+    assert "2026-01-02 03:04:05 UTC" in found["text"]
+    assert "2026-01-02T" not in found["text"]
+    assert "`" not in found["text"]
+    assert found["code"] == ["kafkafeatures describe"]
+
+
+def test_on_paper_what_is_folded_is_there(seen: Seen) -> None:
+    found = seen(DESKTOP)
+    assert found["folded"] == [False, False]
+    assert found["printed"] == [True, True]

@@ -11,7 +11,10 @@ import pytest
 from featurelog.gate import Target
 from kafkafeatures.cli.pages import fleet as pages
 from kafkafeatures.cli.pages.cluster import cluster_page
-from kafkafeatures.cli.pages.fleet import ClusterTables, fleet_page
+from kafkafeatures.cli.pages.cluster_tables import ClusterTables
+from kafkafeatures.cli.pages.fleet import fleet_page
+from kafkafeatures.cli.pages.lanes import FLAPS
+from kafkafeatures.cli.pages.sortable import SCRIPT
 from kafkasim.fleet.plan import Story
 from tests.featurelog.fleet import fleet, gate
 from tests.kafkafeatures.cli.test_report_page import Page
@@ -27,7 +30,16 @@ def document_and_clusters() -> tuple[dict[str, Any], tuple[tuple[str, ClusterTab
     """The document of the gate, and each cluster with the name of its page."""
     document = gate(TARGET).as_json()
     rows = {name.cluster: tables for name, tables in fleet().items()}
-    found = [(f"{one['cluster']}.html", ClusterTables(one, rows[one["cluster"]])) for one in document["clusters"]]
+    verdicts = {
+        release: {one.name.cluster: one.verdict.value for one in gate(Target("release", release)).clusters}
+        for release in RELEASES
+    }
+    reach = {name: {release: each[name] for release, each in verdicts.items()} for name in rows}
+    found = [
+        (f"{name}.html", ClusterTables(one, rows[name], reach[name]))
+        for one in document["clusters"]
+        for name in [one["cluster"]]
+    ]
     return document, tuple(found)
 
 
@@ -42,13 +54,14 @@ def of(story: Story) -> ClusterTables:
 
 
 def page_of(story: Story) -> Page:
-    return Page(cluster_page(document_and_clusters()[0], of(story)))
+    return Page(cluster_page(document_and_clusters()[0], of(story), "fleet.html"))
 
 
 @pytest.mark.parametrize("story", [None, *STORIES])
 def test_a_page_is_whole_and_loads_nothing_from_anywhere(story: Story | None) -> None:
     made = whole() if story is None else page_of(story)
-    assert {"script", "img", "iframe"} & {tag for tag, _ in made.tags} == set()
+    assert {"img", "iframe"} & {tag for tag, _ in made.tags} == set()
+    assert [one for tag, one in made.tags if tag == "script"] == ([{}] if story is None else [])  # of its own
     assert not [one for tag, one in made.tags if tag != "a" and (one.get("href") or "data:,") != "data:,"]
     assert [tag for tag, _ in made.tags].count("h1") == 1
     assert ("html", {"lang": "en"}) in made.tags
@@ -94,19 +107,61 @@ def test_ghosts_drift_and_migrations_of_the_fleet_are_named() -> None:
 
 def test_the_page_of_a_cluster_names_what_blocks_it_with_its_last_registration() -> None:
     one, made = of(Story.GHOST_CONTROLLER), page_of(Story.GHOST_CONTROLLER)
-    rows = made.rows_under("What prevents the change")[1:]
-    assert len(rows) == len(one.gate["blockers"]["nodes"]) > 0
-    for row, node in zip(rows, one.gate["blockers"]["nodes"], strict=True):
-        assert row[0] == node["reason"]
-        assert row[1].startswith(f"{node['role']} {node['nodeId']} supports")
-        assert f"{node['node']}/{node['file']}, offset {node['offset']}" in row[2]
+    rows = {row[0]: row[1:] for row in made.rows_under("What prevents the change")[1:]}
+    ghost = history_with(Story.GHOST_CONTROLLER).plan.ghost
+    assert sorted(rows) == [
+        "brokers 1-3BrokerRange",
+        f"controller {ghost}ControllerRangemay be a ghost registration",
+        "controllers 101-103ControllerRange",
+    ]
+    assert {row[0] for row in rows.values()} == {"4.0", "4.1"}
+    shown = "".join("".join(row) for row in rows.values())
+    for node in one.gate["blockers"]["nodes"]:
+        assert f"{node['node']}/{node['file']}, offset {node['offset']}" in shown
+        assert f"{node['role']} {node['nodeId']}: " in shown
+    assert "upgrade Kafka on brokers 1-3 to 4.2 or newer" in shown
+    assert f"if controller {ghost} is permanently gone" in shown
+
+
+def test_the_page_of_a_cluster_leads_back_and_has_the_levels_before_and_after() -> None:
+    made, one = page_of(Story.GHOST_CONTROLLER), of(Story.GHOST_CONTROLLER)
+    assert [tag["href"] for kind, tag in made.tags if kind == "a"] == ["fleet.html"]
+    rows = made.rows_under("What release 4.2 would change")
+    assert rows[0] == ["Feature", "Finalized", "Afterwards"]
+    assert ["metadata.version", "25 (4.0-IV3)", "29 (4.2-IV1)"] in rows
+    assert len(rows) == 1 + len(one.gate["changes"])
+
+
+def test_each_cluster_has_its_level_what_it_can_reach_and_how_many_nodes_are_behind() -> None:
+    rows = {row[0]: row[2:] for row in whole().rows_under("The blocked ones first")[1:]}
+    plan = history_with(Story.GHOST_CONTROLLER).plan
+    assert rows[plan.name][:3] == ["4.0-IV3", "4.0", "7 of 7"]
+    assert "brokers 1-3: Kafka 4.1" in rows[plan.name][3]
+    ready = next(one for _, one in document_and_clusters()[1] if one.gate["verdict"] == "ready")
+    assert rows[ready.gate["cluster"]][:4] == ["4.2-IV1", "4.2", f"0 of {len(ready.nodes)}", "-"]
+
+
+def test_a_cluster_of_which_nothing_is_known_reaches_no_release() -> None:
+    unknown = gate(TARGET, at_ms=0).as_json()
+    made = Page(fleet_page(unknown, [("x.html", ClusterTables(unknown["clusters"][0]))]))
+    (row,) = made.rows_under("The blocked ones first")[1:]
+    assert row[1:4] == ["Unknown", "not known", "not known"]
+
+
+def test_a_node_that_flaps_is_named_on_the_page_of_the_fleet() -> None:
+    plan = history_with(Story.FLAPPING).plan
+    ((cluster, node, times, *_),) = whole().rows_under("A node is flapping if")[1:]
+    assert cluster == plan.name
+    assert int(times) >= FLAPS
+    (row,) = (row for row in whole().rows_under("The blocked ones first") if row[0] == plan.name)
+    assert row[5].endswith(f"{node} is flapping")
 
 
 def test_it_has_the_timeline_of_levels_the_registrations_and_how_far_was_read() -> None:
     one, made = of(Story.CHANGED_BY_HAND), page_of(Story.CHANGED_BY_HAND)
     timeline = made.rows_under("Finalized levels")[1:]
     assert len(timeline) == len(one.rows("feature_timeline"))
-    assert ["share.version", "0", "removed"] in [row[:3] for row in timeline]
+    assert ["share.version", "1", "0", "removed"] in [row[:4] for row in timeline]
     current = [row for row in one.rows("node_registrations") if row["is_current"]]
     assert len(made.rows_under("At the end of what was read")[1:]) == len(current)
     assert f"offset {one.gate['watermark']['offset']}" in made.text
@@ -149,7 +204,7 @@ def test_names_in_a_log_are_text_and_never_markup() -> None:
         rows = {name: spoiled(each) for name, each in one.tables.items()}
         harmful = ClusterTables({**gate_part, "watermark": one.gate["watermark"]}, rows)
         for text in (cluster_page(document, harmful), fleet_page(document, [("x.html", harmful)])):
-            assert "<script" not in text
+            assert text.replace(f"<script>{SCRIPT}</script>", "").count("<script") == 0
             assert "\u202e" not in text
             Page(text)
     assert clusters
@@ -173,7 +228,4 @@ def test_rolls_are_drawn_on_one_axis_with_their_times_beside() -> None:
     document, clusters = document_and_clusters()
     made = Page(cluster_page(document, ClusterTables(clusters[0][1].gate, {"rolls": [row, away]})))
     rows = made.rows_under("Times that a node was away")[1:]
-    assert [(one[0], one[3]) for one in rows] == [
-        ("broker 4controlled, in_sync", "2 min 0 s"),
-        ("broker 5controlled, away", "not known"),
-    ]
+    assert [(one[0], one[3]) for one in rows] == [("broker 41 time", "2 min 0 s"), ("broker 51 time", "not known")]

@@ -22,7 +22,7 @@ NOT_READ = "Run `report` with --bootstrap-server HOST:PORT."
 class Page(HTMLParser):
     """Tags in their nesting, what is in them, and what is left open."""
 
-    VOID = ("meta", "link", "br")
+    VOID = ("meta", "link", "br", "input")
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" in self.open:
+        if {"style", "script"} & set(self.open):
             return
         self.text += data
         if "caption" in self.open:

@@ -6,50 +6,49 @@ Pure; the other half of `cli/pages/fleet.py`. Called by `cli/pipeline/gate.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
-from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.shown import time_of
-from kafkafeatures.cli.pages.fleet import (
-    MAX_ROWS,
+from kafkafeatures.cli.pages.alike_nodes import AlikeNodes, alike_nodes, release_of
+from kafkafeatures.cli.pages.cluster_tables import (
     MAY_BE_A_GHOST,
-    STYLE,
     ClusterTables,
     Row,
     drift,
     evidence,
+    is_downgrade,
     last_registration,
     migration,
     moment,
-    node_blocker,
     other_blockers,
     section,
     since,
-    summary,
     verdict,
 )
-from kafkafeatures.cli.pages.html_parts import day_and_time, lasting, table, text, whole_page
-from kafkafeatures.cli.pages.timeline import Axis
+from kafkafeatures.cli.pages.fleet import STYLE
+from kafkafeatures.cli.pages.html_parts import day_and_time, folded, text, whole_page
+from kafkafeatures.cli.pages.lanes import rolls
 from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.words import counted
 
-_GHOST = f'<span class="at">{MAY_BE_A_GHOST}</span>'
-_MOMENTS = ("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts", "in_sync_ts")
-"""The columns of a row of `rolls` that hold times."""
+_FEW = 20
+"""So many registrations are shown without a click."""
 
 
-def cluster_page(gate: Row, cluster: ClusterTables) -> str:
-    """The whole document. `gate`: the fleet's, for the target."""
+def cluster_page(gate: Row, cluster: ClusterTables, back: str = "") -> str:
+    """The whole document. `gate`: the fleet's, for the target. `back`: the name of the fleet's page."""
     name, target = cluster.gate["cluster"], f"{gate['target']['kind']} {gate['target']['name']}"
     sections = (
+        f'<nav><a href="{back}">Fleet: {text(target)}</a></nav>' if back else "",
         f"<h1>{text(name)}</h1>",
         _head(gate, cluster, target),
         _blockers(cluster),
+        _levels(cluster, target),
         _targets(cluster),
         _features(cluster),
         _registrations(cluster),
         _migration(cluster),
-        _rolls(cluster),
+        rolls(cluster),
         _quality(cluster),
     )
     return whole_page(f"{name} - KafkaFeatures", sections, STYLE)
@@ -68,49 +67,73 @@ def _head(gate: Row, cluster: ClusterTables, target: str) -> str:
         "Voters": voters,
     }
     shown = " | ".join(f"{label}: {text(fact)}" for label, fact in facts.items())
-    why = "".join(f"<br>{text(line)}" for line in summary(one))
+    lines = [one["text"] for one in one["unknownBecause"]] if one["verdict"] == "unknown" else []
+    if cluster.behind:
+        lines.insert(0, f"{len(cluster.behind)} of {counted(len(cluster.nodes), 'node')} do not support it")
+    lines += [words for _, words in other_blockers(one)]
+    why = "".join(f"<br>{text(line)}" for line in lines)
     return f'<p class="box">{verdict(one["verdict"])} for {text(target)}{why}</p>\n<p class="muted">{shown}</p>'
 
 
 def _blockers(cluster: ClusterTables) -> str:
-    one = cluster.gate
+    found = alike_nodes(cluster)
     rows = [
         (
-            text(each["reason"]),
-            text(node_blocker(each)) + (_GHOST if each["ghostSuspect"] else ""),
-            evidence(each["node"], each["file"], each["offset"], each["ts"]),
+            f'{text(one.title)}<span class="at">{text(one.kinds)}</span>'
+            + (f'<span class="at">{MAY_BE_A_GHOST}</span>' if one.is_ghost else ""),
+            text(one.release or "-"),
+            "<br>".join(map(text, one.lacks)),
+            folded("Remedy", text(one.remedy), is_open=len(found) == 1) + folded("Evidence", _evidence(one)),
         )
-        for each in one["blockers"]["nodes"]
+        for one in found
     ]
-    rows += [(text(kind), text(why), "-") for kind, why in other_blockers(one)]
-    return section("Blockers", "What prevents the change", ("Kind", "What", "Last registration"), rows)
+    rows += [(text(kind), "-", text(why), "-") for kind, why in other_blockers(cluster.gate)]
+    head = ("Where", "Kafka (inferred)", "What is missing", "What to do")
+    return section("Blockers", "What prevents the change", head, rows)
+
+
+def _evidence(nodes: AlikeNodes) -> str:
+    """The last registration of each."""
+    return "<br>".join(
+        f"{text(f'{nodes.role} {id_}')}: {evidence(one['node'], one['file'], one['offset'], one['ts'])}"
+        for id_, (one, *_) in nodes.rows.items()
+    )
+
+
+def _levels(cluster: ClusterTables, target: str) -> str:
+    """What would change, the level before and after."""
+    rows = [
+        (text(one["feature"]), *(text(format_level(one["feature"], one[name])) for name in ("fromLevel", "toLevel")))
+        for one in cluster.gate["changes"]
+    ]
+    return section("Levels", f"What {target} would change", ("Feature", "Finalized", "Afterwards"), rows)
 
 
 def _targets(cluster: ClusterTables) -> str:
     rows = [
         (text(row["target"]), text(row["verdict"]), text(_changes(row["changes"] or ())))
         for row in cluster.rows("upgrade_readiness")
-        if row["target_kind"] == "release" and not _is_downgrade(row["changes"] or ())
+        if row["target_kind"] == "release" and not is_downgrade(row["changes"] or ())
     ]
     head = ("Release", "By the log alone", "Levels that would change")
     return section("Releases", "Every release of Kafka that needs no downgrade of metadata.version", head, rows)
 
 
-def _is_downgrade(changes: Sequence[Any]) -> bool:
-    return any(one["feature"] == METADATA_VERSION and one["to_level"] < one["from_level"] for one in changes)
-
-
 def _changes(changes: Sequence[Any]) -> str:
     shown = (
-        f"{one['feature']} {one['from_level']} -> {format_level(one['feature'], one['to_level'])}" for one in changes
+        f"{one['feature']} {' -> '.join(format_level(one['feature'], one[at]) for at in ('from_level', 'to_level'))}"
+        for one in changes
     )
     return ", ".join(shown) or "none"
 
 
 def _features(cluster: ClusterTables) -> str:
+    spans = sorted(cluster.rows("feature_timeline"), key=lambda row: (row["feature"], row["from_offset"] or 0))
+    before = [None, *spans][: len(spans)]
     rows = [
         (
             text(row["feature"]),
+            text(format_level(row["feature"], last["level"]) if last and last["feature"] == row["feature"] else "-"),
             text(format_level(row["feature"], row["level"])),
             text(row["change"]),
             text(since(row)),
@@ -118,9 +141,9 @@ def _features(cluster: ClusterTables) -> str:
             text(row["attribution"]),
             text(f"{row['evidence_node']}/{row['evidence_file']}, offset {row['evidence_offset']}"),
         )
-        for row in sorted(cluster.rows("feature_timeline"), key=lambda row: (row["feature"], row["from_offset"] or 0))
+        for last, row in zip(before, spans, strict=True)
     ]
-    head = ("Feature", "Level", "Change", "From", "Until", "By", "Evidence")
+    head = ("Feature", "Before", "After", "Change", "From", "Until", "By", "Evidence")
     found = section("Feature timeline", "Finalized levels, as far as the log goes back", head, rows)
     drifted = [drift(row) for row in cluster.drifted]
     return found + section("Drift", "Not what the document names", ("Feature", "Level", "Document"), drifted)
@@ -130,15 +153,17 @@ def _registrations(cluster: ClusterTables) -> str:
     rows = [
         (
             text(f"{row['role']} {row['node_id']}"),
+            text(release_of(row["features"]) or "-"),
             text(_state(row)),
             text(", ".join(f"{name} {range_}" for name, range_ in _ranges(row["features"]))),
             last_registration(row),
         )
-        for row in cluster.rows("node_registrations")
-        if row["is_current"]
+        for row in cluster.current
     ]
-    head = ("Node", "State", "Supports", "Last registration")
-    return section("Registrations", "At the end of what was read", head, rows)
+    head = ("Node", "Kafka (inferred)", "State", "Supports", "Last registration")
+    shown = section("", "At the end of what was read", head, rows)
+    words = counted(len(rows), "registration")
+    return f"<h2>Registrations</h2>\n{folded(words, shown, is_open=len(rows) <= _FEW)}" if rows else ""
 
 
 def _state(row: Row) -> str:
@@ -160,36 +185,6 @@ def _ranges(features: Any) -> list[tuple[str, str]]:
 def _migration(cluster: ClusterTables) -> str:
     head = ("State", "Since", "Brokers in ZooKeeper mode")
     return section("Migration from ZooKeeper", "In progress", head, [migration(row) for row in cluster.migrations])
-
-
-def _rolls(cluster: ClusterTables) -> str:
-    """Each time that a node was away, on one time axis."""
-    rows = sorted(cluster.rows("rolls"), key=lambda row: (row["roll_id"], row["step"]))[-MAX_ROWS:]
-    spans = [(row, begin) for row in rows if (begin := _first_time(row)) is not None]
-    if not spans:
-        return ""
-    axis = Axis(min(begin for _, begin in spans), max(max(_times(row)) for row, _ in spans))
-    shown = [
-        (
-            text(f"{row['role']} {row['node_id']}")
-            + f'<span class="at">{text(row["kind"])}, {text(row["outcome"])}</span>',
-            axis.track([("down", begin, max(_times(row)))]),
-            text(day_and_time(begin)),
-            text(lasting(row["duration_ms"] / 1000) if row["duration_ms"] is not None else "not known"),
-        )
-        for row, begin in spans
-    ]
-    window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
-    drawn = table(f"Times that a node was away, {window}", ("Node", "When", "From", "Took"), shown, "drawn")
-    return f"<h2>Rolls</h2>\n{drawn}"
-
-
-def _first_time(row: Row) -> datetime | None:
-    return min(_times(row), default=None)
-
-
-def _times(row: Row) -> list[datetime]:
-    return [row[name] for name in _MOMENTS if row[name] is not None]
 
 
 def _quality(cluster: ClusterTables) -> str:

@@ -8,8 +8,10 @@ alone: each thing also has its own shape or pattern.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from html import escape
 
 from kafkafeatures.api.shown import time_of
@@ -51,16 +53,19 @@ tbody th { min-width: 8rem; }
 """On a phone each cell is a line of its own, its heading before it: a row of seven columns is wider than a phone."""
 
 
-def whole_page(title: str, sections: Iterable[str], style: str = "") -> str:
-    """A document that needs nothing else. `sections`: of HTML; empty ones are left out. `style`: beside ours."""
+def whole_page(title: str, sections: Iterable[str], style: str = "", script: str = "") -> str:
+    """A document that needs nothing else. `sections`: of HTML; empty ones are left out. `style`: beside ours. `script`:
+    the only one that the page allows.
+    """
+    allowed = f"; script-src 'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" if script else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(printable(title))}</title>\n"
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}{allowed}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<link rel="icon" href="data:,">\n<style>{STYLE}{style}</style>\n</head>\n<body>\n<main>\n'
         + "\n".join(filter(None, sections))
-        + "\n</main>\n</body>\n</html>\n"
+        + f"\n</main>\n{f'<script>{script}</script>' if script else ''}</body>\n</html>\n"
     )
 
 

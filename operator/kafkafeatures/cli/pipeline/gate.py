@@ -61,7 +61,8 @@ def gate(arguments: argparse.Namespace, config: Config) -> int:
 def report(arguments: argparse.Namespace, config: Config) -> int:
     """Writes a page for the fleet and one for each cluster. Exit code 0 whatever they say."""
     from kafkafeatures.cli.pages.cluster import cluster_page
-    from kafkafeatures.cli.pages.fleet import ClusterTables, fleet_page
+    from kafkafeatures.cli.pages.cluster_tables import ClusterTables
+    from kafkafeatures.cli.pages.fleet import fleet_page
 
     if arguments.html is None:
         raise CommandFailed("report: --html DIR is required: the folder for its pages", Exit.USAGE)
@@ -69,15 +70,17 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
     target, readiness = _target(arguments), _rows(tables, _READINESS)
     found = _judged(target, readiness, names, arguments.cluster).as_json()
     rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGES}})
+    reach = _of_releases(readiness, names)
     clusters = [
-        (_file_of(number, one["cluster"]), ClusterTables(one, rows.get((one["cluster"], one["clusterId"]), {})))
+        (_file_of(number, one["cluster"]), ClusterTables(one, rows.get(name, {}), reach[name]))
         for number, one in enumerate(found["clusters"], 1)
+        for name in [(one["cluster"], one["clusterId"])]
     ]
     folder: Path = arguments.html
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, cluster in clusters:
-            (folder / name).write_text(cluster_page(found, cluster), encoding="utf-8")
+            (folder / name).write_text(cluster_page(found, cluster, FLEET_PAGE), encoding="utf-8")
         (folder / FLEET_PAGE).write_text(fleet_page(found, clusters), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(
@@ -157,6 +160,21 @@ def _judged(target: Target, readiness: Sequence[Row], names: set[ClusterName], o
     return replace(gate, clusters=tuple(chosen))
 
 
+def _of_releases(
+    readiness: Sequence[Row], names: set[ClusterName]
+) -> Mapping[tuple[str, str | None], Mapping[str, str]]:
+    """What the gate says of each release of Kafka, the oldest first, by cluster."""
+    from featurelog.gate import Target, judge
+    from kafkafeatures.core.facts.releases import releases
+
+    at_ms = int(time.time() * 1000)
+    found: dict[tuple[str, str | None], dict[str, str]] = {}
+    for release in releases():
+        for one in judge(Target("release", release), readiness, names, at_ms=at_ms).clusters:
+            found.setdefault((one.name.cluster, one.name.cluster_id), {})[release] = one.verdict.value
+    return found
+
+
 def _rows(tables: Manifest, name: str) -> list[Row]:
     from featurelog.tables import TABLES
 
@@ -174,7 +192,7 @@ def _by_cluster(tables: Mapping[str, Sequence[Row]]) -> Mapping[tuple[str, str |
 
 def _lines(gate: Gate) -> Iterable[str]:
     """The gate's answer for people: a line for each cluster, with its reason."""
-    from kafkafeatures.cli.pages.fleet import summary
+    from kafkafeatures.cli.pages.cluster_tables import summary
     from kafkafeatures.core.words import printable
 
     document = gate.as_json()

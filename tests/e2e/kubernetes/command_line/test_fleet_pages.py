@@ -10,12 +10,34 @@ import pytest
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkasim.fleet.plan import Story
-from tests.e2e.rig.browser import opened, shown
+from tests.e2e.rig.browser import evaluated, opened, shown
 from tests.featurelog.fleet import AT_MS
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkasim.fleets import history_with, written
 
-PHONE, DESKTOP = 390, 1280
+PHONE, DESKTOP = 375, 1280
+
+_USED = """
+const tools = document.querySelector(".tools"), table = tools.nextElementSibling.querySelector("table");
+const [find, only, by] = tools.querySelectorAll("input, select"), heads = [...table.tHead.rows[0].cells];
+const shown = at => [...table.tBodies[0].rows].filter(one => one.checkVisibility()).map(one => one.cells[at].innerText);
+const with_ = (one, value, event) => { one.value = value; one.dispatchEvent(new Event(event)); };
+const found = { all: shown(0), by: by.checkVisibility(), said: [tools.querySelector("output").value] };
+heads[4].querySelector("button").click();
+found.up = [shown(4), heads[4].ariaSort];
+heads[4].querySelector("button").click();
+found.down = [shown(4), heads[4].ariaSort];
+with_(by, "0", "change");
+found.byName = shown(0);
+with_(only, "Ready", "change");
+found.ready = shown(1);
+with_(only, "", "change");
+with_(find, "FLAPPING", "input");
+found.flapping = shown(5);
+found.said.push(tools.querySelector("output").value);
+return found;
+"""
+"""What a reader does with the table of clusters, and what then is there."""
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +62,44 @@ def test_the_pages_of_a_fleet_open_in_a_browser_with_every_row(pages: Path, tmp_
     assert made.rows == Page((pages / "fleet.html").read_text()).rows
     links = sorted(str(one["href"]) for tag, one in made.tags if tag == "a" and one["href"])
     assert {*links} | {"fleet.html"} == {path.name for path in pages.iterdir()}
+    made = Page((pages / links[0]).read_text())
+    assert [one["href"] for tag, one in made.tags if tag == "a"] == ["fleet.html"]  # back to where a reader came from
     beside = opened(pages / links[0], tmp_path / "profile")
     assert beside.console == ()
-    assert Page(beside.document).rows == Page((pages / links[0]).read_text()).rows
+    assert Page(beside.document).rows == made.rows
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_clusters_are_sorted_and_filtered_by_the_one_script_that_the_page_allows(
+    pages: Path, tmp_path: Path, width: int
+) -> None:
+    found = evaluated(pages / "fleet.html", tmp_path / "profile", _USED, width=width)
+    assert len(found["all"]) == 12
+    assert found["by"] is (width == PHONE)  # where there are no heads to click
+    (up, is_up), (down, is_down) = found["up"], found["down"]
+    assert [int(one.split()[0]) for one in up] == sorted(int(one.split()[0]) for one in up)
+    assert [int(one.split()[0]) for one in down] == sorted((int(one.split()[0]) for one in up), reverse=True)
+    assert (is_up, is_down) == ("ascending", "descending")
+    assert found["byName"] == sorted(found["all"])
+    assert found["ready"] == ["Ready", "Ready"]
+    assert [one.splitlines()[-1] for one in found["flapping"]] == ["broker 6 is flapping"]
+    assert found["said"] == ["12 of 12", "1 of 12"]
+
+
+def test_the_page_of_a_cluster_has_a_lane_for_each_node_and_a_row_for_equal_ones(pages: Path, tmp_path: Path) -> None:
+    (flapping,) = pages.glob(f"*-{history_with(Story.FLAPPING).plan.name}.html")
+    lanes, blocking, ticks = evaluated(
+        flapping,
+        tmp_path / "profile",
+        """const all = (what, of = document) => [...of.querySelectorAll(what)];
+        const table = name => all("table").find(one => one.caption.innerText.startsWith(name));
+        const rows = one => [...one.tBodies[0].rows].map(row => [row.cells[0].innerText, all(".down", row).length]);
+        const drawn = table("Times that a node");
+        return [rows(drawn), rows(table("What prevents")).length, all(".axis span", drawn).length];""",
+    )
+    ((name, marks),) = lanes
+    assert name.split() == ["broker", "6", "24", "times,", "flapping"]
+    assert (marks, blocking, ticks) == (24, 2, 3)
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP], ids=["phone", "desktop"])

@@ -1,0 +1,128 @@
+"""Nodes that block a target, grouped: a row for all nodes of which the same is true, with their Kafka and one remedy.
+
+Pure. Called by `fleet.py`, which names each group in a line, and by `cluster.py`, which shows all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from kafkafeatures.api.status import BlockerStatus
+from kafkafeatures.cli.cluster.blockers_text import range_lines
+from kafkafeatures.cli.pages.cluster_tables import MAY_BE_A_GHOST, ClusterTables, Row
+from kafkafeatures.core.engine.blockers import shortened
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER
+from kafkafeatures.core.facts.binaries import releases_with, supported_by
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.releases import releases
+
+NOT_REGISTERED = "votes and is not registered"
+
+
+class AlikeNodes(Struct, frozen=True):
+    """Nodes of one role. release: inferred from their ranges, empty where those are of no release. rows: the blockers
+    of each of them, one for each feature.
+    """
+
+    role: str
+    is_ghost: bool
+    release: str
+    rows: Mapping[int, Sequence[Row]]
+
+    @property
+    def title(self) -> str:
+        """Who they are: "broker 3", "brokers 1-5"."""
+        return f"{self.role}{'s' if len(self.rows) > 1 else ''} {shortened(self.rows)}"
+
+    @property
+    def first(self) -> Sequence[Row]:
+        """The blockers of one of them; those of the others are equal."""
+        return next(iter(self.rows.values()))
+
+    @property
+    def kinds(self) -> str:
+        """The kinds of their blockers."""
+        return ", ".join(dict.fromkeys(one["reason"] for one in self.first))
+
+    @property
+    def lacks(self) -> list[str]:
+        """What they support and what is required, in the words of `describe`."""
+        lacks = [one for one in self.first if one["needed"] is not None]
+        statuses = [
+            BlockerStatus(
+                kind=one["reason"],
+                message="",
+                feature=one["feature"],
+                supported_min=one["supportedMin"],
+                supported_max=one["supportedMax"],
+                wanted=one["needed"],
+            )
+            for one in lacks
+        ]
+        return range_lines(statuses) + [NOT_REGISTERED] * (len(lacks) < len(self.first))
+
+    @property
+    def in_short(self) -> str:
+        """One line of it."""
+        if any(one["needed"] is None for one in self.first):
+            what = NOT_REGISTERED
+        elif self.release:
+            what = f"Kafka {self.release}"
+        else:
+            what = f"no support of {', '.join(one['feature'] for one in self.first)}"
+        return f"{self.title}: {what}{f' ({MAY_BE_A_GHOST})' if self.is_ghost else ''}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if self.is_ghost:
+            return self._of_ghosts()
+        if any(one["needed"] is None for one in self.first):
+            return f"start {self.title}, so that it registers"
+        if any(one["needed"] < one["supportedMin"] for one in self.first):
+            return "choose a level that every node supports"
+        release = _first_with({one["feature"]: one["needed"] for one in self.first})
+        which = f"to {release} or newer" if release else "to a release that supports it"
+        return f"upgrade Kafka on {self.title} {which}"
+
+    def _of_ghosts(self) -> str:
+        one = min(self.rows)
+        gone = f"if {self.title} {'are' if len(self.rows) > 1 else 'is'} permanently gone"
+        if self.role == "broker":
+            each = ", and so for each of them" if len(self.rows) > 1 else ""
+            return f"{gone}: `kafkafeatures unregister --broker {one} {ANY_CLUSTER}`{each}"
+        return f"{gone}: `kafkafeatures describe {ANY_CLUSTER}` says how the registration is removed"
+
+
+def alike_nodes(cluster: ClusterTables) -> list[AlikeNodes]:
+    """Brokers first, in the order of their ids."""
+    blockers: dict[tuple[str, int], list[Row]] = {}
+    for one in cluster.gate["blockers"]["nodes"]:
+        blockers.setdefault((one["role"], one["nodeId"]), []).append(one)
+    ranges = {(row["role"], row["node_id"]): row["features"] for row in cluster.current}
+    groups: dict[object, tuple[str, bool, str, dict[int, Sequence[Row]]]] = {}
+    for (role, id_), rows in sorted(blockers.items()):
+        release, is_ghost = release_of(ranges.get((role, id_))), any(one["ghostSuspect"] is True for one in rows)
+        lacks = tuple(
+            (one["reason"], one["feature"], one["needed"], one["supportedMin"], one["supportedMax"]) for one in rows
+        )
+        groups.setdefault((role, is_ghost, release, lacks), (role, is_ghost, release, {}))[3][id_] = rows
+    return [AlikeNodes(*group) for group in groups.values()]
+
+
+def release_of(features: Iterable[tuple[str, Any]] | None) -> str:
+    """The release of Kafka that registers with these ranges, a map as Arrow gives it; empty where none does."""
+    ranges = {name: VersionRange(held["min"], held["max"]) for name, held in features or ()}
+    return " or ".join(releases_with(ranges))
+
+
+def _first_with(levels: Mapping[str, int]) -> str:
+    """The oldest release whose nodes support all of these; empty where none is known to."""
+    for release in releases():
+        ranges = supported_by(release) or {}
+        if all(name in ranges and level in ranges[name] for name, level in levels.items()):
+            return release
+    return ""

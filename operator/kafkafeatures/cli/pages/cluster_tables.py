@@ -1,0 +1,200 @@
+"""What the pipeline's tables say of one cluster, and how its facts are worded.
+
+Pure. Called by the pages of a fleet and of a cluster, and by `pipeline gate` for a line for each cluster. What a log
+holds is not trusted: every text is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.shown import time_of
+from kafkafeatures.cli.pages.html_parts import day_and_time, table, text
+from kafkafeatures.core.facts.releases import format_level
+
+Row = Mapping[str, Any]
+
+MAX_ROWS = 1000
+"""How many rows of a table are shown."""
+MOST_IDS = 5
+"""How many node ids are listed in one line, where several nodes lack the same level."""
+
+LOOKS = {"ready": ("good", "Ready"), "blocked": ("bad", "Blocked"), "unknown": ("wait", "Unknown")}
+
+
+class ClusterTables(Struct, frozen=True):
+    """What the pipeline's tables say of one cluster. gate: its part of the gate's document. tables: rows by table.
+    releases: what the gate says of each release of Kafka, the oldest first.
+    """
+
+    gate: Row
+    tables: Mapping[str, Sequence[Row]] = {}
+    releases: Mapping[str, str] = {}
+
+    def rows(self, name: str) -> Sequence[Row]:
+        """The rows of a table; empty where it has none about this cluster."""
+        return self.tables.get(name, ())
+
+    @property
+    def ghosts(self) -> list[Row]:
+        """Current registrations that may be a ghost's."""
+        return [row for row in self.rows("node_registrations") if row["is_current"] and row["ghost_suspect"]]
+
+    @property
+    def drifted(self) -> list[Row]:
+        """Levels that are not what the document wants."""
+        return [row for row in self.rows("drift") if row["drift"] == "Drifted"]
+
+    @property
+    def migrations(self) -> list[Row]:
+        """What is in progress."""
+        return [
+            row
+            for row in self.rows("migration_timeline")
+            if row["is_current"] and row["state_name"] not in ("NONE", "POST_MIGRATION")
+        ]
+
+    @property
+    def current(self) -> list[Row]:
+        """Registrations at the end of what was read."""
+        return [row for row in self.rows("node_registrations") if row["is_current"]]
+
+    @property
+    def behind(self) -> set[int]:
+        """Nodes that block the target."""
+        return {one["nodeId"] for one in self.gate["blockers"]["nodes"]}
+
+    @property
+    def nodes(self) -> set[int]:
+        """All nodes that are known. A node that is broker and controller registers twice."""
+        return {row["node_id"] for row in self.current} | self.behind
+
+    def level(self, feature: str) -> int | None:
+        """The level that is finalized at the end of what was read; None where the log does not say."""
+        found = (row["level"] for row in self.rows("feature_timeline") if row["feature"] == feature and _lasts(row))
+        return next(found, None)
+
+    @property
+    def can_reach(self) -> str:
+        """The newest release that the cluster could be taken to; empty: to none."""
+        upwards = {
+            row["target"]
+            for row in self.rows("upgrade_readiness")
+            if row["target_kind"] == "release" and not is_downgrade(row["changes"] or ())
+        }
+        ready = (name for name, verdict in self.releases.items() if verdict == "ready" and name in upwards)
+        return next(reversed([*ready]), "")
+
+
+def _lasts(row: Row) -> bool:
+    return row["to_offset"] is None
+
+
+def is_downgrade(changes: Sequence[Any]) -> bool:
+    """Whether metadata.version would be downgraded by these."""
+    return any(one["feature"] == METADATA_VERSION and one["to_level"] < one["from_level"] for one in changes)
+
+
+def section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of at most MAX_ROWS rows under its title; empty where there are no rows."""
+    more = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
+    head_line = f"<h2>{title}</h2>\n" if title else ""
+    return f"{head_line}{table(caption + more, head, rows[:MAX_ROWS])}" if rows else ""
+
+
+def verdict(word: str) -> str:
+    """The gate's answer for a cluster, in HTML."""
+    style, shown = LOOKS[word]
+    return f'<strong class="{style}">{shown}</strong>'
+
+
+def blockers(gate: Row) -> list[tuple[str, str]]:
+    """All blockers of a cluster as (kind, text)."""
+    return [(one["reason"], node_blocker(one)) for one in gate["blockers"]["nodes"]] + other_blockers(gate)
+
+
+def other_blockers(gate: Row) -> list[tuple[str, str]]:
+    """The blockers that do not concern a single node."""
+    losses = [("DowngradeLoss", one["text"]) for one in gate["blockers"]["losses"]]
+    return losses + [(one["kind"], one["text"]) for one in gate["blockers"]["others"]]
+
+
+MAY_BE_A_GHOST = "may be a ghost registration"
+
+
+def summary(gate: Row) -> list[str]:
+    """A line for nodes that lack the same, one for each other blocker, and for each thing that is not known."""
+    if gate["verdict"] == "ready":
+        return []
+    lacks: dict[tuple[str, int, bool], list[str]] = {}
+    for one in gate["blockers"]["nodes"]:
+        feature, level = one["feature"], one["needed"]
+        lack = "a registration" if level is None else f"{feature} {format_level(feature, level)}"
+        lacks.setdefault((one["role"], one["nodeId"], one["ghostSuspect"] is True), []).append(lack)
+    nodes: dict[tuple[str, bool, tuple[str, ...]], list[int]] = {}
+    for (role, id_, suspected), lacking in sorted(lacks.items()):
+        nodes.setdefault((role, suspected, tuple(lacking)), []).append(id_)
+    lines = []
+    for (role, suspected, needed), ids in nodes.items():
+        shown = ", ".join(map(str, ids[:MOST_IDS])) + (f" and {len(ids) - MOST_IDS} more" if ids[MOST_IDS:] else "")
+        verb = "do not" if len(ids) > 1 else "does not"
+        what = "have" if needed == ("a registration",) else "support"
+        ghosts = f" ({MAY_BE_A_GHOST})" if suspected else ""
+        lines.append(f"{role}{'s' if len(ids) > 1 else ''} {shown}{ghosts} {verb} {what} {', '.join(needed)}")
+    lines += [words for _, words in other_blockers(gate)]
+    if gate["verdict"] == "unknown":
+        lines += [one["text"] for one in gate["unknownBecause"]]
+    return lines
+
+
+def node_blocker(one: Row) -> str:
+    """What a node lacks."""
+    who = f"{one['role']} {one['nodeId']}"
+    if one["needed"] is None:
+        return f"{who} votes and is not registered"
+    needed = format_level(one["feature"], one["needed"])
+    return f"{who} supports {one['feature']} {one['supportedMin']}-{one['supportedMax']}; {needed} is required"
+
+
+def ghost(row: Row) -> tuple[str, str, str]:
+    """Who, why, and the evidence."""
+    return text(f"{row['role']} {row['node_id']}"), text(row["ghost_reason"]), last_registration(row)
+
+
+def drift(row: Row) -> tuple[str, str, str]:
+    """The feature, both levels, and whose document it is."""
+    feature = row["feature"]
+    level, wanted = (format_level(feature, row[name] or 0) for name in ("level", "desired_level"))
+    return text(feature), text(f"{level}, desired is {wanted}"), text(row["document"] or "-")
+
+
+def migration(row: Row) -> tuple[str, str, str]:
+    """How far it is, since when, and who is waited for."""
+    left = ", ".join(map(str, row["zk_brokers_remaining"] or ())) or "none"
+    return text(row["state_name"] or f"state {row['state_code']}"), text(since(row)), text(left)
+
+
+def last_registration(row: Row) -> str:
+    """The evidence of a row of `node_registrations`."""
+    return evidence(row["registered_node"], row["registered_file"], row["registered_offset"], row["registered_ts"])
+
+
+def evidence(node: object, file: object, offset: object, at: object) -> str:
+    """The record that says so: when, and where it lies."""
+    if file is None:
+        return "-"
+    return f'{text(moment(at))}<span class="at">{text(f"{node}/{file}, offset {offset}")}</span>'
+
+
+def moment(at: object) -> str:
+    """A time of a row."""
+    return day_and_time(time_of(at)) if at is not None else "not known"
+
+
+def since(row: Row) -> str:
+    """When a span began. A snapshot does not say that; only that it was so by then."""
+    return moment(row["from_ts"]) if row["from_ts"] is not None else f"{moment(row['not_after'])} or before"

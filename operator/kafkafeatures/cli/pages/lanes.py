@@ -1,0 +1,109 @@
+"""Each node that was away on a lane of its own, on one time axis; and which nodes are flapping.
+
+Pure. Shows the rows of the pipeline's table `rolls`. Called by `fleet.py` and `cluster.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from kafkafeatures.cli.pages.cluster_tables import MAX_ROWS, ClusterTables, Row
+from kafkafeatures.cli.pages.html_parts import day_and_time, folded, lasting, table, text
+from kafkafeatures.cli.pages.timeline import Axis, with_axis
+from kafkafeatures.core.words import counted
+
+FLAPS, WITHIN = 5, timedelta(hours=24)
+FLAPPING = f"away {FLAPS} times within 24 h without a controlled shutdown"
+"""What is called flapping."""
+
+_MOMENTS = ("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts", "in_sync_ts")
+"""The columns of a row of `rolls` that hold times."""
+
+
+class Lane(Struct, frozen=True):
+    """A node, and each time that it was away, the oldest first: at least once."""
+
+    node: str
+    rows: Sequence[Row]
+
+    @property
+    def is_flapping(self) -> bool:
+        """Whether it was away so often, and not because it was shut down."""
+        begins = sorted(_begin(row) for row in self.rows if row["kind"] != "controlled")
+        return any(last - first <= WITHIN for first, last in zip(begins, begins[FLAPS - 1 :], strict=False))
+
+    @property
+    def last(self) -> datetime:
+        """When it went away for the last time."""
+        return max(map(_begin, self.rows))
+
+    @property
+    def took(self) -> str:
+        """How long it was away in all."""
+        known = [row["duration_ms"] for row in self.rows if row["duration_ms"] is not None]
+        if not known:
+            return "not known"
+        total = lasting(sum(known) / 1000)
+        return total if len(known) == len(self.rows) else f"at least {total}"
+
+
+def lanes(cluster: ClusterTables) -> list[Lane]:
+    """Of the latest times that nodes were away; in the order of roles and ids."""
+    rows = sorted(cluster.rows("rolls"), key=lambda row: (row["roll_id"], row["step"]))[-MAX_ROWS:]
+    found: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        if _times(row):
+            found.setdefault((row["role"], row["node_id"]), []).append(row)
+    return [Lane(f"{role} {id_}", found[role, id_]) for role, id_ in sorted(found)]
+
+
+def rolls(cluster: ClusterTables) -> str:
+    """The section; empty where no node was away."""
+    found = lanes(cluster)
+    rows = [row for lane in found for row in lane.rows]
+    if not rows:
+        return ""
+    axis = Axis(min(map(_begin, rows)), max(map(_end, rows)))
+    drawn = [
+        (
+            text(lane.node) + f'<span class="at">{counted(len(lane.rows), "time")}{_flag(lane)}</span>',
+            axis.track([("down", _begin(row), _end(row)) for row in lane.rows]),
+            text(day_and_time(lane.last)),
+            text(lane.took),
+        )
+        for lane in found
+    ]
+    window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
+    picture = table(f"Times that a node was away, {window}", ("Node", "When", "Last", "Away in all"), drawn, "drawn")
+    times = [
+        (
+            text(lane.node),
+            text(day_and_time(_begin(row))),
+            text(row["kind"]),
+            text(row["outcome"]),
+            text(lasting(row["duration_ms"] / 1000) if row["duration_ms"] is not None else "not known"),
+        )
+        for lane in found
+        for row in lane.rows
+    ]
+    each = table("Each time that a node was away", ("Node", "From", "How it went", "How it is back", "Took"), times)
+    return f"<h2>Rolls</h2>\n{with_axis(picture, axis)}\n{folded(counted(len(times), 'time'), each)}"
+
+
+def _flag(lane: Lane) -> str:
+    return ', <strong class="wait">flapping</strong>' if lane.is_flapping else ""
+
+
+def _begin(row: Row) -> datetime:
+    return min(_times(row))
+
+
+def _end(row: Row) -> datetime:
+    return max(_times(row))
+
+
+def _times(row: Row) -> list[datetime]:
+    return [row[name] for name in _MOMENTS if row[name] is not None]

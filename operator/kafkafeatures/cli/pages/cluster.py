@@ -32,7 +32,7 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
 
 _FEW = 20
-"""So many registrations are shown without a click."""
+"""Registrations beyond this number are folded."""
 
 
 def cluster_page(gate: Row, cluster: ClusterTables, back: str = "") -> str:

@@ -51,7 +51,7 @@ class Lane(Struct, frozen=True):
 
 
 def lanes(cluster: ClusterTables) -> list[Lane]:
-    """Of the latest times that nodes were away; in the order of roles and ids."""
+    """Every node that was away, with the latest times that it was; in the order of roles and ids."""
     rows = sorted(cluster.rows("rolls"), key=lambda row: (row["roll_id"], row["step"]))[-MAX_ROWS:]
     found: dict[tuple[str, int], list[Row]] = {}
     for row in rows:

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check unit simulation kafka migration kubernetes rolls pipeline test e2e bench soak mutants format docs site lock clean
+.PHONY: help demo check unit simulation kafka migration kubernetes rolls pipeline test e2e bench soak mutants format docs site krew lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ docs: $(VENV)/.dev ## write anew what is made of the code: docs/reference, docs/
 
 site: $(VENV)/.site ## the pages of docs as a web site in build/site; a dead link fails it
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+krew: $(VENV)/.dev ## the command line as a kubectl plugin in dist/krew, for krew; URL=https://... is where you will publish it
+	@$(BIN)/python krew/build.py dist/krew $(if $(URL),--url $(URL))
 
 lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	@$(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install -q uv

@@ -26,6 +26,7 @@ from tests.e2e.rig.releases import MissingTool
 CACHE = KAFKA_CACHE.parent / "kubernetes"
 
 KUBERNETES, ETCD, COREDNS, HELM, VERSITYGW = "1.34.4", "3.6.16", "1.15.0", "3.22.0", "1.8.0"
+KREW = "0.4.3"
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 NODE = ("kube-scheduler", "kubelet", "kube-proxy", "coredns", "pause")
@@ -112,6 +113,7 @@ PROGRAMS: dict[str, Program] = {
         go_mod=_unreplaced,
         variables={"helm.sh/helm/v3/internal/version.version": f"v{HELM}"},
     ),
+    "krew": Program(KREW, "sigs.k8s.io/krew", "sigs.k8s.io/krew/cmd/krew"),
     "versitygw": Program(
         VERSITYGW, "github.com/versity/versitygw", "github.com/versity/versitygw/cmd/versitygw", go_mod=_unreplaced
     ),

@@ -1,0 +1,75 @@
+"""The command line as the page about it says how to get it: by pipx, by krew. Packages come from the index of pip."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubernetes.chart.rendering import ROOT
+from tests.e2e.rig.kubernetes.binaries import binary, build
+
+PIPX = "pipx == 1.18.4"
+PAGE = (ROOT / "docs" / "how-to" / "get-the-command-line.md").read_text()
+MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+THIS = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def commands(heading: str) -> list[str]:
+    """The commands below one heading of the page, in order."""
+    part = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [line.strip() for line in part.splitlines() if line.startswith("    ")]
+
+
+class Newcomer:
+    """A person with an empty home, and nothing of ours on the path."""
+
+    def __init__(self, home: Path, *path: Path) -> None:
+        self.home = home
+        kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "HTTP", "http"))}
+        before = [home / ".local" / "bin", home / ".krew" / "bin", *path]
+        searched = ":".join(map(str, [*before, "/usr/bin", "/bin"]))
+        self.environment = {**kept, "HOME": str(home), "PATH": searched, "KREW_NO_UPGRADE_CHECK": "1"}
+
+    def types(self, command: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=self.home, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+def test_by_pipx_from_a_wheel_it_is_a_command_and_a_plugin_of_kubectl(tmp_path: Path) -> None:
+    build(["kubectl"])
+    tools = tmp_path / "tools"
+    subprocess.run([sys.executable, "-m", "venv", tools], check=True)
+    subprocess.run([tools / "bin" / "pip", "install", "-q", PIPX], check=True)
+    person = Newcomer(tmp_path, tools / "bin", binary("kubectl").parent)
+    wheel, install = commands("pipx")
+    person.types(wheel.removesuffix(" .") + f" {ROOT}")
+    person.types(install)
+    said = person.types("kafkafeatures version")
+    assert said.startswith("kafkafeatures 0.1.0\n")
+    assert person.types("kubectl kafkafeatures version") == said
+    assert "suspend" in person.types("kubectl __complete kafkafeatures sus")
+    person.types("pipx uninstall kafka-features-operator")
+    assert not (tmp_path / ".local" / "bin" / "kafkafeatures").exists()
+
+
+@pytest.mark.skipif(MACHINE != "amd64", reason="the page shows the archive for amd64")
+def test_by_krew_it_is_a_plugin_of_kubectl(tmp_path: Path) -> None:
+    build(["kubectl", "krew"])
+    folder = tmp_path / "dist" / "krew"
+    make = [sys.executable, ROOT / "krew" / "build.py", folder, "--platform", f"linux/{MACHINE}", "--python", THIS]
+    subprocess.run(make, check=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl-krew").symlink_to(binary("krew"))
+    person = Newcomer(tmp_path, tmp_path / "bin", binary("kubectl").parent, Path(sys.executable).resolve().parent)
+    made, install, version, *_ = commands("krew")
+    assert made == "make krew"
+    person.types(install)
+    assert person.types(version).startswith("kafkafeatures 0.1.0\n")

@@ -64,7 +64,8 @@ def test_by_pipx_from_a_wheel_it_is_a_command_and_a_plugin_of_kubectl(tmp_path: 
 def test_by_krew_it_is_a_plugin_of_kubectl(tmp_path: Path) -> None:
     build(["kubectl", "krew"])
     folder = tmp_path / "dist" / "krew"
-    make = [sys.executable, ROOT / "krew" / "build.py", folder, "--platform", f"linux/{MACHINE}", "--python", THIS]
+    program, platforms = str(ROOT / "krew" / "build.py"), f"linux/{MACHINE}"
+    make = [sys.executable, program, str(folder), "--platform", platforms, "--python", THIS]
     subprocess.run(make, check=True)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kubectl-krew").symlink_to(binary("krew"))

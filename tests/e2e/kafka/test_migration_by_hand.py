@@ -108,7 +108,7 @@ def test_a_migration_is_given_up_before_the_quorum_has_taken_over(person: Person
     person.wants("RolledBack")
     for id_ in (3002, 3003):
         cluster.nodes[id_].stop()
-    assert "start the others: 3002, 3003; if they were stopped for the way back, stop these too: 3001" in person.plan()
+    assert "start controllers 3002, 3003; if they were stopped for a rollback, stop 3001 as well" in person.plan()
     cluster.nodes[3001].stop()
     person.apply()
     assert len(person.restarted) == 2

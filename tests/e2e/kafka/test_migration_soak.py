@@ -218,7 +218,8 @@ def test_a_write_that_zookeeper_lost_holds_it_back_until_another_controller_repe
             client.stop()
             client.close()
         person.wants("Finalized", "zk-finalize")
-        done = run("apply", "-f", str(person.file), "--yes", "--timeout", "20s")
+        (plan_hash,) = set(re.findall(r"sha256:[0-9a-f]{12}", person.plan()))
+        done = run("apply", "-f", str(person.file), "--yes", "--timeout", "20s", "--approve", plan_hash)
         assert done.returncode in (3, 4, 5), done
         assert person.ready["reason"] == "MetadataDiffers", person.ready
         assert person.status["migration"]["phase"] == "DualWrite"

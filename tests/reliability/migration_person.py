@@ -84,7 +84,7 @@ class PersonBeside(MigrationScene):
     def _remedies(self, message: str) -> None:
         """What a status advises where something is wrong: once faults have stopped."""
         quorum = self.cluster.quorum
-        if "if they were stopped for a rollback" in message and self.stopped:
+        if "if you stopped controller" in message and self.stopped:
             self._stops_controllers()
         elif "wipe the controllers' disks" in message:
             if any(self.cluster.runs(Role.CONTROLLER, one) for one in self.cluster.controller_ids):

@@ -108,7 +108,7 @@ def test_a_migration_is_given_up_before_the_quorum_has_taken_over(person: Person
     person.wants("RolledBack")
     for id_ in (3002, 3003):
         cluster.nodes[id_].stop()
-    assert "start controllers 3002, 3003; if they were stopped for a rollback, stop 3001 as well" in person.plan()
+    assert "if you stopped controllers 3002, 3003 for a rollback, stop controller 3001 too" in person.plan()
     cluster.nodes[3001].stop()
     person.apply()
     assert len(person.restarted) == 2

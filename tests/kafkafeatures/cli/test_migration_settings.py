@@ -57,6 +57,20 @@ def test_controllers_that_do_not_answer_are_unknown_where_some_are_to_be_there(
     assert [str(one) for one in needed(SILENT, desired).unknown] == unknown
 
 
+@pytest.mark.parametrize(
+    ("position", "desired", "caution"),
+    [
+        (Position.DUAL_WRITE, Desired.FINALIZED, "Change no controller before KafkaFeatures asks for it"),
+        (Position.COPIED, Desired.DUAL_WRITE, "Restart no node with these lines before KafkaFeatures asks for it"),
+    ],
+)
+def test_the_lines_come_with_what_not_to_do_yet(
+    position: Position, desired: Desired, caution: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw(console(), needed(cluster(position), desired))
+    assert caution in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("position", [Position.PRE_MIGRATION, Position.DUAL_WRITE])
 def test_where_a_quorum_answers_no_address_is_missing(position: Position) -> None:
     """Brokers that know the quorum name its controllers."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY
+from kafkafeatures.api.status import EMPTY, MigrationStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.facts.observation import MetadataMode, Source, SourceKind, Unknown
@@ -32,6 +32,7 @@ from tests.kafkafeatures.ensembles import reading as znodes
 from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D = Position, Desired
+AT_END = "the migration is at RolledBack"
 
 
 @pytest.mark.parametrize("shape", [Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER])
@@ -52,7 +53,10 @@ def test_what_a_quorum_left_that_never_took_over_is_deleted_once_it_is_gone(shap
     without = replace(gone, zookeeper=known(znodes(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
     if shape is Shape.PLAIN_BROKER:
         without = replace(without, mode=known(MetadataMode.ZOOKEEPER))
-        assert isinstance(looks(wanting(D.ROLLED_BACK), without).decision, Done)
+        assert looks(wanting(D.ROLLED_BACK), without).decision == Done(Reason.IN_SYNC, AT_END)
+        went_back = replace(EMPTY, migration=MigrationStatus(kept_migration_node=step.kept))
+        again = f"{AT_END}; before you start the controllers again, wipe their disks"
+        assert looks(wanting(D.ROLLED_BACK), without, status=went_back).decision == Done(Reason.IN_SYNC, again)
     else:
         assert restarted(looks(wanting(D.ROLLED_BACK), without)) == 2
 
@@ -70,8 +74,9 @@ def test_a_controller_that_came_back_alone_is_named_with_what_to_do(desired: Des
         "the phase is not known: quorum: only 1 of 3 controllers can be reached (3002, 3003 cannot), and a majority is"
     )
     remedy = found.decision.blockers[0].remedy
-    assert remedy.startswith("start controllers 3002, 3003")
-    assert ("if they were stopped for a rollback, stop 3001 as well" in remedy) is stops
+    start = "start controllers 3002, 3003"
+    asks = "if you stopped controllers 3002, 3003 for a rollback, stop controller 3001 too; else "
+    assert remedy == (f"{asks}{start}" if stops else start)
 
 
 def test_it_is_not_rolled_back_while_a_broker_that_has_replicas_is_not_registered() -> None:

@@ -72,6 +72,8 @@ def draw(out: Console, found: Demands) -> None:
     out.print(Text(f"The cluster is at {found.position}{unless}{rest}.", "bold"))
     for ask in edge.beside if edge is not None else ():
         out.print(Text(f"Needed besides: {ask.value}."))
+    if edge is not None and edge.caution:
+        out.print(Text(f"{edge.caution}.", "bold red"))
     for role, shape, lines in found.lines:
         out.print(Text(f"\nEach {role.value.lower()} is {shape.value}:", "bold"))
         for line in lines.add:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.migration.positions import BrokerMode, Facts, Position
+from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Facts, Position
 from kafkafeatures.core.migration.settings import Shape
 
 
@@ -40,6 +40,16 @@ class Edge(Struct, frozen=True):
     def is_preflighted(self) -> bool:
         """Whether it is a way on which nothing has happened yet that cannot be left as it is."""
         return self in (START_CONTROLLERS, FLAG_BROKERS)
+
+    @property
+    def caution(self) -> str:
+        """What not to do while the settings for it are prepared; empty where nothing can go wrong by it."""
+        if self is FINALIZE:
+            return (
+                "Change no controller before KafkaFeatures asks for it: the migration ends, irreversibly, as soon as a "
+                f"controller without {FLAG} becomes the active controller"
+            )
+        return "Restart no node with these lines before KafkaFeatures asks for it" if self.restarts is not None else ""
 
     def __str__(self) -> str:
         """For people: where it leads, and what has to be done on it."""

@@ -220,7 +220,10 @@ class MigrationNow(StageNow, frozen=True):
                 return asked_of_a_person(self.place, decision, asked)
             return decision
         if self.place.way is None:
-            return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}")
+            known = self.facts.remembered.migration
+            went_back = self.wish.desired is Desired.ROLLED_BACK and known is not None and known.kept_migration_node
+            again = "; before you start the controllers again, wipe their disks" if went_back else ""
+            return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}{again}")
         return self._deletion(self.place) or asked_of_git(self.place)
 
     def _deletion(self, place: Place) -> Act | Stalled | None:

@@ -294,13 +294,19 @@ def _without_majority(controllers: Sequence[Node], goes_back: bool) -> Failure |
     running = [node.id for node in controllers if isinstance(node.answer, Known)]
     if len(running) >= majority_of(len(controllers)):
         return None
-    missing = [str(node.id) for node in controllers if node.id not in running]
-    silent = ", ".join(missing)
+    missing = [node.id for node in controllers if node.id not in running]
+    silent = ", ".join(map(str, missing))
     text = f"only {len(running)} of {counted(len(controllers), 'controller')} can be reached ({silent} cannot), and a "
-    remedy = f"start {'controller' if len(missing) == 1 else 'controllers'} {silent}"
-    if goes_back:
-        remedy += f"; if they were stopped for a rollback, stop {', '.join(map(str, running))} as well"
+    remedy = f"start {_controllers(missing)}"
+    if goes_back:  # a person who was asked to stop all may have stopped these
+        remedy = (
+            f"if you stopped {_controllers(missing)} for a rollback, stop {_controllers(running)} too; else {remedy}"
+        )
     return Failure(FailureKind.NO_LEADER, "quorum", f"{text}majority is needed to read the metadata log", remedy)
+
+
+def _controllers(ids: Sequence[int]) -> str:
+    return f"{'controller' if len(ids) == 1 else 'controllers'} {', '.join(map(str, ids))}"
 
 
 WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)

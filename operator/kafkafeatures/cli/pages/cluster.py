@@ -21,6 +21,7 @@ from kafkafeatures.cli.pages.cluster_tables import (
     migration,
     moment,
     other_blockers,
+    place,
     section,
     since,
     verdict,
@@ -139,7 +140,7 @@ def _features(cluster: ClusterTables) -> str:
             text(since(row)),
             text(moment(row["to_ts"]) if row["to_offset"] is not None else "now"),
             text(row["attribution"]),
-            text(f"{row['evidence_node']}/{row['evidence_file']}, offset {row['evidence_offset']}"),
+            place(row["evidence_node"], row["evidence_file"], row["evidence_offset"]),
         )
         for last, row in zip(before, spans, strict=True)
     ]

@@ -185,9 +185,12 @@ def last_registration(row: Row) -> str:
 
 def evidence(node: object, file: object, offset: object, at: object) -> str:
     """The record that says so: when, and where it lies."""
-    if file is None:
-        return "-"
-    return f'{text(moment(at))}<span class="at">{text(f"{node}/{file}, offset {offset}")}</span>'
+    return "-" if file is None else f"{text(moment(at))}{place(node, file, offset)}"
+
+
+def place(node: object, file: object, offset: object) -> str:
+    """Where a record lies."""
+    return f'<span class="at">{text(f"{node}/{file}, offset {offset}")}</span>'
 
 
 def moment(at: object) -> str:

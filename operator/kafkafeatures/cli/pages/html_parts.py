@@ -36,7 +36,8 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; bo
 .good { color: var(--good); } .bad { color: var(--bad); } .wait { color: var(--wait); } .muted { color: var(--muted); }
 code { font: .9em ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace; }
 .at { display: block; color: var(--muted); font-size: .8rem; font-weight: normal; }
-summary { cursor: pointer; margin: .3rem 0; }
+td .at { overflow-wrap: anywhere; }
+summary { cursor: pointer; margin: .3rem 0; white-space: nowrap; }
 .box { background: var(--box); padding: .8rem 1rem; border-radius: .4rem; }
 .scroll { overflow-x: auto; }
 @media print { details::details-content { content-visibility: visible; block-size: auto; } }

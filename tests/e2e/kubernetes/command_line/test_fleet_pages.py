@@ -15,7 +15,7 @@ from tests.featurelog.fleet import AT_MS
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkasim.fleets import history_with, written
 
-PHONE, DESKTOP = 375, 1280
+PHONE, TABLET, DESKTOP = 375, 800, 1280
 
 _USED = """
 const tools = document.querySelector(".tools"), table = tools.nextElementSibling.querySelector("table");
@@ -102,7 +102,7 @@ def test_the_page_of_a_cluster_has_a_lane_for_each_node_and_a_row_for_equal_ones
     assert (marks, blocking, ticks) == (24, 2, 3)
 
 
-@pytest.mark.parametrize("width", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP], ids=["phone", "tablet", "desktop"])
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 def test_every_text_of_both_pages_can_be_read(pages: Path, tmp_path: Path, is_dark: bool, width: int) -> None:
     """4.5 to 1 is what WCAG asks of text; and nothing is hidden behind the edge of a screen."""

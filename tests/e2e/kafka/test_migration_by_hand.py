@@ -24,7 +24,7 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
     person.wants("PreMigration")
     first = person.plan()
     assert "start the controllers of the quorum" in first
-    assert "way back to ZooKeeper: stop the controllers, delete /migration; nothing is lost" in first
+    assert "way back to ZooKeeper: stop the controllers, let KafkaFeatures delete /migration; nothing is lost" in first
     assert "Plan: Changes" in first
     person.start_controllers()
     person.apply()

@@ -191,11 +191,12 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: dat
 
 
 def _name(rows: Sequence[Row]) -> str:
-    """The node of a lane, and who restarted it, or how often it was away."""
+    """The node of a lane, its pod or who restarted it the last time, and how often it was away if more than once."""
     row = rows[-1]
     who = row.pod or ("by hand" if row.pod == "" else "")
-    what = f"{len(rows)} times" if len(rows) > 1 else who if row.is_restart else "not restarted"
-    return f'{text(row.node)}<span class="at">{text(what)}</span>'
+    what = who if row.is_restart else "not restarted"
+    often = f"{len(rows)} times" if len(rows) > 1 else ""
+    return f'{text(row.node)}<span class="at">{text(", ".join(filter(None, (what, often))))}</span>'
 
 
 def _pieces(row: Row, now: datetime) -> list[Piece]:

@@ -20,6 +20,7 @@ sasl.mechanism=SCRAM-SHA-256
 sasl.jaas.config={MODULE} username="{USER}" password="{PASSWORD}";
 """
 OFFSET = re.compile(r"^\d\d:\d\d:\d\doffset (\d+)$")
+TIMES = re.compile(r", \d+ times$")
 SAYS: dict[int, tuple[str, dict[str, Any]]] = {
     0: ("BROKER_REGISTRATION_CHANGE_RECORD", {"inControlledShutdown": 1}),
     1: ("BROKER_REGISTRATION_CHANGE_RECORD", {"fenced": 1}),
@@ -55,15 +56,16 @@ def report(racks: Racks, folder: Path) -> Page:
 def judge(racks: Racks, made: Page, topic: str) -> None:
     """Every node once, with its pod; each phase of a broker is the record that Kafka's own dump has at that offset.
 
-    Of the last nine restarts: a roll before this one may have ended a moment before.
+    Phases of the last nine restarts: a roll before this one may have ended a moment before.
     """
     records = {one["offset"]: one for one in racks.records()}
     names = {
         f"{'controller' if pod in pods_of('controllers') else 'broker'} {id_}": pod
         for id_, pod in racks.node_ids.items()
     }
-    drawn = made.rows_under("Timeline of")[-len(names) :]
-    assert sorted(row[0] for row in drawn) == sorted(f"{name}{pod}" for name, pod in names.items())
+    _, *drawn = made.rows_under("Timeline of")
+    lanes = sorted(TIMES.sub("", row[0]) for row in drawn)
+    assert lanes == sorted(f"{name}{pod}" for name, pod in names.items())
     for node, *times, took in made.rows_under("When, and the offset")[-len(names) :]:
         assert took.endswith(" s"), (node, took)
         assert times[-1].endswith("operator"), (node, times)

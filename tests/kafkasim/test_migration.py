@@ -129,7 +129,7 @@ async def test_a_topic_that_comes_after_the_consent_holds_the_next_roll_until_it
     await migration.until(lambda: migration.position == Position.COPIED)
     assert migration.cluster.create_topic(TopicPlan("later", ((1,),)))
     await migration.until(lambda: migration.reason == Reason.CONSENT_REQUIRED)
-    assert "topics: later); the consent was given for 1 partition of 1 topic (single)" in migration.message
+    assert "the consent was given for other topics: 1 partition of 1 topic (single)" in migration.message
 
     migration.ask("DualWrite")
     await migration.look()

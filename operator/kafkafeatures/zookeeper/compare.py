@@ -123,7 +123,7 @@ class _Rounds:
                 FailureKind.WRONG_CLUSTER,
                 "znode /cluster/id",
                 f"ZooKeeper has {there}, but the nodes belong to cluster {cluster_id}",
-                "give the ensemble and the chroot of the brokers' zookeeper.connect",
+                "set the ensemble and the chroot of the brokers' zookeeper.connect",
             )
         progress = await self._offset()
         return progress if isinstance(progress, Failure) else None

@@ -60,7 +60,11 @@ def test_controllers_that_do_not_answer_are_unknown_where_some_are_to_be_there(
 @pytest.mark.parametrize(
     ("position", "desired", "caution"),
     [
-        (Position.DUAL_WRITE, Desired.FINALIZED, "Change no controller before KafkaFeatures asks for it"),
+        (
+            Position.DUAL_WRITE,
+            Desired.FINALIZED,
+            "as soon as a controller without zookeeper.metadata.migration.enable becomes",
+        ),
         (Position.COPIED, Desired.DUAL_WRITE, "Restart no node with these lines before KafkaFeatures asks for it"),
     ],
 )

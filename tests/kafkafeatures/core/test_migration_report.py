@@ -166,7 +166,7 @@ def test_where_nothing_leads_back_or_nothing_was_begun_there_is_no_way_back(
 def test_what_would_be_lost_is_what_the_last_comparison_has_shown() -> None:
     differs = known(Compared(NOW, 99, 7, "they differ", ("topic a",)))
     lossy = replace(cluster(P.DUAL_WRITE), compared=differs)
-    assert "7 differences at 2026-01-02T03:04:05Z; add zk-rollback-lossy to consents" in how_back(
+    assert "7 differences at 2026-01-02T03:04:05Z; to go back anyway needs the consent zk-rollback-lossy" in how_back(
         status_after(looks(wanting(D.DUAL_WRITE), lossy))
     )
     unread = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", choices=("text", "table", "json", "yaml"), default="text",
         help="text or table for people (default: text), json or yaml for programs; decode and verify have text and "
-        "json, with one JSON object per line",
+        "json; decode, verify and timeline write one JSON object per line",
     )  # fmt: skip
     parser.add_argument(
         "--at", type=_offset, metavar="OFFSET", help="only for state: include the records before this offset"

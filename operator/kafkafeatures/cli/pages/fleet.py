@@ -31,6 +31,7 @@ from kafkafeatures.cli.pages.html_parts import day_and_time, text, whole_page
 from kafkafeatures.cli.pages.lanes import FLAPPING, lanes
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
 from kafkafeatures.core.facts.releases import format_level, level_name
+from kafkafeatures.core.words import counted
 
 STYLE = (
     STYLE_OF_ROLLS
@@ -99,8 +100,8 @@ def _facts(gate: Row) -> str:
         f'<li><strong class="{LOOKS[one][0]}">{counts[one]}</strong>{LOOKS[one][1].lower()}</li>' for one in LOOKS
     )
     return (
-        f'<p class="box"><strong class="{style}">{word}</strong>: {sum(counts.values())} clusters. Based on their '
-        f"metadata logs, evaluated at {text(day_and_time(time_of(gate['evaluatedAt'])))}. "
+        f'<p class="box"><strong class="{style}">{word}</strong>: {counted(sum(counts.values()), "cluster")}. '
+        f"Based on their metadata logs, evaluated at {text(day_and_time(time_of(gate['evaluatedAt'])))}. "
         "It does not replace the checks before a change.</p>\n"
         f'<ul class="facts">{facts}</ul>'
     )
@@ -116,8 +117,8 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
             _link(link, cluster),
             verdict(cluster.gate["verdict"]),
             text(_finalized(cluster, feature)),
-            text(cluster.can_reach or ("not known" if cluster.gate["verdict"] == "unknown" else "none")),
-            f"{len(cluster.behind)} of {len(cluster.nodes)}",
+            text(_can_reach(cluster)),
+            _behind(cluster),
             "<br>".join(_remarks(cluster)) or "-",
             text(day_and_time(time_of(cluster.gate["watermark"]["time"]))),
         )
@@ -128,6 +129,18 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
     words = [word for _, word in LOOKS.values()]
     shown = sortable.sortable(f"The blocked ones first{more}", head, rows[:MAX_ROWS], "Verdict", words)
     return f"<h2>Clusters</h2>\n{shown}"
+
+
+def _can_reach(cluster: ClusterTables) -> str:
+    """The highest release that it surely can reach. None only where every release was judged."""
+    is_open = "unknown" in (cluster.gate["verdict"], *cluster.releases.values())
+    return cluster.can_reach or ("not known" if is_open else "none")
+
+
+def _behind(cluster: ClusterTables) -> str:
+    """How many of its nodes cannot; a dash where that is not known."""
+    is_known = cluster.behind or cluster.gate["verdict"] != "unknown"
+    return f"{len(cluster.behind)} of {len(cluster.nodes)}" if is_known else "-"
 
 
 def _finalized(cluster: ClusterTables, feature: str) -> str:

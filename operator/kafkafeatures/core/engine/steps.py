@@ -254,6 +254,11 @@ class DryRunRejected(Struct, frozen=True):
     code: int
     message: str
 
+    @property
+    def is_judgement(self) -> bool:
+        """Whether the active controller judged the change, and not the right to ask for it: INVALID_UPDATE_VERSION."""
+        return self.code == 95
+
 
 class DryRunUnavailable(Struct, frozen=True):
     """No verdict could be had; `rights`: because ALTER on the cluster is missing."""
@@ -272,7 +277,9 @@ def why_unjudged(dry_run: DryRun | None) -> Open:
     cannot be read, is answered before.
     """
     match dry_run:
-        case DryRunAccepted() | DryRunRejected(code=95):  # INVALID_UPDATE_VERSION
+        case DryRunAccepted():
+            return Open()
+        case DryRunRejected() if dry_run.is_judgement:
             return Open()
         case DryRunUnavailable(why=why, rights=rights):
             return Open(why, rights)

@@ -36,7 +36,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 def every_node_supports_it(question: Question) -> Iterator[Blocker]:
     """Every node, registered or voting, live or not, has a known range that holds the level."""
     unknown_features = {feature for feature, _ in question.unknown_features}
-    unknown: UpdateFeature | None = None
+    unknown = False
     for change in question.changes:
         if change.feature in unknown_features:
             continue  # said once by `features_exist`, not once per node
@@ -51,12 +51,12 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
             found = node.range_of(change.feature)
             if isinstance(found, Unknown):
                 if change.feature == KRAFT_VERSION or not _vouched_for(node, found, question):
-                    unknown = change
+                    unknown = True
                     yield unknown_range(node, change, found)
             elif change.after not in found.value:
                 yield _out_of_range(node, change, found.value, question)
-    if unknown is not None and isinstance(question.verdict, DryRunRejected):
-        yield _rejected(unknown, question.verdict)  # what the controller knows of nodes that do not answer here
+    if unknown and isinstance(question.verdict, DryRunRejected) and question.verdict.is_judgement:
+        yield _rejected(question.verdict)  # what the controller knows of nodes that do not answer here
 
 
 def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
@@ -113,13 +113,11 @@ def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Block
     )
 
 
-def _rejected(change: UpdateFeature, verdict: DryRunRejected) -> Blocker:
+def _rejected(verdict: DryRunRejected) -> Blocker:
     return Blocker(
         BlockerKind.NODE_UNKNOWN,
         f"dry run (validateOnly) rejected by the active controller: {verdict.message}",
         "correct what the message names; no level is changed until then",
-        feature=change.feature,
-        wanted=change.after,
     )
 
 

@@ -43,13 +43,16 @@ class Edge(Struct, frozen=True):
 
     @property
     def caution(self) -> str:
-        """What not to do while the settings for it are prepared; empty where nothing can go wrong by it."""
-        if self is FINALIZE:
-            return (
-                "Change no controller before KafkaFeatures asks for it: the migration ends, irreversibly, as soon as a "
-                f"controller without {FLAG} becomes the active controller"
-            )
-        return "Restart no node with these lines before KafkaFeatures asks for it" if self.restarts is not None else ""
+        """What not to do while the settings for it are prepared; empty where no node is restarted."""
+        if self.restarts is None:
+            return ""
+        early = "Restart no node with these lines before KafkaFeatures asks for it"
+        if self not in FORWARD:
+            return early
+        return (
+            f"{early}; the migration ends, irreversibly, as soon as a controller without {FLAG} becomes the active "
+            "controller"
+        )
 
     def __str__(self) -> str:
         """For people: where it leads, and what has to be done on it."""

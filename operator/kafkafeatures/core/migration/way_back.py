@@ -119,4 +119,7 @@ def _loses(equality: EqualityStatus | None) -> str:
     if state == ComparisonState.EQUAL:
         return f"nothing is lost: ZooKeeper and the metadata log held the same metadata at {equality.at}"
     found = counted(equality.differences or 0, "difference")
-    return f"metadata that ZooKeeper lacks is lost: {found} at {equality.at}; add {ZK_ROLLBACK_LOSSY} to consents"
+    return (
+        f"metadata that ZooKeeper lacks is lost: {found} at {equality.at}; to go back anyway needs the consent "
+        f"{ZK_ROLLBACK_LOSSY}"
+    )

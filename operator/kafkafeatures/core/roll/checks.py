@@ -95,8 +95,10 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
     given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
     if question.excused is not None:
-        given_for = topics_and_partitions(question.excused) if question.excused.partitions else "none"
-        if question.excused.topics > MOST_MARKS:
+        given_for = topics_and_partitions(question.excused)
+        if not question.excused.partitions:
+            message += "; when the consent was given, no topic needed it"
+        elif question.excused.topics > MOST_MARKS:
             message += f"; the consent was given for {given_for}, and these topics have changed since"
         else:
             message += f"; the consent was given for other topics: {given_for}"

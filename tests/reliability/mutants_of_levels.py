@@ -116,7 +116,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "levels",
         "kafkafeatures/core/engine/steps.py",
-        ("what is judged before the queue counts", "DryRunRejected(code=95)", "DryRunRejected()"),
+        ("what is judged before the queue counts", "return self.code == 95", "return True"),
     ),
     *of(
         "levels",

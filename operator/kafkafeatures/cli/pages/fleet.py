@@ -8,7 +8,7 @@ becomes a name of a file or a link.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.shown import time_of
@@ -28,7 +28,7 @@ from kafkafeatures.cli.pages.cluster_tables import (
     verdict,
 )
 from kafkafeatures.cli.pages.html_parts import day_and_time, text, whole_page
-from kafkafeatures.cli.pages.lanes import FLAPPING, lanes
+from kafkafeatures.cli.pages.lanes import FLAPPING, Lane, flapping
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
 from kafkafeatures.core.facts.releases import format_level, level_name
 from kafkafeatures.core.words import counted
@@ -45,10 +45,11 @@ a { color: var(--bar); }
 def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
     """The whole document. `clusters`: each with the name of its page's file."""
     target = f"{gate['target']['kind']} {gate['target']['name']}"
+    flaps = {link: flapping(cluster) for link, cluster in clusters}
     sections = (
         f"<h1>Fleet: {text(target)}</h1>",
         _facts(gate),
-        _clusters(gate, clusters),
+        _clusters(gate, clusters, flaps),
         section("What blocks", "Why clusters are blocked", ("Kind", "Clusters", "Nodes"), _kinds(clusters)),
         section(
             "Flapping nodes",
@@ -57,8 +58,7 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
             [
                 (_link(link, cluster), text(one.node), str(len(one.rows)), text(day_and_time(one.last)), text(one.took))
                 for link, cluster in clusters
-                for one in lanes(cluster)
-                if one.is_flapping
+                for one in flaps[link]
             ],
         ),
         section(
@@ -107,7 +107,7 @@ def _facts(gate: Row) -> str:
     )
 
 
-def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
+def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: Mapping[str, Sequence[Lane]]) -> str:
     if not clusters:
         return ""
     order = {"blocked": 0, "unknown": 1, "ready": 2}
@@ -119,7 +119,7 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
             text(_finalized(cluster, feature)),
             text(_can_reach(cluster)),
             _behind(cluster),
-            "<br>".join(_remarks(cluster)) or "-",
+            "<br>".join(_remarks(cluster, flaps[link])) or "-",
             text(day_and_time(time_of(cluster.gate["watermark"]["time"]))),
         )
         for link, cluster in sorted(clusters, key=lambda each: order[each[1].gate["verdict"]])
@@ -151,7 +151,7 @@ def _finalized(cluster: ClusterTables, feature: str) -> str:
     return level_name(feature, level) or format_level(feature, level)
 
 
-def _remarks(cluster: ClusterTables) -> Iterable[str]:
+def _remarks(cluster: ClusterTables, flaps: Sequence[Lane]) -> Iterable[str]:
     """What blocks a cluster or is not known, in short lines of HTML, and which of its nodes are flapping."""
     gate = cluster.gate
     if gate["verdict"] != "ready":
@@ -159,9 +159,7 @@ def _remarks(cluster: ClusterTables) -> Iterable[str]:
         yield from (text(words) for _, words in other_blockers(gate))
     if gate["verdict"] == "unknown":
         yield from (text(one["text"]) for one in gate["unknownBecause"])
-    yield from (
-        f'<strong class="wait">{text(one.node)} is flapping</strong>' for one in lanes(cluster) if one.is_flapping
-    )
+    yield from (f'<strong class="wait">{text(one.node)} is flapping</strong>' for one in flaps)
 
 
 def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...]]:

@@ -60,6 +60,11 @@ def lanes(cluster: ClusterTables) -> list[Lane]:
     return [Lane(f"{role} {id_}", found[role, id_]) for role, id_ in sorted(found)]
 
 
+def flapping(cluster: ClusterTables) -> list[Lane]:
+    """The nodes that are flapping."""
+    return [lane for lane in lanes(cluster) if lane.is_flapping]
+
+
 def rolls(cluster: ClusterTables) -> str:
     """The section; empty where no node was away."""
     found = lanes(cluster)

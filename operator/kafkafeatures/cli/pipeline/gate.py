@@ -71,16 +71,15 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
     found = _judged(target, readiness, names, arguments.cluster).as_json()
     rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGES}})
     reach = _of_releases(readiness, names)
-    clusters = [
-        (_file_of(number, one["cluster"]), ClusterTables(one, rows.get(name, {}), reach[name]))
-        for number, one in enumerate(found["clusters"], 1)
-        for name in [(one["cluster"], one["clusterId"])]
-    ]
+    clusters = []
+    for number, one in enumerate(found["clusters"], 1):
+        name = one["cluster"], one["clusterId"]
+        clusters.append((_file_of(number, one["cluster"]), ClusterTables(one, rows.get(name, {}), reach[name])))
     folder: Path = arguments.html
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, cluster in clusters:
-            (folder / name).write_text(cluster_page(found, cluster, FLEET_PAGE), encoding="utf-8")
+        for page, cluster in clusters:
+            (folder / page).write_text(cluster_page(found, cluster, FLEET_PAGE), encoding="utf-8")
         (folder / FLEET_PAGE).write_text(fleet_page(found, clusters), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(

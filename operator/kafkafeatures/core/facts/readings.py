@@ -65,6 +65,9 @@ _MAY_PASS = (
     FailureKind.WAITING_FOR_BUDGET,
 )  # fmt: skip
 
+NO_ANSWER = (FailureKind.UNREACHABLE, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
+"""Why a node that does not run gives no answer. One that refuses to answer runs."""
+
 
 class Failure(Struct, frozen=True):
     """One line for people: what, where, and what to do (`remedy`, may be empty)."""

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
-from kafkafeatures.core.facts.readings import Failure, FailureKind, Role, majority_of
+from kafkafeatures.core.facts.readings import NO_ANSWER, Failure, FailureKind, Role, majority_of
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.words import counted
 from kraftlog.image import ZkMigrationState
@@ -289,14 +289,10 @@ def facts_of(
     )
 
 
-_AWAY = (FailureKind.UNREACHABLE, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
-"""Why a node that does not run gives no answer. One that refuses to answer runs."""
-
-
 def _without_majority(controllers: Sequence[Node], goes_back: bool) -> Failure | None:
     """Fewer controllers run than can elect one: so it stays where a person was asked to stop all, and one came back."""
     running = [node.id for node in controllers if isinstance(node.answer, Known)]
-    away = [node.answer.why.kind in _AWAY for node in controllers if isinstance(node.answer, Unknown)]
+    away = [node.answer.why.kind in NO_ANSWER for node in controllers if isinstance(node.answer, Unknown)]
     if len(running) >= majority_of(len(controllers)) or not all(away):
         return None
     missing = [node.id for node in controllers if node.id not in running]

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.readings import NO_ANSWER, Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
 from kafkafeatures.core.roll.pods import cannot_run, is_outdated
 
 PODS_SHOWN = 3
 
-_NO_ANSWER = (FailureKind.UNREACHABLE, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED, FailureKind.NO_LEADER)
+_NO_ANSWER = (*NO_ANSWER, FailureKind.NO_LEADER)
 """Failures that pods explain which do not run; of any other kind is what a node that runs has answered."""
 
 

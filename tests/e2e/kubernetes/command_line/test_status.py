@@ -165,7 +165,7 @@ def test_a_report_for_people_opens_in_a_browser_with_every_row_and_nothing_on_th
     described = orders.plane.kubectl("describe", "-n", NS, "kafkafeatures", "orders")
     assert "the sentence is only shown" in described
     heads = {row[0] for row in rows}
-    assert {"broker 3", "broker 4", "metadata.version", "Ready", "GhostRegistration"} <= heads
+    assert {"broker 3", "broker 4", "metadata.version", "Ready", "controller 3003GhostRegistration"} <= heads
 
 
 def test_a_report_without_the_right_to_events_says_so(orders: Orders, tmp_path: Path) -> None:

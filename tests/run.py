@@ -141,7 +141,7 @@ def main(names: list[str]) -> int:
     # A shell starts what runs in the background with Ctrl-C ignored, and so would be the commands that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     total = {"passed": 0, "failed": 0, "skipped": 0}
-    lines, missing = [], []
+    lines, missing, failures = [], [], list[str]()
     started = time.monotonic()
     for suite in chosen:
         absent = [f"{program} ({how})" for program, how in suite.needs.items() if shutil.which(program) is None]
@@ -149,7 +149,7 @@ def main(names: list[str]) -> int:
             missing.append(f"{suite.name}: needs {', '.join(absent)}")
             continue
         began = time.monotonic()
-        results = [_run(command, total) for command in suite.commands]  # all of them, also after a failure
+        results = [_run(command, total, failures) for command in suite.commands]  # all of them, also after a failure
         ok = all(results)
         minutes = (time.monotonic() - began) / 60
         over = "" if minutes <= suite.budget else ", over its budget"
@@ -160,13 +160,16 @@ def main(names: list[str]) -> int:
     print("\nSuites:", *lines, f"  {'together':<10} {whole:5.1f} min of {budget:g}", sep="\n")
     for one in missing:
         print(f"  NOT RUN  {one}")
+    print(*failures, sep="", end="")
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     strict = os.environ.get("CI") == "true"
     return int(bool(total["failed"] or (strict and (missing or total["skipped"]))))
 
 
-def _run(command: list[str], total: dict[str, int]) -> bool:
-    """Stream the output of one command, and count what pytest says on its last line."""
+def _run(command: list[str], total: dict[str, int], failures: list[str]) -> bool:
+    """Stream the output of one command, count what pytest says on its last line, and keep the name of what failed, as
+    hours of output may lie between a failure and the end.
+    """
     print(f"\n$ {' '.join(command[2:] if command[:2] == PY else command)}", flush=True)
     environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what one process compiled, all others read
@@ -179,6 +182,8 @@ def _run(command: list[str], total: dict[str, int]) -> bool:
             sys.stdout.write(line)
             sys.stdout.flush()
             last = line if line.strip() else last
+            if line.startswith(("FAILED ", "ERROR ")):
+                failures.append(line)
     if "pytest" in command:
         counted = {kind: int(number) for number, kind in COUNTS.findall(last)}
         total["passed"] += counted.get("passed", 0)

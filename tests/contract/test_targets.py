@@ -5,11 +5,13 @@ for each part that takes long.
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.run import SUITES
+from tests import run
+from tests.run import SUITES, Suite
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -45,3 +47,13 @@ def test_spark_is_installed_as_its_image_is_made_and_nothing_but_spark_is_built(
     for text in (MAKEFILE, image):
         (found,) = re.findall(r"pip (?:install|wheel)((?:(?!pip ).)*?)-r requirements/pipeline\.lock", text, re.DOTALL)
         assert set(flags.split()) <= set(found.split())
+
+
+def test_what_failed_is_named_once_more_at_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = "print('FAILED tests/test_it.py::test_it'); raise SystemExit(1)"
+    monkeypatch.setattr(run, "SUITES", [Suite("unit", [[sys.executable, "-c", failing]], 1)])
+    assert run.main(["unit"]) == 1
+    _, summary = capsys.readouterr().out.split("\nSuites:\n")
+    assert "FAILED tests/test_it.py::test_it\n" in summary

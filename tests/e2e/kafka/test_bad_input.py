@@ -305,7 +305,7 @@ def test_a_frozen_node_is_reported_and_holds_up_nothing(ailing: Cluster) -> None
         only = ask("--bootstrap-server", f"127.0.0.1:{ailing.nodes[2].port}")
         one_line(only, 5, f"127.0.0.1:{ailing.nodes[2].port}", "no answer within 5 s")
     finally:
-        ailing.nodes[2].thaw()
+        ailing.heal()  # also its registration: it was frozen for longer than its session lasts
 
 
 class KillAtTheQuestion:
@@ -333,7 +333,7 @@ async def test_a_node_that_dies_while_it_is_asked_is_reported_and_the_others_are
         async with Client(settings, recorder=KillAtTheQuestion(victim), environment=SYSTEM) as client:
             observation = observe(*await client.read())
     finally:
-        victim.start()
+        ailing.heal()
     states = {one.id: one.state for one in observation.nodes}
     assert states.pop(2) is NodeState.UNREACHABLE  # the controller has not missed it yet
     assert set(states.values()) == {NodeState.LIVE}

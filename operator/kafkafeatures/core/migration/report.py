@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
@@ -27,7 +26,7 @@ from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
-from kafkafeatures.core.migration.positions import BrokerMode, Misplaced
+from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
 from kafkafeatures.core.migration.way_back import held_until, way_back
 from kraftlog.image import ZkMigrationState
 
@@ -68,7 +67,7 @@ def with_migration(
         restarts_left=_restarts_left(place, flying),
         node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
     )
-    return replace(status, migration=found, way_back=_way_back(place, wish, found, facts))
+    return replace(status, migration=found, way_back=_way_back(place, wish, found, facts, previous.way_back))
 
 
 def _equality(found: Known[Compared] | Unknown, before: EqualityStatus | None) -> EqualityStatus | None:
@@ -97,11 +96,15 @@ def _node_seconds(rollout: RolloutStatus | None) -> int:
     return rollout.node_seconds if rollout is not None else 0
 
 
-def _way_back(place: Place, wish: Migration, found: MigrationStatus, facts: Facts) -> WayBack | None:
+def _way_back(
+    place: Place, wish: Migration, found: MigrationStatus, facts: Facts, before: WayBack | None
+) -> WayBack | None:
     """How far one can go back, at least until dual write was kept for as long as a document says that finalizes it."""
-    until = held_until(found.since, wish.hold_dual_write_for) if place.way is FINALIZE else None
-    if until is not None and datetime.fromisoformat(until) <= facts.now:
-        until = None
+    until = None
+    if place.position is Position.DUAL_WRITE:
+        # Asked in each look, also where nothing is to be finalized yet: what this process has seen counts from here.
+        left = wish.hold_dual_write_for - facts.known_for(found.since or facts.stamp)
+        until = held_until(facts.now, left, before) if place.way is FINALIZE else None
     return way_back(place.position, wish.desired, found.equality, until=until)
 
 

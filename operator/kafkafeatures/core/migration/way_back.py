@@ -82,6 +82,7 @@ _ENDS_BY: Mapping[Position, Edge] = {
     Position.DUAL_WRITE: MOVE_BROKERS,
 }
 """On which way, or at the end of which, a cluster is. Positions that nothing leads back from are not in it."""
+_TWO_SECONDS = timedelta(seconds=2)
 _COPIED = (Position.COPIED, Position.DUAL_WRITE)
 
 
@@ -103,12 +104,16 @@ def way_back(
     return WayBack(until=until, how=f"to ZooKeeper mode: set spec.migration.desired to RolledBack, {how}; {loses}")
 
 
-def held_until(since: Stamp | None, lasts: timedelta) -> Stamp | None:
-    """Until when dual write is kept; None where it is not known since when it is there."""
-    try:
-        return stamp(datetime.fromisoformat(since) + lasts) if since is not None else None
-    except (ValueError, OverflowError):  # of a stamp that no clock ever showed
+def held_until(now: datetime, left: timedelta, before: WayBack | None) -> Stamp | None:
+    """Until when dual write is kept at least; None where it was kept for long enough. before: what was said of it in
+    the last look, which stands while it is right by two seconds: a status is not written for less.
+    """
+    if left <= timedelta(0):
         return None
+    until = now + left
+    if before is not None and before.until and abs(datetime.fromisoformat(before.until) - until) <= _TWO_SECONDS:
+        return before.until
+    return stamp(until)
 
 
 def _loses(equality: EqualityStatus | None) -> str:

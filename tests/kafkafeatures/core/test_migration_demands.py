@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
@@ -9,7 +10,19 @@ from kafkafeatures.core.facts.settings import IBP, NodeSettings, Setting, Settin
 from kafkafeatures.core.migration.demands import SHAPES, Said, demands, known_of
 from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS
 from kafkafeatures.core.migration.positions import FLAG, Position
-from kafkafeatures.core.migration.settings import AUTHORIZER, BOOTSTRAP, LISTENER, OF_ZOOKEEPER, VOTERS
+from kafkafeatures.core.migration.settings import (
+    AUTHORIZER,
+    BOOTSTRAP,
+    LISTENER,
+    OF_ZOOKEEPER,
+    PROTOCOLS,
+    QUORUM_LISTENERS,
+    VOTERS,
+    Shape,
+    differences,
+    lines_of,
+)
+from kafkafeatures.core.report.migration_document import settings_document
 
 P, B, C = Position, Role.BROKER, Role.CONTROLLER
 SILENT = Failure(FailureKind.TIMED_OUT, "broker-2:9092", "no answer within 5 s", "check that it runs")
@@ -60,6 +73,20 @@ def test_values_are_taken_from_what_the_nodes_say() -> None:
     assert not known_of({(C, 3001): node(**{BOOTSTRAP: "c:9093", VOTERS: "1@c:9093"})}, "").dynamic
 
 
+def test_a_value_that_all_nodes_have_is_shown_and_one_that_differs_is_not() -> None:
+    said: Said = {
+        (B, 1): PLAIN, (B, 2): SILENT, (B, 3): node(**{LISTENER: "INTERNAL"}),
+        (C, 3001): node(zookeeper_connect="zk:2181", **{VOTERS: "3001@c:9093", QUORUM_LISTENERS: "CONTROLLER"}),
+        (C, 3002): node(zookeeper_connect="zk:2181", **{VOTERS: "3001@d:9093", QUORUM_LISTENERS: "CONTROLLER"}),
+    }  # fmt: skip
+    found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, "3.9-IV0"), said)
+    add = {role: lines.add for role, _, lines in found.lines}
+    assert {"zookeeper.connect=zk:2181", f"{VOTERS}=...", f"{QUORUM_LISTENERS}=CONTROLLER"} <= set(add[C])
+    named = msgspec.structs.replace(found.known, listener="INTERNAL")
+    assert f"{PROTOCOLS}=...,INTERNAL:..." in lines_of(Shape.MIGRATING_CONTROLLER, named).add
+    assert PROTOCOLS not in {one.name for one in differences(Shape.MIGRATING_CONTROLLER, named, PLAIN.of)}
+
+
 @pytest.mark.parametrize("release", ["", "3.9-IV0"])
 def test_nodes_that_are_still_to_come_have_lines_without_a_number(release: str) -> None:
     said: Said = {(B, 1): PLAIN}
@@ -68,3 +95,9 @@ def test_nodes_that_are_still_to_come_have_lines_without_a_number(release: str) 
     assert {"process.roles=controller", "node.id=...", f"{FLAG}=true"} <= set(add[C])
     assert f"{IBP}={release or '3.9'}" in add[B]
     assert found.differing == ()
+
+
+def test_what_must_not_be_done_yet_is_in_the_document_as_well() -> None:
+    (finalize,) = (edge for edge in FORWARD if edge.end is P.FINALIZED)
+    found = demands(P.DUAL_WRITE, P.FINALIZED, finalize, known_of({}, ""), {})
+    assert settings_document(found)["caution"] == finalize.caution != ""

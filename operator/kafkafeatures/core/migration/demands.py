@@ -19,6 +19,7 @@ from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import (
     AUTHORIZER,
     BOOTSTRAP,
+    CONNECT,
     LISTENER,
     OF_ZOOKEEPER,
     PROTOCOLS,
@@ -82,6 +83,11 @@ def known_of(said: Said, release: str) -> Known:
         listener=listeners.pop() if len(listeners) == 1 else "",
         quorum_listener=of_quorum.pop() if len(of_quorum) == 1 else "",
         acls=any(value_of(one, AUTHORIZER) == OF_ZOOKEEPER for one in said.values()),
+        values={
+            name: found.pop()
+            for name in (CONNECT, VOTERS, BOOTSTRAP, QUORUM_LISTENERS)
+            if len(found := {value for one in said.values() if (value := value_of(one, name))}) == 1
+        },
     )
 
 

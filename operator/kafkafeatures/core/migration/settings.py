@@ -55,7 +55,8 @@ class Known(Struct, frozen=True):
     metadata.version, as the setting has it; empty where it is not known, so that any value will do.
     dynamic: the quorum is named by controller.quorum.bootstrap.servers. listener: inter.broker.listener.name of the
     brokers, empty where it is not set. acls: whether brokers keep ACLs in ZooKeeper. quorum_listener: the one of the
-    controllers, empty where it is not known.
+    controllers, empty where it is not known. values: what a setting is on all nodes that have it;
+    only shown, as another value may be right too.
     """
 
     node_id: int | None
@@ -64,6 +65,7 @@ class Known(Struct, frozen=True):
     listener: str = ""
     acls: bool = False
     quorum_listener: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 class Difference(Struct, frozen=True):
@@ -164,9 +166,13 @@ class Lines(Struct, frozen=True):
 
 
 def lines_of(shape: Shape, known: Known) -> Lines:
-    """For people, and for Git: `name=value`, with `...` where the value is theirs."""
+    """For people, and for Git: `name=value`, with `...` where the value is theirs and no node has it yet."""
     rules = tuple(required(shape, known))
-    return Lines(
-        tuple(f"{name}={'...' if rule is Wish.SET else rule}" for name, rule in rules if rule is not Wish.NOT_SET),
-        tuple(name for name, rule in rules if rule is Wish.NOT_SET),
-    )
+    add = [
+        f"{name}={known.values.get(name, '...') if rule is Wish.SET else rule}"
+        for name, rule in rules
+        if rule is not Wish.NOT_SET
+    ]
+    if shape in (C, N) and known.listener and known.listener.upper() not in NAMED_BY_DEFAULT:
+        add.append(f"{PROTOCOLS}=...,{known.listener}:...")  # only shown: a controller that runs has it
+    return Lines(tuple(add), tuple(name for name, rule in rules if rule is Wish.NOT_SET))

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 
 def settings_document(found: Demands) -> Json:
-    """`differences` null: the node could not be asked; `notRead` says why."""
+    """`differences` null: the node could not be asked; `notRead` says why. `caution`: what must not be done yet."""
     return {
         "position": found.position.value,
         "next": found.end.value,
         "reached": found.edge is None,
         "besides": [one.value for one in found.edge.beside] if found.edge is not None else [],
+        "caution": found.edge.caution if found.edge is not None and found.edge.caution else None,
         "lines": [
             {"role": role.value, "is": shape.value, "add": list(lines.add), "remove": list(lines.remove)}
             for role, shape, lines in found.lines

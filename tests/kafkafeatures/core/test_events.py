@@ -261,6 +261,17 @@ def test_each_phase_that_is_entered_is_an_event_with_how_it_is_there() -> None:
     assert event.facts == EventFacts(before="Migrating", after="DualWrite")
 
 
+@pytest.mark.parametrize("phase", ["Finalizing", "Finalized"])
+def test_a_migration_that_was_finalized_without_the_consent_is_a_warning(phase: str) -> None:
+    (event,) = events_between(migrating("DualWrite"), migrating(phase))
+    assert event.warning
+    assert "this was done outside KafkaFeatures, which has not used the consent zk-finalize" in event.note
+    spent = replace(migrating("DualWrite"), spent_consents=("zk-finalize",))
+    for before in (spent, migrating("Finalizing"), EMPTY):
+        (event,) = events_between(before, migrating("Finalized"))
+        assert (event.warning, "outside" in event.note) == (False, False)
+
+
 def test_the_same_phase_again_is_none_whatever_else_has_changed() -> None:
     assert reasons(migrating("Migrating", lag_records=1), migrating("Migrating", lag_records=99)) == []
 

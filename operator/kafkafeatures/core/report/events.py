@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Intent, Result, Status
 from kafkafeatures.api.values import replace
@@ -68,10 +69,16 @@ def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
         return
     modes, left = modes_line(after.migration), forecast(after.migration, after.rollout)
     phases = f"{old} -> {new}" if old else f"phase {new}"
-    note = "; ".join(one for one in (phases, modes, left) if one)
-    yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], facts=EventFacts(before=old, after=new))
+    # The consent is spent before a controller is asked to restart without the flag.
+    ended = bool(old) and old not in _ENDS and new in _ENDS and ZK_FINALIZE not in before.spent_consents
+    outside = f"this was done outside KafkaFeatures, which has not used the consent {ZK_FINALIZE}" if ended else ""
+    note = "; ".join(one for one in (phases, outside, modes, left) if one)
+    facts = EventFacts(before=old, after=new)
+    yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], warning=ended, facts=facts)
 
 
+_ENDS = ("Finalizing", "Finalized")
+"""Phases from which nothing leads back."""
 _NOTHING_BEGUN = "None"
 PHASE_CHANGED = "MigrationPhaseChanged"
 """The reason of its Event."""

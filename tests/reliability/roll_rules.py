@@ -43,17 +43,25 @@ def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
         elif isinstance(record, Whole) and record.cluster_id == one.asked.cluster_id:
             since.setdefault(record.node, record.at)
     broken = {it.number for place, it in facts.of_kind(Asked) if _was_away(facts, place, it)}
-    return {
-        node: stopped
-        for node, stopped in found.items()
-        if stopped.by not in broken
-        if node not in since or one.asked.at - since[node] < _stable_for(facts, one, since[node]) - SETTLING
-    }
+    owners = {it.number: it.uid for _, it in facts.of_kind(Asked)}
+    found = {node: stopped for node, stopped in found.items() if stopped.by not in broken}
+
+    def is_stable(node: int, stopped: Stopped) -> bool:
+        """By the document that has the roll now, or by the one that had this node restarted."""
+        if node not in since:
+            return False
+        uids = {one.asked.uid, owners.get(stopped.by or 0, one.asked.uid)}
+        lasts = min(_stable_for(facts, uid, one.place, since[node]) for uid in uids)
+        return one.asked.at - since[node] >= lasts - SETTLING
+
+    return {node: stopped for node, stopped in found.items() if not is_stable(node, stopped)}
 
 
-def _stable_for(facts: Facts, one: Restart, since: float) -> float:
-    """The shortest that a document said since then: what was over by it stays over when another is written."""
-    versions = [each for place, each in facts.versions.get(one.asked.uid, ()) if place < one.place]
+def _stable_for(facts: Facts, uid: str, place: int, since: float) -> float:
+    """The shortest that a document said since then: what was over by it stays over when another is written, or another
+    owns the cluster.
+    """
+    versions = [each for at, each in facts.versions.get(uid, ()) if at < place]
     known = [each for each in versions if each.at <= since][-1:] + [each for each in versions if each.at > since]
     return min((seconds((each.spec.get("rollout") or {}).get("stableFor"), 30.0) for each in known), default=30.0)
 

@@ -9,8 +9,9 @@ import pytest
 from kafkasim.statefulsets import LEAKY
 from tests.reliability.facts import Facts
 from tests.reliability.pods import BROKERS, CONTROLLERS, RecordedPods
-from tests.reliability.records import Asked, Copies, Ended, History, Looked, Nodes, Record, Stopped
+from tests.reliability.records import Asked, Copies, Ended, History, Looked, Nodes, Record, Stopped, Stored, Whole
 from tests.reliability.roll_partition_rules import no_partition_falls_below_min_insync_replicas
+from tests.reliability.roll_rules import controllers_keep_their_majority
 from tests.reliability.rolls import LAST, LEAKS, heal
 from tests.reliability.scene import ROLLS
 from tests.reliability.simulation import Simulation
@@ -57,6 +58,31 @@ def test_a_node_is_back_in_a_new_process_with_what_it_was_in_sync_with_before(
     found = no_partition_falls_below_min_insync_replicas(Facts(History(0, [*first, *second])))
     texts = [] if is_back else ["restart 2 of node 2 (brokers-2) leaves stock-0 with [3] in sync, 2 are needed"]
     assert [one.text for one in found] == texts
+
+
+def controllers(at: float, uid: str, node: int, number: int) -> list[Record]:
+    """All three voters have caught up; one of them is restarted for the document of this uid."""
+    voters = dict.fromkeys((3001, 3002, 3003), True)
+    nodes = Nodes({}, frozenset(), frozenset({node}), frozenset(), frozenset(), voters, 3003, {}, serving={})
+    pod, life = f"controllers-{node}", f"uid-{node}"
+    return [
+        Looked(at, PROCESS, uid, CLUSTER, {}, True, {}, nodes),
+        Asked(at, PROCESS, uid, CLUSTER, node, pod, life, number),
+        Stopped(at, CLUSTER, node, pod, life, "old", "new", number),
+    ]
+
+
+@pytest.mark.parametrize(("lasts", "broken"), [("5s", set()), ("20s", {"majority", "controllers"})])
+def test_a_restart_that_was_over_by_the_document_that_asked_for_it_stays_over_for_the_next_owner(
+    lasts: str, broken: set[str]
+) -> None:
+    documents: list[Record] = [
+        Stored(0.0, "ADDED", {"metadata": {"uid": uid}, "spec": {"rollout": {"stableFor": stable}}}, "kubectl-edit")
+        for uid, stable in (("1", lasts), ("2", "20s"))
+    ]
+    first, second = controllers(4.0, "1", 3001, 1), controllers(16.0, "2", 3002, 2)
+    history = History(0, [*documents, *first, Whole(6.0, CLUSTER, 3001), *second])
+    assert {one.rule for one in controllers_keep_their_majority(Facts(history))} == broken
 
 
 def scene_of_pods(*, by_hand: bool) -> tuple[Simulation, RecordedPods]:

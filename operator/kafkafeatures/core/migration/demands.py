@@ -6,7 +6,7 @@ node has now it says itself. A node that could not be asked is a Failure, and ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -73,22 +73,27 @@ def known_of(said: Said, release: str) -> Known:
     """
     brokers = [one for (role, _), one in said.items() if role is Role.BROKER and isinstance(one, NodeSettings)]
     quorum = [one for one in said.values() if value_of(one, VOTERS) or value_of(one, BOOTSTRAP)]
-    ibps = {_effective(one.of.get(IBP)) for one in brokers}
-    listeners = {value_of(one, LISTENER) or "" for one in brokers}
-    of_quorum = {value_of(one, QUORUM_LISTENERS) or "" for (role, _), one in said.items() if role is Role.CONTROLLER}
     return Known(
         node_id=None,
-        ibp=release or (ibps.pop() if len(ibps) == 1 else ""),
+        ibp=release or _only(_effective(one.of.get(IBP)) for one in brokers),
         dynamic=bool(quorum) and not any(value_of(one, VOTERS) for one in quorum),
-        listener=listeners.pop() if len(listeners) == 1 else "",
-        quorum_listener=of_quorum.pop() if len(of_quorum) == 1 else "",
+        listener=_only(value_of(one, LISTENER) or "" for one in brokers),
+        quorum_listener=_only(
+            value_of(one, QUORUM_LISTENERS) or "" for (role, _), one in said.items() if role is Role.CONTROLLER
+        ),
         acls=any(value_of(one, AUTHORIZER) == OF_ZOOKEEPER for one in said.values()),
         values={
-            name: found.pop()
+            name: same
             for name in (CONNECT, VOTERS, BOOTSTRAP, QUORUM_LISTENERS)
-            if len(found := {value for one in said.values() if (value := value_of(one, name))}) == 1
+            if (same := _only(value for one in said.values() if (value := value_of(one, name))))
         },
     )
+
+
+def _only(values: Iterable[str]) -> str:
+    """The value that all have; empty where they differ, or there is none."""
+    found = {*values}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _effective(setting: Setting | None) -> str:

@@ -39,7 +39,7 @@ from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place, place_of
 from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.migration.release import release, withdraw
-from kafkafeatures.core.migration.report import migration_settled, with_migration
+from kafkafeatures.core.migration.report import hold_left, migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.roll.excuses import is_to_be_shown
@@ -192,11 +192,12 @@ class MigrationNow(StageNow, frozen=True):
             return None
         known = self.facts.remembered.migration
         begun = known.since if known is not None and known.phase == Phase.DUAL_WRITE else None
-        lasts = self.wish.hold_dual_write_for
-        left = lasts - (self.facts.known_for(begun) if begun is not None else timedelta(0))
+        left = hold_left(self.wish, self.facts, begun)
         if left <= timedelta(0):
             return None
-        text = f"dual write is kept for {format_span(lasts)}, of which {format_left(left)} remain"
+        text = (
+            f"dual write is kept for {format_span(self.wish.hold_dual_write_for)}, of which {format_left(left)} remain"
+        )
         return Wait(Reason.SOAKING, text, after=min(10.0, left.total_seconds()))
 
     @property

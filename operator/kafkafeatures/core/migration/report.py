@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import timedelta
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import stamp
+from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import (
     BrokersByMode,
@@ -103,9 +104,16 @@ def _way_back(
     until = None
     if place.position is Position.DUAL_WRITE:
         # Asked in each look, also where nothing is to be finalized yet: what this process has seen counts from here.
-        left = wish.hold_dual_write_for - facts.known_for(found.since or facts.stamp)
+        left = hold_left(wish, facts, found.since)
         until = held_until(facts.now, left, before) if place.way is FINALIZE else None
     return way_back(place.position, wish.desired, found.equality, until=until)
+
+
+def hold_left(wish: Migration, facts: Facts, since: Stamp | None) -> timedelta:
+    """For how long dual write has yet to be kept, by what this process has seen of it. since: when it began, where that
+    is known.
+    """
+    return wish.hold_dual_write_for - (facts.known_for(since) if since is not None else timedelta(0))
 
 
 def _steady(lag: int, before: int | None) -> int | None:

@@ -55,8 +55,8 @@ class Known(Struct, frozen=True):
     metadata.version, as the setting has it; empty where it is not known, so that any value will do.
     dynamic: the quorum is named by controller.quorum.bootstrap.servers. listener: inter.broker.listener.name of the
     brokers, empty where it is not set. acls: whether brokers keep ACLs in ZooKeeper. quorum_listener: the one of the
-    controllers, empty where it is not known. values: what a setting is on all nodes that have it;
-    only shown, as another value may be right too.
+    controllers, empty where it is not known. values: what a setting is on all nodes that have it; only shown, as
+    another value may be right too.
     """
 
     node_id: int | None
@@ -114,12 +114,17 @@ def required(shape: Shape, known: Known) -> Iterator[tuple[str, Rule]]:
             yield name.format(**values), rule if isinstance(rule, Wish) else rule.format(**values) or Wish.SET
     if shape in (C, N) and known.listener:  # a broker without this listener is refused when it registers
         yield LISTENER, known.listener
-    if shape is F and known.quorum_listener and known.quorum_listener.upper() not in NAMED_BY_DEFAULT:
-        yield PROTOCOLS, f"...,{known.quorum_listener}:..."  # else a broker does not start
+    if shape is F and (entry := _entry_of(known.quorum_listener)):
+        yield PROTOCOLS, entry  # else a broker does not start
     if known.acls and shape in (C, K, N):
         yield AUTHORIZER, STANDARD_AUTHORIZER
     if known.acls and shape in (F, P):
         yield AUTHORIZER, OF_ZOOKEEPER
+
+
+def _entry_of(listener: str) -> str:
+    """What listener.security.protocol.map has to have for it; empty where it needs nothing, or is not known."""
+    return f"...,{listener}:..." if listener and listener.upper() not in NAMED_BY_DEFAULT else ""
 
 
 def differences(shape: Shape, known: Known, found: Mapping[str, Setting]) -> tuple[Difference, ...]:
@@ -173,6 +178,6 @@ def lines_of(shape: Shape, known: Known) -> Lines:
         for name, rule in rules
         if rule is not Wish.NOT_SET
     ]
-    if shape in (C, N) and known.listener and known.listener.upper() not in NAMED_BY_DEFAULT:
-        add.append(f"{PROTOCOLS}=...,{known.listener}:...")  # only shown: a controller that runs has it
+    if shape in (C, N) and (entry := _entry_of(known.listener)):
+        add.append(f"{PROTOCOLS}={entry}")  # only shown: a controller that runs has it
     return Lines(tuple(add), tuple(name for name, rule in rules if rule is Wish.NOT_SET))

@@ -82,8 +82,9 @@ _ENDS_BY: Mapping[Position, Edge] = {
     Position.DUAL_WRITE: MOVE_BROKERS,
 }
 """On which way, or at the end of which, a cluster is. Positions that nothing leads back from are not in it."""
-_TWO_SECONDS = timedelta(seconds=2)
 _COPIED = (Position.COPIED, Position.DUAL_WRITE)
+_ABOUT = timedelta(seconds=2)
+"""How far a time that is counted anew in each look may be from the one that was written."""
 
 
 def way_back(
@@ -106,12 +107,12 @@ def way_back(
 
 def held_until(now: datetime, left: timedelta, before: WayBack | None) -> Stamp | None:
     """Until when dual write is kept at least; None where it was kept for long enough. before: what was said of it in
-    the last look, which stands while it is right by two seconds: a status is not written for less.
+    the last look, which stands while it is about right: a status is not written for less.
     """
     if left <= timedelta(0):
         return None
     until = now + left
-    if before is not None and before.until and abs(datetime.fromisoformat(before.until) - until) <= _TWO_SECONDS:
+    if before is not None and before.until and abs(datetime.fromisoformat(before.until) - until) <= _ABOUT:
         return before.until
     return stamp(until)
 

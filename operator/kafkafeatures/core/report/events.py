@@ -70,11 +70,11 @@ def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
     modes, left = modes_line(after.migration), forecast(after.migration, after.rollout)
     phases = f"{old} -> {new}" if old else f"phase {new}"
     # The consent is spent before a controller is asked to restart without the flag.
-    ended = bool(old) and old not in _ENDS and new in _ENDS and ZK_FINALIZE not in before.spent_consents
-    outside = f"this was done outside KafkaFeatures, which has not used the consent {ZK_FINALIZE}" if ended else ""
-    note = "; ".join(one for one in (phases, outside, modes, left) if one)
+    outside = bool(old) and old not in _ENDS and new in _ENDS and ZK_FINALIZE not in before.spent_consents
+    whose = f"this was done outside KafkaFeatures, which has not used the consent {ZK_FINALIZE}" if outside else ""
+    note = "; ".join(one for one in (phases, whose, modes, left) if one)
     facts = EventFacts(before=old, after=new)
-    yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], warning=ended, facts=facts)
+    yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], warning=outside, facts=facts)
 
 
 _ENDS = ("Finalizing", "Finalized")

@@ -19,7 +19,7 @@ def settings_document(found: Demands) -> Json:
         "next": found.end.value,
         "reached": found.edge is None,
         "besides": [one.value for one in found.edge.beside] if found.edge is not None else [],
-        "caution": found.edge.caution if found.edge is not None and found.edge.caution else None,
+        "caution": (found.edge.caution or None) if found.edge is not None else None,
         "lines": [
             {"role": role.value, "is": shape.value, "add": list(lines.add), "remove": list(lines.remove)}
             for role, shape, lines in found.lines

@@ -1,8 +1,10 @@
-"""What helm renders of the chart, and the values that set everything."""
+"""What helm renders of the chart, the values that set everything, and the chart of the previous release."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[4]
 CHART = ROOT / "charts" / "kafka-features-operator"
 CRD = yaml.safe_load((ROOT / "crds" / "kafkafeatures.yaml").read_text())
 CRD_NAME = CRD["metadata"]["name"]
+PREVIOUS_CRD = ROOT / "tests" / "golden" / "crd" / "previous.yaml"
 NAME, NS = "kafka-features-operator", "operator"
 
 Object = dict[str, Any]
@@ -100,3 +103,13 @@ def document(name: str) -> Object:
     spec = {"mode": "Observe", "cluster": {"bootstrapServers": "kafka:9092"}}
     metadata = {"name": name, "namespace": "kafka"}
     return {"apiVersion": "kafkafeatures.dev/v1alpha1", "kind": "KafkaFeatures", "metadata": metadata, "spec": spec}
+
+
+def previous_chart(folder: Path, **defaults: object) -> Path:
+    """This chart with the CRD of the previous release, another version, and the defaults that values had in it."""
+    chart = shutil.copytree(CHART, folder / "previous")
+    shutil.copyfile(PREVIOUS_CRD, chart / "files" / "crd.yaml")
+    metadata, values = chart / "Chart.yaml", chart / "values.yaml"
+    metadata.write_text(re.sub(r"(?m)^version: .*$", "version: 0.0.9", metadata.read_text()))
+    values.write_text(json.dumps(yaml.safe_load(values.read_text()) | defaults))
+    return chart

@@ -1,15 +1,26 @@
-"""Installed, upgraded, uninstalled on a real API server; no pod ever runs there."""
+"""Installed, upgraded, rolled back, uninstalled on a real API server; no pod ever runs there."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.e2e.kubernetes.chart.rendering import CHART, CRD_NAME, NAME, NS, document, only, render
+from tests.e2e.kubernetes.chart.rendering import (
+    CHART,
+    CRD,
+    CRD_NAME,
+    NAME,
+    NS,
+    PREVIOUS_CRD,
+    Object,
+    document,
+    only,
+    previous_chart,
+    render,
+)
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.process import wait_until
@@ -57,18 +68,53 @@ def test_a_release_of_another_name_leaves_a_crd_that_is_not_its_own_alone_or_tak
     plane.helm("uninstall", "other", "-n", NS, "--wait")
 
 
-def test_an_upgrade_of_the_chart_upgrades_the_crd(plane: ControlPlane, tmp_path: Path) -> None:
-    old = shutil.copytree(CHART, tmp_path / "old")
-    crd = yaml.safe_load((old / "files" / "crd.yaml").read_text())
-    columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
-    missing = columns.pop()
-    (old / "files" / "crd.yaml").write_text(yaml.safe_dump(crd))
-    plane.helm("install", NAME, str(old), "-n", NS)
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def watched(plane: ControlPlane) -> str:
+    """The namespaces that the pod is to watch; empty: all."""
+    deployment = plane.read(f"/apis/apps/v1/namespaces/{NS}/deployments/{NAME}")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return str(next(one for one in container["env"] if one["name"] == "KAFKAFEATURES_NAMESPACES").get("value", ""))
+
+
+def roles(plane: ControlPlane) -> list[str]:
+    """The namespaces with a Role of the release; `everywhere` for a ClusterRole with the same rules."""
+    found = plane.read(f"{RBAC}/roles?labelSelector=app.kubernetes.io/instance={NAME}")["items"]
+    everywhere = ["everywhere"] if plane.read(f"{RBAC}/clusterroles/{NAME}") else []
+    return [one["metadata"]["namespace"] for one in found] + everywhere
+
+
+def fields_of_status(crd: Object) -> set[str]:
+    return set(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"])
+
+
+def test_upgraded_from_the_previous_chart_rolled_back_and_upgraded_again_only_the_resources_stay_as_they_are(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    old, new = (fields_of_status(one) for one in (yaml.safe_load(PREVIOUS_CRD.read_text()), CRD))
+    assert old != new
+
+    crd = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"
+
+    def release() -> tuple[set[str], str, list[str]]:
+        return fields_of_status(plane.read(crd)), watched(plane), roles(plane)
+
+    plane.helm("install", NAME, str(previous_chart(tmp_path, watchAllNamespaces=True)), "-n", NS)
+    before = old, "", ["everywhere"]
+    assert release() == before
     plane.apply(document("orders"))
-    plane.helm("upgrade", NAME, str(CHART), "-n", NS, "--reset-then-reuse-values")
-    assert missing in plane.get("crd", CRD_NAME)["spec"]["versions"][0]["additionalPrinterColumns"]
-    assert plane.get("kff", "orders", "-n", "kafka")
-    plane.helm("upgrade", NAME, str(CHART), "-n", NS, "--set", "crds.keep=false")
+    orders = plane.get("kff", "orders", "-n", "kafka")
+    upgrade = ("upgrade", NAME, str(CHART), "-n", NS, "--reset-then-reuse-values")  # as docs/how-to/install.md has it
+    with pytest.raises(Refused, match="set watchAllNamespaces to true to keep it so, or list the namespaces"):
+        plane.helm(*upgrade)
+    assert release() == before
+    plane.helm(*upgrade, "--set", "watchNamespaces={kafka}")
+    assert release() == (new, "kafka", ["kafka"])
+    plane.helm("rollback", NAME, "-n", NS)
+    assert release() == before
+    plane.helm(*upgrade, "--set", "watchNamespaces={kafka},crds.keep=false")
+    assert release() == (new, "kafka", ["kafka"])
+    assert plane.get("kff", "orders", "-n", "kafka") == orders
     plane.helm("uninstall", NAME, "-n", NS, "--wait")
-    with pytest.raises(Refused, match="NotFound"):
-        plane.get("crd", CRD_NAME)
+    assert not plane.read(crd)

@@ -30,12 +30,6 @@ from tests.e2e.kubernetes.chart.rendering import (
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES
 
 
-@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["nothing set", "everything set"])
-def test_lint_finds_nothing(values: Values) -> None:
-    done = helm("lint", "--strict", str(CHART), "--kube-version", KUBERNETES, values=values)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_without_values_it_brings_the_operator_its_rights_the_crd_and_nothing_else() -> None:
     assert sorted((one["kind"], one["metadata"]["name"]) for one in render()) == [
         ("ClusterRole", f"{NAME}-discovery-{NS}"),

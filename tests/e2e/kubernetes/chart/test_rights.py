@@ -189,6 +189,17 @@ def test_without_values_it_may_read_nothing_in_other_namespaces(plane: ControlPl
 
 
 @pytest.mark.usefixtures("installed")
+def test_it_does_not_cease_to_watch_all_namespaces_unasked_also_where_others_make_its_roles(
+    plane: ControlPlane,
+) -> None:
+    for right in ("create", "discovery"):
+        left: Values = {f"rbac.{right}": False}
+        upgrade(plane, {**ALL, **left})
+        with pytest.raises(Refused, match="set watchAllNamespaces to true to keep it so, or list the namespaces"):
+            upgrade(plane, left)
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("values", [ALL, {"watchNamespaces": ["kafka"]}], ids=str)
 def test_the_account_may_do_what_is_documented_and_nothing_more(plane: ControlPlane, values: Values) -> None:
     upgrade(plane, values)

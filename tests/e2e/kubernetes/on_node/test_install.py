@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import random
 import subprocess
@@ -17,6 +18,7 @@ import yaml
 
 from kafkafeatures.api.names import API_VERSION, KIND
 from tests.e2e.kafka.wire import count_level_records
+from tests.e2e.kubernetes.chart.rendering import CHART, previous_chart
 from tests.e2e.kubernetes.resources import ROOT, Resources, away
 from tests.e2e.rig.kubernetes.binaries import binary, build
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -77,7 +79,7 @@ def installed(node: Node, person: Person) -> Iterator[Node]:
     done = person.types(readme()[0][0])
     assert done.returncode == 0, done.stderr
     yield node
-    node.control_plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
+    node.control_plane.helm("uninstall", RELEASE, "-n", NS, "--ignore-not-found", "--wait")
 
 
 @pytest.fixture
@@ -265,3 +267,32 @@ def test_what_is_granted_is_what_is_used(kafka: Kafka, resources: Resources) -> 
     used = {(row.verb, row.resource or row.uri.partition("?")[0], row.subresource) for row in rows}
     assert used == granted
     assert not [row for row in rows if row.code == 403]
+
+
+def test_upgraded_from_the_previous_chart_rolled_back_and_uninstalled_kafka_and_the_resources_stay_as_they_are(
+    kafka: Kafka, resources: Resources, tmp_path: Path
+) -> None:
+    """Both charts have the image of today, which finds the CRD of the previous one too old, and says so."""
+    node = kafka.node
+    node.control_plane.apply(document(kafka, "kept", {}))
+    resources.wait("kept", "Ready")
+    uid, before = resources.get("kept")["metadata"]["uid"], (pods(kafka), level_records(kafka))
+    previous = previous_chart(tmp_path)
+
+    def runs(chart: Path) -> bool:
+        pod, metadata = operator_pod(node), yaml.safe_load((chart / "Chart.yaml").read_text())
+        of_chart = f"{metadata['name']}-{metadata['version']}"
+        return is_true("Ready", pod) and pod["metadata"]["labels"]["helm.sh/chart"] == of_chart
+
+    for command, chart, reason in (
+        (("upgrade", RELEASE, str(previous), "--reset-then-reuse-values"), previous, "SchemaOutdated"),
+        (("upgrade", RELEASE, str(CHART), "--reset-then-reuse-values"), CHART, "InSync"),
+        (("rollback", RELEASE), previous, "SchemaOutdated"),
+    ):
+        node.control_plane.helm(*command, "-n", NS)
+        wait_until("the pod of this chart is Ready", functools.partial(runs, chart), step=0.5)
+        resources.until("kept", "Ready", reason)
+    node.control_plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
+    wait_until("the pod is gone", lambda: not operator_pod(node))
+    assert resources.get("kept")["metadata"]["uid"] == uid
+    assert (pods(kafka), level_records(kafka)) == before

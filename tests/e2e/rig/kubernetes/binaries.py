@@ -1,4 +1,4 @@
-"""Kubernetes, etcd, CoreDNS, helm, an S3 server: built from Go modules, cached outside the tree; a node's packages.
+"""Kubernetes, etcd, CoreDNS, helm, kubeconform, an S3 server: built from Go modules, kept outside the tree; packages.
 
 `python -m tests.e2e.rig.kubernetes.binaries` builds all of them beforehand, with `control-plane` only what a
 `ControlPlane` runs. The cache is `$XDG_CACHE_HOME/kafka-features-operator/kubernetes` (or below `~/.cache`); a program
@@ -26,11 +26,11 @@ from tests.e2e.rig.releases import MissingTool
 CACHE = KAFKA_CACHE.parent / "kubernetes"
 
 KUBERNETES, ETCD, COREDNS, HELM, VERSITYGW = "1.34.4", "3.6.16", "1.15.0", "3.22.0", "1.8.0"
-KREW = "0.4.3"
+KREW, KUBECONFORM = "0.4.3", "0.8.0"
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 NODE = ("kube-scheduler", "kubelet", "kube-proxy", "coredns", "pause")
-ALL = (*CONTROL_PLANE, *NODE, "helm")
+ALL = (*CONTROL_PLANE, *NODE, "helm", "kubeconform")
 
 PACKAGES = {
     "containerd": "containerd",
@@ -113,6 +113,7 @@ PROGRAMS: dict[str, Program] = {
         go_mod=_unreplaced,
         variables={"helm.sh/helm/v3/internal/version.version": f"v{HELM}"},
     ),
+    "kubeconform": Program(KUBECONFORM, "github.com/yannh/kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform"),
     "krew": Program(KREW, "sigs.k8s.io/krew", "sigs.k8s.io/krew/cmd/krew"),
     "versitygw": Program(
         VERSITYGW, "github.com/versity/versitygw", "github.com/versity/versitygw/cmd/versitygw", go_mod=_unreplaced

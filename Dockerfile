@@ -6,20 +6,31 @@
 ARG BUILD_BASE=python:3.11-slim
 ARG RUNTIME_BASE=python:3.11-slim
 
-FROM ${BUILD_BASE} AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+# This stage runs on the machine that builds, also for another platform: pip fetches the wheels of that platform, and no
+# program of the image is executed. So no emulation is needed.
+FROM --platform=$BUILDPLATFORM ${BUILD_BASE} AS build
+ARG TARGETARCH
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_COMPILE=1
 WORKDIR /src
 # Two environments: what installs is no part of what runs.
 RUN python3 -m venv /opt/build && python3 -m venv --without-pip /opt/venv
 COPY requirements/build.lock requirements/operator.lock requirements/
 RUN /opt/build/bin/pip install --require-hashes --only-binary :all: -r requirements/build.lock && \
-    /opt/build/bin/pip --python /opt/venv/bin/python install --require-hashes --only-binary :all: -r requirements/operator.lock
+    here=$(uname -m) && there=$here && case "$TARGETARCH" in amd64) there=x86_64 ;; arm64) there=aarch64 ;; esac && \
+    if [ $there != $here ]; then for one in manylinux_2_28 manylinux_2_17 manylinux2014; do \
+      foreign="$foreign --platform ${one}_$there"; done; fi && \
+    site=$(/opt/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+    /opt/build/bin/pip --python /opt/venv/bin/python install --require-hashes --only-binary :all: $foreign --target $site \
+      -r requirements/operator.lock && \
+    rm -rf $site/bin
 COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
 RUN /opt/build/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /opt/wheel . && \
-    /opt/build/bin/pip --python /opt/venv/bin/python install --no-deps --no-index /opt/wheel/*.whl
+    /opt/build/bin/pip --python /opt/venv/bin/python install --no-deps --no-index /opt/wheel/*.whl && \
+    /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib
 
-FROM ${RUNTIME_BASE}
+# Named for builders that otherwise take the platform of the stage above.
+FROM --platform=$TARGETPLATFORM ${RUNTIME_BASE}
 LABEL org.opencontainers.image.title="kafka-features-operator" \
       org.opencontainers.image.description="Reconciles the finalized feature levels of Apache Kafka clusters" \
       org.opencontainers.image.licenses="Apache-2.0"

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check unit simulation kafka migration kubernetes rolls pipeline test e2e bench soak mutants format docs site krew lock clean
+.PHONY: help demo check unit simulation kafka migration kubernetes rolls pipeline test e2e bench soak mutants format docs site krew release lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ kafka: $(VENV)/.dev ## a part of test: real Kafka (needs Java 17+ and Maven)
 migration: $(VENV)/.dev ## a part of test: from ZooKeeper to KRaft on real nodes of Kafka 3.9, also in pods (needs what test needs)
 	@$(BIN)/python -m tests.run migration
 
-kubernetes: $(VENV)/.site ## a part of test: the image, the chart, the operator on real Kubernetes and Kafka (needs what test needs)
+kubernetes: $(VENV)/.site $(VENV)/.release ## a part of test: the image, the chart, the operator on real Kubernetes and Kafka (needs what test needs)
 	@$(BIN)/python -m tests.run kubernetes
 
 rolls: $(VENV)/.dev ## a part of test: nodes restarted on real Kubernetes, three controllers and six brokers in three racks (needs what test needs)
@@ -37,7 +37,7 @@ rolls: $(VENV)/.dev ## a part of test: nodes restarted on real Kubernetes, three
 pipeline: $(VENV)/.spark ## a part of test: tables of metadata logs, on Spark and S3 as well (needs Java 17+, Go 1.26+; fetches Spark, 455 MB, once)
 	@$(BIN)/python -m tests.run pipeline
 
-test: $(VENV)/.spark $(VENV)/.site ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+); prints the minutes of each suite
+test: $(VENV)/.spark $(VENV)/.site $(VENV)/.release ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+); prints the minutes of each suite
 	@$(BIN)/python -m tests.run
 
 e2e: kubernetes ## as kubernetes
@@ -45,7 +45,7 @@ e2e: kubernetes ## as kubernetes
 bench: $(VENV)/.spark ## ratios against Kafka's own tools: same machine, same cluster, interleaved
 	@$(BIN)/python -m tests.bench
 
-soak: $(VENV)/.spark $(VENV)/.site ## as test, with the long seeds, many more leader changes and the tests that take minutes each; before a release
+soak: $(VENV)/.spark $(VENV)/.site $(VENV)/.release ## as test, with the long seeds, many more leader changes and the tests that take minutes each; before a release
 	@SOAK=1 $(BIN)/python -m tests.run
 
 mutants: $(VENV)/.dev ## which of our programmes finds which of the small faults of tests/reliability/mutants.py; takes hours, goes on where it was ended
@@ -63,6 +63,9 @@ site: $(VENV)/.site ## the pages of docs as a web site in build/site; a dead lin
 krew: $(VENV)/.dev ## the command line as a kubectl plugin in dist/krew, for krew; URL=https://... is where you will publish it
 	@$(BIN)/python krew/build.py dist/krew $(if $(URL),--url $(URL))
 
+release: $(VENV)/.release ## checks, then wheels, image, chart and what proves them in dist/release; VERSION=x; docs/how-to/make-a-release.md
+	@$(BIN)/python -m release
+
 lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	@$(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install -q uv
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -75,6 +78,8 @@ lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	  --no-header --upgrade pyproject.toml --extra pipeline --extra spark -o requirements/pipeline.lock
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade --group site -c requirements/dev.lock -o requirements/site.lock
+	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --upgrade --group release -c requirements/dev.lock -o requirements/release.lock
 	@printf '%s\n' hatchling pip setuptools | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade - -o requirements/build.lock
 
@@ -97,6 +102,10 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
 
 $(VENV)/.site: $(VENV)/.dev requirements/site.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/site.lock
+	@touch $@
+
+$(VENV)/.release: $(VENV)/.runtime requirements/release.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/release.lock
 	@touch $@
 
 # Spark is most of what is ever fetched, and only what runs on it needs it: it comes on top of .dev. It alone has no wheel on PyPI,

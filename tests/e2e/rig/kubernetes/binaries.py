@@ -1,4 +1,4 @@
-"""Kubernetes, etcd, CoreDNS, helm, kubeconform, an S3 server: built from Go modules, kept outside the tree; packages.
+"""Kubernetes, etcd, CoreDNS, helm, kubeconform, servers of S3 and of images: built from Go modules, cached outside.
 
 `python -m tests.e2e.rig.kubernetes.binaries` builds all of them beforehand, with `control-plane` only what a
 `ControlPlane` runs. The cache is `$XDG_CACHE_HOME/kafka-features-operator/kubernetes` (or below `~/.cache`); a program
@@ -26,7 +26,7 @@ from tests.e2e.rig.releases import MissingTool
 CACHE = KAFKA_CACHE.parent / "kubernetes"
 
 KUBERNETES, ETCD, COREDNS, HELM, VERSITYGW = "1.34.4", "3.6.16", "1.15.0", "3.22.0", "1.8.0"
-KREW, KUBECONFORM = "0.4.3", "0.8.0"
+KREW, KUBECONFORM, REGISTRY = "0.4.3", "0.8.0", "3.1.2"
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 NODE = ("kube-scheduler", "kubelet", "kube-proxy", "coredns", "pause")
@@ -61,6 +61,17 @@ import (
 )
 
 func main() { coremain.Run() }
+"""
+# Storage in the clouds is most of what it is compiled with otherwise.
+_REGISTRY = """package main
+
+import (
+	"github.com/distribution/distribution/v3/registry"
+	_ "github.com/distribution/distribution/v3/registry/auth/htpasswd"
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
+)
+
+func main() { registry.RootCmd.Execute() }
 """
 
 
@@ -115,6 +126,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "kubeconform": Program(KUBECONFORM, "github.com/yannh/kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform"),
     "krew": Program(KREW, "sigs.k8s.io/krew", "sigs.k8s.io/krew/cmd/krew"),
+    "registry": Program(REGISTRY, "github.com/distribution/distribution/v3", main=_REGISTRY),
     "versitygw": Program(
         VERSITYGW, "github.com/versity/versitygw", "github.com/versity/versitygw/cmd/versitygw", go_mod=_unreplaced
     ),

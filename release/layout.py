@@ -1,0 +1,47 @@
+"""Reads an image that lies in a folder in OCI's layout: its digests, and the files in its layers."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+
+class Layout:
+    """An image for several architectures, the only one in the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def digest(self) -> str:
+        """Of the whole image: what users pull by."""
+        (one,) = json.loads((self.folder / "index.json").read_text(encoding="utf-8"))["manifests"]
+        return str(one["digest"])
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """By architecture."""
+        return {one["platform"]["architecture"]: one["digest"] for one in self._content(self.digest)["manifests"]}
+
+    def labels(self, architecture: str) -> dict[str, str]:
+        manifest = self._content(self.digests[architecture])
+        found: dict[str, str] = self._content(manifest["config"]["digest"])["config"]["Labels"]
+        return found
+
+    def files(self, architecture: str) -> Iterator[tuple[str, bytes]]:
+        """Path and content of each file, from the lowest layer to the highest."""
+        for layer in self._content(self.digests[architecture])["layers"]:
+            with tarfile.open(self._blob(layer["digest"])) as archive:
+                for member in archive:
+                    if member.isfile() and (content := archive.extractfile(member)) is not None:
+                        yield member.name.removeprefix("./"), content.read()
+
+    def _content(self, digest: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = json.loads(self._blob(digest).read_text(encoding="utf-8"))
+        return found
+
+    def _blob(self, digest: str) -> Path:
+        return self.folder / "blobs" / digest.replace(":", "/")

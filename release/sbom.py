@@ -1,0 +1,22 @@
+"""What an image consists of, for each architecture, as CycloneDX: a file beside the image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from release.layout import Layout
+from release.plan import ARCHITECTURES, NAME, Plan
+
+
+def write(plan: Plan) -> None:
+    """A file for each architecture."""
+    from release.components import describe  # what it needs is installed only where a release is made
+
+    layout = Layout(plan.layout)
+    for one in ARCHITECTURES:
+        path(plan, one).write_text(describe(plan, layout, one) + "\n", encoding="utf-8")
+
+
+def path(plan: Plan, architecture: str) -> Path:
+    """Where the file of this architecture is."""
+    return plan.out / f"{NAME}-{plan.version}-linux-{architecture}.cdx.json"

@@ -1,4 +1,4 @@
-# The operator and the command line in one image; `docker build .`, or any builder of Dockerfiles.
+# The operator and the command line in one image; `docker build .`, or another builder that supports `FROM --platform`.
 #
 # The bases are arguments: images with Python 3.11 or newer, or plain Debian with python3 (and python3-venv to build). The
 # interpreter has to be at the same path in both, since the virtual environment points at it. Behind an index of your own,

@@ -80,8 +80,8 @@ def _base(name: str) -> Callable[[Plan], str]:
         value = plan.settings[name]
         if BY_DIGEST.fullmatch(value):
             return ""
-        found = f"invalid value '{value}'" if value else "is not set"
-        return f"{name}: {found}; expected an image by digest, NAME@sha256:..., so that the release can be built again"
+        found = f": invalid value '{value}'" if value else " is not set"
+        return f"{name}{found}; expected an image by digest, NAME@sha256:..., so that the release can be built again"
 
     return is_pinned
 

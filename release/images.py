@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import secrets
 
 from release.layout import Layout
 from release.plan import ARCHITECTURES, NAME, Plan
@@ -44,13 +45,13 @@ def build(plan: Plan) -> None:
             f"--platform=linux/{one}", f"--timestamp={plan.seconds}",
             *words, f"--tag={name}-{one}", f"--file={plan.root / 'Dockerfile'}", plan.root,
         )  # fmt: skip
-    made = run(plan, "buildah", "manifest", "create", f"{name}-{plan.commit[:12]}-{id(plan)}").split()[-1]
+    made = run(plan, "buildah", "manifest", "create", f"{name}-{secrets.token_hex(4)}").split()[-1]
     try:
         for one in ARCHITECTURES:
             run(plan, "buildah", "manifest", "add", made, f"containers-storage:{name}-{one}")
         run(plan, "buildah", "manifest", "push", "--all", "--format=oci", made, f"oci:{plan.layout}:{plan.version}")
     finally:
-        run(plan, "buildah", "rmi", made)
+        run(plan, "buildah", "rmi", made, *(f"{name}-{one}" for one in ARCHITECTURES))
     check(Layout(plan.layout))
 
 

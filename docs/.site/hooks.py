@@ -16,6 +16,7 @@ OUTSIDE = {
     "SECURITY.md": "project/security.md",
     "charts/kafka-features-operator/README.md": "reference/chart.md",
     "Dockerfile": "reference/Dockerfile.txt",
+    ".github/workflows/release.yml": "reference/release.yml.txt",
 }
 """A file of the repository, and where it is on the site."""
 _LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")

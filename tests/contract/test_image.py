@@ -25,9 +25,16 @@ def test_all_bases_are_arguments_and_those_with_python_are_of_the_right_age(name
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
     for argument in ("BUILD_BASE", "RUNTIME_BASE"):
         assert f"\nARG {argument}=python:{wanted}-slim\n" in TEXTS[name]
-    bases = [stage.split()[0] for stage in STAGES[name]]
+    bases = [next(word for word in stage.split() if not word.startswith("--")) for stage in STAGES[name]]
     operators = ["${BUILD_BASE}", "${RUNTIME_BASE}"]
     assert bases == {OPERATOR: operators, PIPELINE: ["${JAVA_BASE}", operators[0], "libraries", operators[1]]}[name]
+
+
+def test_the_operators_is_built_for_another_platform_on_the_one_that_builds() -> None:
+    """The programs of the final stage are of the target, and none of them runs while the image is built."""
+    build, final = STAGES[OPERATOR]
+    assert build.startswith("--platform=$BUILDPLATFORM ")
+    assert final.startswith("--platform=$TARGETPLATFORM ")
 
 
 @each

@@ -31,10 +31,14 @@ class Layout:
         found: dict[str, str] = self._content(manifest["config"]["digest"])["config"]["Labels"]
         return found
 
+    def layers(self, architecture: str) -> list[Path]:
+        """The archives that the image consists of, the lowest one first."""
+        return [self._blob(one["digest"]) for one in self._content(self.digests[architecture])["layers"]]
+
     def files(self, architecture: str) -> Iterator[tuple[str, bytes]]:
         """Path and content of each file, from the lowest layer to the highest."""
-        for layer in self._content(self.digests[architecture])["layers"]:
-            with tarfile.open(self._blob(layer["digest"])) as archive:
+        for layer in self.layers(architecture):
+            with tarfile.open(layer) as archive:
                 for member in archive:
                     if member.isfile() and (content := archive.extractfile(member)) is not None:
                         yield member.name.removeprefix("./"), content.read()

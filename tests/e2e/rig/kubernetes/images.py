@@ -155,7 +155,7 @@ def _of_sources(name: str, dockerfile: str, bases: Mapping[str, str]) -> Path:
         return build_image(name, ROOT, dockerfile=dockerfile)
     with tempfile.TemporaryDirectory(prefix="rig-pip-") as folder:
         pip = Path(folder)
-        _pip_context(pip)
+        pip_context(pip)
         archive = _archive_of(f"{name}-{_digest(pip, *(ROOT / one for one in (dockerfile, *_SOURCES)))}")
         if not archive.exists():
             base_image(PYTHON)
@@ -182,7 +182,7 @@ def _digest(*sources: Path) -> str:
     return found.hexdigest()[:12]
 
 
-def _pip_context(folder: Path) -> None:
+def pip_context(folder: Path) -> None:
     """pip asks in an image where it asks on this machine: the same index, the same certificates."""
     told = {}
     for line in run(sys.executable, "-m", "pip", "config", "list").splitlines():

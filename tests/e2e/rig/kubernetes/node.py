@@ -25,9 +25,10 @@ from tests.e2e.rig.kubernetes.cluster import LOOPBACK, SECONDS, ControlPlane
 from tests.e2e.rig.kubernetes.groups import make_groups, remove_groups
 from tests.e2e.rig.kubernetes.images import pause_image
 from tests.e2e.rig.kubernetes.network import HOST, NAMESPACE, NODE, PODS
-from tests.e2e.rig.kubernetes.node_files import HERE, NAME, SOCKET, write_files
+from tests.e2e.rig.kubernetes.node_files import HERE, NAME, SOCKET, write_files, write_registry
 from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import Daemon, free_port, wait_until
+from tests.e2e.rig.registry import Registry
 
 
 class Node:
@@ -88,6 +89,10 @@ class Node:
         if self._loaded.get(archive) != written:
             self._ctr("images", "import", archive)
             self._loaded[archive] = written
+
+    def trust(self, registry: Registry) -> None:
+        """Pods may use images of this registry from now on; its address has to be one that the node reaches."""
+        write_registry(self.folder, registry.address, registry.authority)
 
     def tag_image(self, image: str, name: str) -> None:
         """Another name for an image that is there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ state = "/run/containerd"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "{here}/cni"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{here}/registries"
 """
 
 _CNI = {
@@ -82,6 +85,19 @@ _DNS = """.:53 {{
   }}
 }}
 """
+
+_REGISTRY = """server = "https://{address}"
+[host."https://{address}"]
+  ca = "{here}/registries/{address}/ca.crt"
+"""
+
+
+def write_registry(folder: Path, address: str, authority: Path) -> None:
+    """Into the node's folder: from now on containerd trusts this registry. It reads the files at each pull."""
+    place = folder / "registries" / address
+    place.mkdir(parents=True)
+    shutil.copy(authority, place / "ca.crt")
+    (place / "hosts.toml").write_text(_REGISTRY.format(address=address, here=HERE))
 
 
 def write_files(folder: Path, authority: Authority, dns_kubeconfig: Path) -> None:

@@ -1,0 +1,93 @@
+"""A release of the real image: pushed to a registry, pulled by a node by digest, installed from there. Also as it runs on
+the other architecture.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures import __version__
+from release.layout import Layout
+from release.plan import NAME
+from tests.e2e.kubernetes.on_node.test_install import NS, RELEASE, operator_container, operator_pod
+from tests.e2e.rig.kubernetes.bases import EMULATOR, FOREIGN, OURS, push_pythons
+from tests.e2e.rig.kubernetes.binaries import binary, install_packages, run
+from tests.e2e.rig.kubernetes.network import HOST
+from tests.e2e.rig.kubernetes.node import Node
+from tests.e2e.rig.registry import PASSWORD, USER, Registry, registry
+from tests.e2e.rig.releasing import Clone, commit_tree, push_settings, store
+
+IMPORTS = "aiohttp, google_crc32c, kopf, kubernetes, msgspec, numpy, yaml"
+"""Libraries of the operator, most of them compiled."""
+
+
+@pytest.fixture(scope="module")
+def running(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """At an address that the node reaches."""
+    folder = tmp_path_factory.mktemp("registry")
+    with registry(folder / "registry", node.control_plane.authority, HOST) as started:
+        node.trust(started)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def released(running: Registry, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    folder = tmp_path_factory.mktemp("released")
+    clone = commit_tree(folder / "clone")
+    with store() as environment:
+        bases = push_pythons(running, folder / "bases", environment)
+        done = clone.release(**bases, **push_settings(running), **environment)
+        assert done.returncode == 0, done.stderr
+        yield clone
+
+
+def test_installed_from_the_registry_the_operator_runs_in_the_image_that_was_pushed(
+    node: Node, running: Registry, released: Clone
+) -> None:
+    plane = node.control_plane
+    plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}})
+    login = (f"--docker-server={running.address}", f"--docker-username={USER}", f"--docker-password={PASSWORD}")
+    plane.kubectl("create", "secret", "docker-registry", "registry", "-n", NS, *login)
+    used = {**os.environ, **running.environment, "KUBECONFIG": str(plane.kubeconfig)}
+    chart = (f"oci://{running.address}/team/charts/{NAME}", f"--version={__version__}")
+    run(binary("helm"), "install", RELEASE, *chart, "-n", NS, "--set", "imagePullSecrets[0].name=registry", env=used)
+    try:
+        assert operator_container(node)
+        (status,) = operator_pod(node)["status"]["containerStatuses"]
+        assert status["image"] == status["imageID"] == released.reference("image")
+        said = plane.kubectl("exec", f"deploy/{RELEASE}", "-n", NS, "--", "kafkafeatures", "version")
+        assert said.startswith(f"kafkafeatures {__version__}\n")
+    finally:
+        plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
+        plane.kubectl("delete", "secret", "registry", "-n", NS)
+
+
+def test_the_image_for_the_other_architecture_runs_there(released: Clone, tmp_path: Path) -> None:
+    """In an emulator, which no step of the release needs."""
+    install_packages({EMULATOR: "qemu-user-static"})
+    image = Layout(released.out / "image")
+    for layer in image.layers(FOREIGN):
+        with tarfile.open(layer) as archive:
+            archive.extractall(tmp_path, filter="tar")
+    emulator = Path(run("which", EMULATOR).strip())
+    (tmp_path / "emulator").write_bytes(emulator.read_bytes())
+    (tmp_path / "emulator").chmod(0o755)
+    python = ("chroot", tmp_path, "/emulator", "/opt/venv/bin/python")
+    clean = {"PATH": os.environ["PATH"], "USER": "kafkafeatures", "HOME": "/tmp"}
+    assert run(*python, "-m", "kafkafeatures", "version", env=clean).startswith(f"kafkafeatures {__version__}\n")
+    said = run(*python, "-c", f"import {IMPORTS}, kafkafeatures.app, platform; print(platform.machine())", env=clean)
+    assert said.strip() == {"arm64": "aarch64", "amd64": "x86_64"}[FOREIGN]
+
+
+def test_both_architectures_have_the_same_packages_of_python(released: Clone) -> None:
+    def packages(architecture: str) -> set[str]:
+        text = (released.out / f"{NAME}-{__version__}-linux-{architecture}.cdx.json").read_text()
+        return {word.strip('",') for word in text.split() if word.startswith('"pkg:pypi/')}
+
+    assert {f"pkg:pypi/kafka-features-operator@{__version__}"} <= packages(OURS) == packages(FOREIGN)
+    assert len(packages(OURS)) > 30

@@ -43,12 +43,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
 {{- define "kafka-features-operator.image" -}}
-{{ include "kafka-features-operator.reference" (list $ .Values.image) }}
+{{ include "kafka-features-operator.reference" (list $ "image" .Values.image) }}
 {{- end -}}
 
-{{- /* Of an image, given (list $ its values): where a digest is set, that alone decides. */ -}}
+{{- /* Of an image, given (list $ "path of its values" its values): where a digest is set, that alone decides. */ -}}
 {{- define "kafka-features-operator.reference" -}}
 {{- $image := last . -}}
+{{- if not (or $image.registry (contains "/" $image.repository)) -}}
+{{- fail (printf "%s.registry is not set: set it to the registry to which you pushed %s (no image is published), for example --set %s.registry=registry.example:5000" (index . 1) $image.repository (index . 1)) -}}
+{{- end -}}
 {{- with $image.registry }}{{ . }}/{{ end -}}
 {{- $image.repository -}}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default (first .).Chart.AppVersion $image.tag }}{{ end -}}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.kubernetes.chart.rendering import CHART, CRD_NAME, NAME, NS
+from tests.e2e.kubernetes.chart.rendering import CHART, CRD_NAME, NAME, NS, WITH_REGISTRY
 from tests.e2e.rig.kubernetes.binaries import build
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 
@@ -29,6 +29,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 @pytest.fixture
 def installed(plane: ControlPlane) -> Iterator[str]:
     """What helm says at the end of an installation."""
-    yield plane.helm("install", NAME, str(CHART), "-n", NS)
+    yield plane.helm("install", NAME, str(CHART), "-n", NS, *WITH_REGISTRY)
     plane.helm("uninstall", NAME, "-n", NS, "--ignore-not-found", "--wait")
     plane.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")

@@ -15,11 +15,16 @@ import yaml
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES, binary
 
 ROOT = Path(__file__).resolve().parents[4]
+IMAGES = Path(__file__).with_name("images.yaml")
 CHART = ROOT / "charts" / "kafka-features-operator"
 CRD = yaml.safe_load((ROOT / "crds" / "kafkafeatures.yaml").read_text())
 CRD_NAME = CRD["metadata"]["name"]
 PREVIOUS_CRD = ROOT / "tests" / "golden" / "crd" / "previous.yaml"
 NAME, NS = "kafka-features-operator", "operator"
+
+REGISTRY = "registry.example"
+WITH_REGISTRY = ("--set", f"image.registry={REGISTRY}")
+"""For `helm install`: the chart has no default for it."""
 
 Object = dict[str, Any]
 Values = Mapping[str, Any]
@@ -74,7 +79,8 @@ EVERYTHING: Values = {
 
 
 def helm(*arguments: str, values: Values | None = None) -> subprocess.CompletedProcess[str]:
-    words = [binary("helm"), *arguments, *(() if values is None else ("--values", "-"))]
+    """With values, the registries of the images are set, unless the values set them."""
+    words = [binary("helm"), *arguments, *(() if values is None else ("--values", str(IMAGES), "--values", "-"))]
     given = None if values is None else json.dumps(values)
     return subprocess.run(words, input=given, capture_output=True, text=True, check=False, timeout=60)
 

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubernetes.chart.rendering import CHART, CRD_NAME, EVERYTHING, NAME, NS, document, helm, render
+from tests.e2e.kubernetes.chart.rendering import (
+    CHART,
+    CRD_NAME,
+    EVERYTHING,
+    NAME,
+    NS,
+    WITH_REGISTRY,
+    document,
+    helm,
+    render,
+)
 from tests.e2e.kubernetes.command_line.person import Person
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.tools import Refused
@@ -32,7 +42,7 @@ FORBIDDEN: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def guarded(plane: ControlPlane) -> Iterator[ControlPlane]:
     values = ("--set", "approvalPolicy.enabled=true", "--set", "watchNamespaces={kafka}")
-    plane.helm("install", NAME, str(CHART), "-n", NS, *values)
+    plane.helm("install", NAME, str(CHART), "-n", NS, *values, *WITH_REGISTRY)
     for user, roles in ROLES.items():
         for role in roles:
             plane.kubectl(

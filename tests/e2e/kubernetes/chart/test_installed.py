@@ -15,6 +15,7 @@ from tests.e2e.kubernetes.chart.rendering import (
     NAME,
     NS,
     PREVIOUS_CRD,
+    WITH_REGISTRY,
     Object,
     document,
     only,
@@ -51,7 +52,7 @@ def test_uninstalled_it_leaves_the_crd_and_the_resources_and_installed_again_it_
     with pytest.raises(Refused, match="NotFound"):
         plane.get("clusterrole", NAME)
     uid = plane.get("kff", "orders", "-n", "kafka")["metadata"]["uid"]
-    plane.helm("install", NAME, str(CHART), "-n", NS)
+    plane.helm("install", NAME, str(CHART), "-n", NS, *WITH_REGISTRY)
     assert plane.get("kff", "orders", "-n", "kafka")["metadata"]["uid"] == uid
     plane.kubectl("delete", "kff", "--all", "-A", "--timeout=20s")
     plane.kubectl("delete", "crd", CRD_NAME, "--timeout=20s")
@@ -61,10 +62,10 @@ def test_uninstalled_it_leaves_the_crd_and_the_resources_and_installed_again_it_
 def test_a_release_of_another_name_leaves_a_crd_that_is_not_its_own_alone_or_takes_it_over(plane: ControlPlane) -> None:
     plane.helm("uninstall", NAME, "-n", NS, "--wait")
     with pytest.raises(Refused, match="invalid ownership metadata"):
-        plane.helm("install", "other", str(CHART), "-n", NS)
-    plane.helm("install", "other", str(CHART), "-n", NS, "--set", "crds.enabled=false")
+        plane.helm("install", "other", str(CHART), "-n", NS, *WITH_REGISTRY)
+    plane.helm("install", "other", str(CHART), "-n", NS, *WITH_REGISTRY, "--set", "crds.enabled=false")
     plane.helm("uninstall", "other", "-n", NS, "--wait")
-    plane.helm("install", "other", str(CHART), "-n", NS, "--take-ownership")
+    plane.helm("install", "other", str(CHART), "-n", NS, *WITH_REGISTRY, "--take-ownership")
     plane.helm("uninstall", "other", "-n", NS, "--wait")
 
 
@@ -100,7 +101,7 @@ def test_upgraded_from_the_previous_chart_rolled_back_and_upgraded_again_only_th
     def release() -> tuple[set[str], str, list[str]]:
         return fields_of_status(plane.read(crd)), watched(plane), roles(plane)
 
-    plane.helm("install", NAME, str(previous_chart(tmp_path, watchAllNamespaces=True)), "-n", NS)
+    plane.helm("install", NAME, str(previous_chart(tmp_path, watchAllNamespaces=True)), "-n", NS, *WITH_REGISTRY)
     before = old, "", ["everywhere"]
     assert release() == before
     plane.apply(document("orders"))

@@ -37,7 +37,7 @@ PIPELINE = f"{NAME}-pipeline"
 CLAIMS: Values = {"enabled": True, "logs": {"existingClaim": "copies"}, "tables": {"existingClaim": "tables"}}
 ALL: Values = {
     **CLAIMS,
-    "image": {"repository": "elsewhere/pipeline", "tag": "9.9", "pullPolicy": "Always"},
+    "image": {"registry": "elsewhere", "repository": "pipeline", "tag": "9.9", "pullPolicy": "Always"},
     "schedule": "30 4 * * 1-5",
     "timeZone": "Europe/Oslo",
     "suspend": True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.e2e.kubernetes.chart.rendering import (
@@ -9,6 +11,7 @@ from tests.e2e.kubernetes.chart.rendering import (
     EVERYTHING,
     NAME,
     NS,
+    REGISTRY,
     Object,
     Values,
     helm,
@@ -50,8 +53,9 @@ def test_without_values_no_field_of_placement_is_set() -> None:
 @pytest.mark.parametrize(
     ("image", "expected"),
     [
-        ({}, f"{NAME}:0.1.0"),
-        ({"tag": "1.2"}, f"{NAME}:1.2"),
+        ({}, f"{REGISTRY}/{NAME}:0.1.0"),
+        ({"tag": "1.2"}, f"{REGISTRY}/{NAME}:1.2"),
+        ({"registry": "", "repository": "localhost/kff"}, "localhost/kff:0.1.0"),
         ({"registry": "registry.example:5000"}, f"registry.example:5000/{NAME}:0.1.0"),
         ({"registry": "here.example/all", "digest": DIGEST, "tag": "1.2"}, f"here.example/all/{NAME}@{DIGEST}"),
     ],
@@ -60,6 +64,21 @@ def test_without_values_no_field_of_placement_is_set() -> None:
 def test_an_image_is_named_by_registry_repository_and_digest_or_tag(image: Values, expected: str) -> None:
     objects = render({"image": image})
     assert _image(pod_spec(objects)) == _image(only(objects, "Pod")["spec"]) == expected
+
+
+@pytest.mark.parametrize("path", ["image", "pipeline.image"])
+def test_without_a_registry_the_chart_says_in_one_sentence_what_to_set(path: str) -> None:
+    unset: dict[str, Any] = {"image": {"registry": ""}}
+    pipeline = {"enabled": True, "tables": {"existingClaim": "tables"}, "logs": {"existingClaim": "logs"}}
+    values = unset if path == "image" else {"pipeline": pipeline | unset}
+    done = helm("template", NAME, str(CHART), "-n", NS, "--kube-version", KUBERNETES, values=values)
+    assert done.returncode != 0
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    image = {"image": NAME, "pipeline.image": "kafka-features-pipeline"}[path]
+    assert said.endswith(
+        f"{path}.registry is not set: set it to the registry to which you pushed {image} (no image is published), "
+        f"for example --set {path}.registry=registry.example:5000"
+    )
 
 
 def _image(spec: Object) -> str:

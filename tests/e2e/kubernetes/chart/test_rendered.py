@@ -61,6 +61,7 @@ def test_in_a_chart_of_charts_that_has_templates_of_its_own_nothing_changes(tmp_
     ours = "".join(f'{{{{- define "{name}" }}}}of: the-parent{{{{ end -}}}}\n' for name in defined)
     (tmp_path / "templates" / "_helpers.tpl").write_text(ours)
     pipeline = {"enabled": True, "tables": {"existingClaim": "tables"}, "logs": {"existingClaim": "logs"}}
+    pipeline["image"] = {"registry": "elsewhere:5000"}
     values = {**EVERYTHING, "pipeline": {**pipeline, "executors": {"instances": 2}}}
     done = helm("template", NAME, str(tmp_path), "-n", NS, "--kube-version", KUBERNETES, values={NAME: values})
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ from tests.e2e.kubernetes.chart.rendering import (
     NAME,
     NS,
     ROOT,
+    WITH_REGISTRY,
     Object,
     Values,
     document,
@@ -172,7 +173,7 @@ ACCOUNT = f"system:serviceaccount:{NS}:{NAME}"
 
 def upgrade(plane: ControlPlane, values: Values) -> None:
     sets = (word for name, value in values.items() for word in ("--set-json", f"{name}={json.dumps(value)}"))
-    plane.helm("upgrade", NAME, str(CHART), "-n", NS, "--reset-values", *sets)
+    plane.helm("upgrade", NAME, str(CHART), "-n", NS, "--reset-values", *WITH_REGISTRY, *sets)
 
 
 @pytest.mark.usefixtures("installed")

@@ -13,7 +13,7 @@ import pytest
 
 from kafkasim.fleet.fleet import write_fleet
 from kafkasim.fleet.plan import SMALL
-from tests.e2e.kubernetes.chart.rendering import CHART
+from tests.e2e.kubernetes.chart.rendering import CHART, WITH_REGISTRY
 from tests.e2e.kubernetes.chart.test_pipeline import rendered, spark_crds
 from tests.e2e.kubernetes.chart.test_rights import rights
 from tests.e2e.kubernetes.on_node.volumes import claimed_volume
@@ -56,7 +56,10 @@ class Fleet:
         }
         sets = [word for name, value in given.items() for word in ("--set", f"pipeline.{name}={value}")]
         # The operator itself is not what is tried here: its image is not there, and is not waited for.
-        sets += ["--set", "crds.enabled=false", *(word for value in values for word in ("--set-json", value))]
+        sets += [
+            *(*WITH_REGISTRY, "--set", "crds.enabled=false"),
+            *(word for value in values for word in ("--set-json", value)),
+        ]
         self.plane.helm("upgrade", "--install", RELEASE, str(CHART), "-n", NS, *sets)
 
     def job(self, name: str) -> str:

@@ -1,5 +1,5 @@
-"""A release of the real image: pushed to a registry, pulled by a node by digest, installed from there. Also as it runs on
-the other architecture.
+"""A release of the real image: pushed to a registry, pulled by a node by digest, installed from there. It
+also runs on the other architecture.
 """
 
 from __future__ import annotations

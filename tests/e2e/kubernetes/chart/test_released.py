@@ -17,7 +17,7 @@ import yaml
 from kafkafeatures import __version__
 from release.layout import Layout
 from release.plan import ARCHITECTURES
-from tests.e2e.kubernetes.chart.rendering import CRD_NAME, NAME, NS
+from tests.e2e.kubernetes.chart.rendering import CRD_NAME, NAME, NS, ROOT
 from tests.e2e.rig.kubernetes.binaries import binary, run
 from tests.e2e.rig.kubernetes.certificates import Authority
 from tests.e2e.rig.kubernetes.cluster import LOOPBACK, ControlPlane
@@ -127,6 +127,29 @@ def test_the_chart_in_the_registry_installs_that_image(released: Released, plane
         plane.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
 
 
+def test_by_the_lines_of_the_page_chart_and_image_of_a_clone_get_into_a_registry_and_are_installed(
+    released: Released, plane: ControlPlane
+) -> None:
+    """The image is pushed already, as no line of the page about it can run here: it takes Docker."""
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text()
+    block = page.partition("\n## From a registry\n")[2].partition("\n## ")[0].replace("\\\n", " ")
+    lines = [line.strip() for line in block.splitlines() if line.startswith("    ")]
+    assert [line.split()[1] for line in lines] == ["package", "push", "install"]
+    path = f"{binary('helm').parent}:{os.environ['PATH']}"
+    used = {**os.environ, **released.registry.environment, "KUBECONFIG": str(plane.kubeconfig), "PATH": path}
+    digest = Layout(released.clone.out / "image").digest
+    try:
+        for line in lines:
+            typed = line.replace("REGISTRY", f"{released.registry.address}/team").replace("sha256:...", digest)
+            run("bash", "-c", typed, cwd=released.clone.folder, env=used)
+        deployment = plane.get("deployment", NAME, "-n", "kafka-features")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == released.clone.reference("image")
+    finally:
+        plane.helm("uninstall", NAME, "-n", "kafka-features", "--wait")
+        plane.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
+
+
 def test_the_packaged_chart_names_the_image_and_differs_in_nothing_else(released: Released) -> None:
     with tarfile.open(released.clone.out / f"{NAME}-{__version__}.tgz") as archive:
         archive.extractall(released.clone.folder / "dist" / "chart", filter="data")
@@ -190,8 +213,9 @@ def test_wheels_and_sources_of_both_distributions_are_made(released: Released) -
 
 def test_the_same_commit_makes_the_same_image_wheels_and_sources(released: Released, tmp_path: Path) -> None:
     again = released.clone.cloned(tmp_path / "again")
-    login = released.registry.environment
-    done = again.release(**released.bases, **released.environment, **login, SOURCE_URL=SOURCE)
+    with store() as environment:  # as on another machine
+        login = released.registry.environment
+        done = again.release(**released.bases, **environment, **login, SOURCE_URL=SOURCE)
     assert done.returncode == 0, done.stderr
     first, second = (dict(_sums(one.out)) for one in (released.clone, again))
     assert {one for one in second if first[one] != second[one]} == {

@@ -1,15 +1,19 @@
-"""The command line as the page about it says how to get it: by pipx, by krew. Packages come from the index of pip."""
+"""The command line as pages say how to get it: by pip, pipx and krew. Packages come from the index of pip."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.kubernetes.chart.rendering import ROOT
 from tests.e2e.rig.kubernetes.binaries import binary, build
+from tests.e2e.rig.releasing import commit_tree
 
 PIPX = "pipx == 1.18.4"
 PAGE = (ROOT / "docs" / "how-to" / "get-the-command-line.md").read_text()
@@ -56,6 +60,18 @@ def test_by_pipx_from_a_wheel_it_is_a_command_and_a_plugin_of_kubectl(tmp_path: 
     assert "suspend" in person.types("kubectl __complete kafkafeatures sus")
     person.types("pipx uninstall kafka-features-operator")
     assert not (tmp_path / ".local" / "bin" / "kafkafeatures").exists()
+
+
+@pytest.mark.parametrize("page", ["README", "the page about the command line"])
+def test_by_pip_from_a_clone_it_is_a_command(page: str, tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text().partition("\n## Inspect your own cluster\n")[2]
+    install = readme.strip().splitlines()[0] if page == "README" else commands("pip")[0]
+    clone = commit_tree(tmp_path / "clone")
+    person = Newcomer(tmp_path, Path(sys.executable).resolve().parent)
+    person.types(f"cd {clone.folder} && {install}")
+    assert person.types("~/kafkafeatures/bin/kafkafeatures version").startswith("kafkafeatures 0.1.0\n")
+    shutil.rmtree(clone.folder)  # what was installed needs no clone
+    assert "blocked" in person.types("~/kafkafeatures/bin/kafkafeatures demo </dev/null").lower()
 
 
 def test_by_krew_it_is_a_plugin_of_kubectl(tmp_path: Path) -> None:

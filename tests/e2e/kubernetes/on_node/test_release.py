@@ -5,6 +5,8 @@ also runs on the other architecture.
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +84,18 @@ def test_the_image_for_the_other_architecture_runs_there(released: Clone, tmp_pa
     assert run(*python, "-m", "kafkafeatures", "version", env=clean).startswith(f"kafkafeatures {__version__}\n")
     said = run(*python, "-c", f"import {IMPORTS}, kafkafeatures.app, platform; print(platform.machine())", env=clean)
     assert said.strip() == {"arm64": "aarch64", "amd64": "x86_64"}[FOREIGN]
+
+
+IN_USE = {"kafka_features_operator": "-m kafkafeatures version", "kraftlog": "-c 'import kraftlog'"}
+
+
+@pytest.mark.parametrize("wheel", IN_USE)
+def test_a_wheel_installs_in_an_empty_environment(wheel: str, released: Clone, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", tmp_path / "empty")
+    python = tmp_path / "empty" / "bin" / "python"
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    run(python, "-m", "pip", "install", "-q", *released.out.glob(f"{wheel}-*.whl"), env=clean)
+    run(python, *shlex.split(IN_USE[wheel]), cwd=tmp_path, env=clean)
 
 
 def test_both_architectures_have_the_same_packages_of_python(released: Clone) -> None:

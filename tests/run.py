@@ -75,9 +75,10 @@ LONG = (
     "tests/e2e/kubernetes/test_bench.py",
     f"{ON_SPARK}::test_with_executors_the_tables_are_the_same_and_what_is_granted_is_what_is_used",
     "tests/e2e/kubernetes/command_line/test_packages.py",
+    "tests/e2e/kubernetes/on_node/test_release.py",
     f"{ON_SPARK}::test_submitted_as_the_spark_operator_does_it_the_driver_has_a_pod_and_the_tables_are_the_same",
 )
-"""Tests that a soak alone runs, as each takes minutes: every benchmark once, Spark in three pods, krew and pipx."""
+"""Tests that a soak alone runs, as each takes minutes: every benchmark once, Spark in three pods, packages, a release."""
 KUBERNETES = [
     *("tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls", f"--ignore={ON_A_NODE}"),
     *([] if os.environ.get("SOAK") else [f"--deselect={one}" for one in LONG]),

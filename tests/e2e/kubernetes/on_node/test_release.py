@@ -16,9 +16,10 @@ import pytest
 from kafkafeatures import __version__
 from release.layout import Layout
 from release.plan import NAME
+from tests.e2e.kubernetes.chart.rendering import ROOT
 from tests.e2e.kubernetes.on_node.test_install import NS, RELEASE, operator_container, operator_pod
 from tests.e2e.rig.kubernetes.bases import EMULATOR, FOREIGN, OURS, push_pythons
-from tests.e2e.rig.kubernetes.binaries import binary, install_packages, run
+from tests.e2e.rig.kubernetes.binaries import Failed, binary, build, install_packages, run
 from tests.e2e.rig.kubernetes.network import HOST
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.registry import PASSWORD, USER, Registry, registry
@@ -39,11 +40,16 @@ def running(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
 
 @pytest.fixture(scope="module")
 def released(running: Registry, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    """Pushed and signed."""
+    build(["cosign"])
     folder = tmp_path_factory.mktemp("released")
+    password = {"COSIGN_PASSWORD": "the-password-of-the-key"}
+    run(binary("cosign"), "generate-key-pair", cwd=folder, env={**os.environ, **password})
+    key = {"COSIGN_KEY": str(folder / "cosign.key"), **password}
     clone = commit_tree(folder / "clone")
     with store() as environment:
         bases = push_pythons(running, folder / "bases", environment)
-        done = clone.release(**bases, **push_settings(running), **environment)
+        done = clone.release(binary("cosign").parent, **bases, **push_settings(running), **environment, **key)
         assert done.returncode == 0, done.stderr
         yield clone
 
@@ -61,12 +67,36 @@ def test_installed_from_the_registry_the_operator_runs_in_the_image_that_was_pus
     try:
         assert operator_container(node)
         (status,) = operator_pod(node)["status"]["containerStatuses"]
-        assert status["image"] == status["imageID"] == released.reference("image")
+        assert status["imageID"] == released.reference("image")
         said = plane.kubectl("exec", f"deploy/{RELEASE}", "-n", NS, "--", "kafkafeatures", "version")
         assert said.startswith(f"kafkafeatures {__version__}\n")
     finally:
         plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
         plane.kubectl("delete", "secret", "registry", "-n", NS)
+
+
+def test_who_has_the_public_key_can_check_image_chart_checksums_and_attestations(
+    running: Registry, released: Clone
+) -> None:
+    page = (ROOT / "docs" / "how-to" / "make-a-release.md").read_text()
+    (line,) = [one.split() for one in page.splitlines() if one.startswith("    cosign verify ")]
+    *words, _ = line[1:]
+    assert words[:2] == ["verify", "--key"]
+    keyed = [released.folder.parent / word if word == "cosign.pub" else word for word in words[1:]]
+    used = {**os.environ, **running.environment}
+
+    def cosign(*words: str | Path) -> str:
+        return run(binary("cosign"), *words, cwd=released.out, env=used)
+
+    image, digests = released.reference("image"), Layout(released.out / "image").digests
+    for one in (image, released.reference("chart")):
+        assert one.partition("@")[2] in cosign("verify", *keyed, one)
+    assert cosign("verify-attestation", *keyed, "--type=slsaprovenance1", image)
+    for digest in digests.values():
+        assert cosign("verify-attestation", *keyed, "--type=cyclonedx", f"{image.partition('@')[0]}@{digest}")
+    cosign("verify-blob", *keyed, "--signature=SHA256SUMS.sig", "SHA256SUMS")
+    with pytest.raises(Failed, match="SHA256SUMS|signature"):
+        cosign("verify-blob", *keyed, "--signature=SHA256SUMS.sig", "provenance.json")
 
 
 def test_the_image_for_the_other_architecture_runs_there(released: Clone, tmp_path: Path) -> None:

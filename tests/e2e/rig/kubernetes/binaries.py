@@ -26,7 +26,7 @@ from tests.e2e.rig.releases import MissingTool
 CACHE = KAFKA_CACHE.parent / "kubernetes"
 
 KUBERNETES, ETCD, COREDNS, HELM, VERSITYGW = "1.34.4", "3.6.16", "1.15.0", "3.22.0", "1.8.0"
-KREW, KUBECONFORM, REGISTRY = "0.4.3", "0.8.0", "3.1.2"
+KREW, KUBECONFORM, REGISTRY, COSIGN = "0.4.3", "0.8.0", "3.1.2", "2.6.5"
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 NODE = ("kube-scheduler", "kubelet", "kube-proxy", "coredns", "pause")
@@ -72,6 +72,21 @@ import (
 )
 
 func main() { registry.RootCmd.Execute() }
+"""
+# Without the clouds' keys.
+_COSIGN = """package main
+
+import (
+	"log"
+
+	"github.com/sigstore/cosign/v2/cmd/cosign/cli"
+)
+
+func main() {
+	if err := cli.New().Execute(); err != nil {
+		log.Fatalf("error: %v", err)
+	}
+}
 """
 
 
@@ -126,6 +141,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "kubeconform": Program(KUBECONFORM, "github.com/yannh/kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform"),
     "krew": Program(KREW, "sigs.k8s.io/krew", "sigs.k8s.io/krew/cmd/krew"),
+    "cosign": Program(COSIGN, "github.com/sigstore/cosign/v2", main=_COSIGN),
     "registry": Program(REGISTRY, "github.com/distribution/distribution/v3", main=_REGISTRY),
     "versitygw": Program(
         VERSITYGW, "github.com/versity/versitygw", "github.com/versity/versitygw/cmd/versitygw", go_mod=_unreplaced

@@ -78,7 +78,7 @@ LONG = (
     "tests/e2e/kubernetes/on_node/test_release.py",
     f"{ON_SPARK}::test_submitted_as_the_spark_operator_does_it_the_driver_has_a_pod_and_the_tables_are_the_same",
 )
-"""Tests that a soak alone runs, as each takes minutes: every benchmark once, Spark in three pods, packages, a release."""
+"""Tests that a soak alone runs, as each takes minutes: benchmarks, Spark in three pods, packages, a release."""
 KUBERNETES = [
     *("tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls", f"--ignore={ON_A_NODE}"),
     *([] if os.environ.get("SOAK") else [f"--deselect={one}" for one in LONG]),

@@ -95,7 +95,7 @@ def test_who_has_the_public_key_can_check_image_chart_checksums_and_attestations
     for digest in digests.values():
         assert cosign("verify-attestation", *keyed, "--type=cyclonedx", f"{image.partition('@')[0]}@{digest}")
     cosign("verify-blob", *keyed, "--signature=SHA256SUMS.sig", "SHA256SUMS")
-    with pytest.raises(Failed, match="SHA256SUMS|signature"):
+    with pytest.raises(Failed, match=r"signature|invalid"):
         cosign("verify-blob", *keyed, "--signature=SHA256SUMS.sig", "provenance.json")
 
 

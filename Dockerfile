@@ -10,7 +10,7 @@ ARG RUNTIME_BASE=python:3.11-slim
 # program of the image is executed. So no emulation is needed.
 FROM --platform=$BUILDPLATFORM ${BUILD_BASE} AS build
 ARG TARGETARCH
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_COMPILE=1
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 # Two environments: what installs is no part of what runs.
 RUN python3 -m venv /opt/build && python3 -m venv --without-pip /opt/venv
@@ -20,14 +20,14 @@ RUN /opt/build/bin/pip install --require-hashes --only-binary :all: -r requireme
     if [ $there != $here ]; then for one in manylinux_2_28 manylinux_2_17 manylinux2014; do \
       foreign="$foreign --platform ${one}_$there"; done; fi && \
     site=$(/opt/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
-    /opt/build/bin/pip --python /opt/venv/bin/python install --require-hashes --only-binary :all: $foreign --target $site \
+    /opt/build/bin/pip --python /opt/venv/bin/python install --no-compile --require-hashes --only-binary :all: $foreign --target $site \
       -r requirements/operator.lock && \
     rm -rf $site/bin
 COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
 RUN /opt/build/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /opt/wheel . && \
-    /opt/build/bin/pip --python /opt/venv/bin/python install --no-deps --no-index /opt/wheel/*.whl && \
-    /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib
+    /opt/build/bin/pip --python /opt/venv/bin/python install --no-compile --no-deps --no-index /opt/wheel/*.whl && \
+    /opt/venv/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/venv/lib
 
 # Named for builders that otherwise take the platform of the stage above.
 FROM --platform=$TARGETPLATFORM ${RUNTIME_BASE}

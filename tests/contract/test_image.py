@@ -37,6 +37,11 @@ def test_the_operators_is_built_for_another_platform_on_the_one_that_builds() ->
     assert final.startswith("--platform=$TARGETPLATFORM ")
 
 
+def test_what_is_compiled_stays_valid_when_a_release_sets_the_times_of_all_files() -> None:
+    """By default it holds the time of its source, and Python would compile it again at each start."""
+    assert "python -m compileall -q -f --invalidation-mode unchecked-hash /opt/venv/lib" in STAGES[OPERATOR][0]
+
+
 @each
 def test_nothing_is_installed_that_is_not_locked_or_our_own(name: str) -> None:
     commands = [one for run in instructions("".join(STAGES[name][:-1]), "RUN") for one in run.split("&&")]

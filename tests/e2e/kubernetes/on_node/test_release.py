@@ -130,6 +130,13 @@ def test_a_wheel_installs_in_an_empty_environment(wheel: str, released: Clone, t
     run(python, *shlex.split(IN_USE[wheel]), cwd=tmp_path, env=clean)
 
 
+def test_what_is_compiled_holds_no_time(released: Clone) -> None:
+    """Python reads it whatever the times of the files are, and it is the same each time it is made."""
+    files = Layout(released.out / "image").files(OURS)
+    kinds = {content[4:8] for path, content in files if path.startswith("opt/venv/") and path.endswith(".pyc")}
+    assert kinds == {b"\x01\0\0\0"}
+
+
 def test_both_architectures_have_the_same_packages_of_python(released: Clone) -> None:
     def packages(architecture: str) -> set[str]:
         text = (released.out / f"{NAME}-{__version__}-linux-{architecture}.cdx.json").read_text()

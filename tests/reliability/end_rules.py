@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tests.reliability.facts import OPERATOR, Facts, condition
@@ -48,12 +49,15 @@ def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
 
 
 def _was_fought_over(facts: Facts, uid: str, calmed: Calmed) -> bool:
-    """Whether others changed one of the wanted levels more often within the last hour than is corrected."""
+    """Whether others took one of the wanted levels away more often within the last hour than is corrected. It counts
+    also where they change it once more before it is corrected: what was sent by then may have been overtaken.
+    """
     own = {act.sent.number for act in facts.acts if act.sent.uid == uid}
-    wanted = {(calmed.cluster_of[uid], feature, level) for feature, level in calmed.wants[uid].items()}
-    reversed_ = [
-        one.feature
-        for _, one in facts.of_kind(Moved)
-        if (one.cluster_id, one.feature, one.before) in wanted and one.by not in own and calmed.at - one.at < HOUR
-    ]
-    return any(reversed_.count(feature) > CORRECTIONS for feature in reversed_)
+    taken: Counter[str] = Counter()
+    for _, one in facts.of_kind(Moved):
+        wanted = calmed.wants[uid].get(one.feature)
+        if one.cluster_id != calmed.cluster_of[uid] or one.by in own or calmed.at - one.at >= HOUR:
+            continue
+        if one.after != wanted and (one.before == wanted or taken[one.feature]):
+            taken[one.feature] += 1
+    return any(often > CORRECTIONS for often in taken.values())

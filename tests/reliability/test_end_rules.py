@@ -36,8 +36,16 @@ def ended(*moves: Record) -> list[str]:
         ),
         ([moved(10.0, 1, 0), moved(20.0, 0, 1, by=1), moved(30.0, 1, 0)], ["settles"]),
         ([moved(10.0, 0, 1), moved(20.0, 0, 1), moved(30.0, 0, 1)], ["settles"]),
+        ([moved(10.0, 1, 0), moved(20.0, 0, 2), moved(30.0, 2, 1, by=1), moved(40.0, 1, 0)], []),
+        ([moved(10.0, 2, 0), moved(20.0, 0, 2), moved(30.0, 2, 0)], ["settles"]),
     ],
-    ids=["changed back three times", "changed back twice", "changed to what is wanted"],
+    ids=[
+        "changed back three times",
+        "changed back twice",
+        "changed to what is wanted",
+        "changed twice before it was corrected",
+        "never what is wanted",
+    ],
 )
 def test_a_level_that_others_change_back_is_left_to_a_person_from_the_third_time_on(
     moves: list[Record], rules: list[str]

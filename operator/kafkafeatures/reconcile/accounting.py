@@ -10,14 +10,15 @@ from collections.abc import Mapping
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import Result, Status
+from kafkafeatures.api.status import LogPosition, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.facts.observation import Known, Observation
-from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Moves
+from kafkafeatures.core.facts.readings import EarlierMoves, Failure, FailureKind, Moves
 from kafkafeatures.core.kinds import without_withdrawn_plan
 from kafkafeatures.core.levels.accounted import (
+    FIRST_OFFSET,
     acceptance_of,
     is_downgrade,
     keeps_no_log,
@@ -76,17 +77,21 @@ async def held_against_the_log(
 async def _earlier_moves(kafka: KafkaPort, resource: Resource, seen: Observation) -> EarlierMoves | Failure:
     """Between what the status accounts for and the beginning of the reading, where something depends on it: all of a
     log may be large. Where there is nothing in between, it is asked all the same whether this log ever had the
-    position: one that came out of a backup soon continues past its former end.
+    position: one that came out of a backup soon continues past its former end. A status that knows the cluster and has
+    no position accounts for nothing of the log.
     """
     status, past = resource.status, seen.past_levels
-    position = status.log_position
-    if position is None or past is None:
+    if past is None or (status.log_position is None and (not status.cluster_id or past.since_offset <= FIRST_OFFSET)):
         return EarlierMoves()
+    position = status.log_position or LogPosition(offset=FIRST_OFFSET, epoch=seen.source.epoch)
     unspent = resource.wanted.consents - {*status.spent_consents}
     depends = status.plan is not None or any(map(is_downgrade, unspent))
     if past.since_offset > position.offset and not depends:
         return EarlierMoves()
-    return await kafka.moves_since(position.offset, position.epoch)
+    found = await kafka.moves_since(position.offset, position.epoch)
+    if status.log_position is None and not isinstance(found, Failure) and found.restored:
+        return Failure(FailureKind.NO_LEADER, "metadata log", "the leader has changed")  # any log has its first offset
+    return found
 
 
 def accounted(resource: Resource, settled: Status, seen: Observation, earlier: Mapping[str, Moves]) -> Status:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import EMPTY, LogPosition, PlanStatus, Stage, Status, Via
+from kafkafeatures.api.status import EMPTY, FeatureStatus, HistoryEntry, LogPosition, PlanStatus, Stage, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Observation, PastLevels, Source, SourceKind
 from kafkafeatures.core.facts.readings import Moves
@@ -95,6 +95,37 @@ def test_what_was_read_of_earlier_parts_counts_as_well_and_once() -> None:
     earlier: dict[str, Moves] = {"group.version": ((101, 1), (105, 0)), "share.version": ((102, 1),)}
     found = moved_unremembered(status(), status(), seen({"group.version": ((105, 0), (110, 1))}), earlier)
     assert found == {"group.version": ((101, 1), (105, 0), (110, 1)), "share.version": ((102, 1),)}
+
+
+UP, DOWN = "group.version 0 -> 1", "group.version 1 -> 0"
+
+
+@pytest.mark.parametrize(
+    ("last_seen", "own", "levels", "is_foreign"),
+    [
+        (1, (), (1,), False),  # the cluster began with it
+        (2, (), (1, 0, 2), False),  # others moved it before
+        (1, (UP,), (1,), False),
+        (0, (UP,), (1,), False),  # settled by this very look
+        (1, (UP, DOWN, UP), (1, 0, 1), False),
+        (1, (UP,), (1, 0, 1), True),  # which of the two it saw is not known
+        (1, (), (1, 0), True),
+        (0, (), (1, 0), True),
+        (0, (), (0,), True),  # the beginning of the log is gone
+        (None, (), (1,), True),
+        (1, (), (), False),
+    ],
+)
+def test_without_a_position_a_level_counts_as_moved_unless_its_last_move_is_surely_known(
+    last_seen: int | None, own: tuple[str, ...], levels: tuple[int, ...], is_foreign: bool
+) -> None:
+    before = replace(EMPTY, cluster_id="c", features=(FeatureStatus(name="group.version", finalized=last_seen),))
+    after = replace(before, history=tuple(HistoryEntry(at=AT, action=one, result="Applied") for one in own))
+    moves = tuple(enumerate(levels, start=90))
+    shown: dict[str, Moves] = {"group.version": moves} if moves else {}
+    assert moved_unremembered(before, after, seen(shown), {}) == (shown if is_foreign else {})
+    assert unremembered(shown, before=replace(before, cluster_id=""), after=after) == set()  # a first contact
+    assert unremembered(shown, before=before, after=replace(after, intents=(RAISE,))) == set()  # judged later
 
 
 # --- what it voids ---

@@ -13,6 +13,7 @@ import pytest
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, LogReading, Role
+from kafkafeatures.core.levels.accounted import FIRST_OFFSET
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka import cluster as module
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
@@ -77,6 +78,21 @@ async def test_each_leader_is_asked_once_whether_its_log_ever_had_a_position() -
             before = requests(metrics)
             assert await cluster.moves_since(log.image.offset, 77) == EarlierMoves(restored=True)
             assert (requests(metrics) - before)["Fetch"] == 1
+
+
+async def test_moves_are_read_from_the_first_record_also_where_a_reading_begins_with_a_snapshot() -> None:
+    async with served(plan()) as server:
+        await server.act(lambda world: world.take_snapshot())
+        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        async with Cluster(ClusterSettings(brokers), environment=SYSTEM) as cluster:
+            log = (await cluster.read()).log
+            assert isinstance(log, LogReading)
+            assert log.image.former_levels.since_offset > FIRST_OFFSET
+            assert "metadata.version" not in log.image.former_levels.moves
+            found = await cluster.moves_since(FIRST_OFFSET, log.leader_epoch)
+    assert isinstance(found, EarlierMoves)
+    assert not found.restored
+    assert [level for _, level in found.moves["metadata.version"]] == [21]
 
 
 async def test_the_log_that_is_followed_is_recorded_byte_for_byte_over_the_connection_that_is_there(

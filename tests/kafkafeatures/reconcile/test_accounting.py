@@ -13,6 +13,7 @@ from kafkafeatures.core.engine.decisions import Done, Held, Wait
 from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, Outcome, OutcomeUnknown
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, FailureKind
+from kafkafeatures.core.levels.accounted import FIRST_OFFSET
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkasim.connection import Access
 from tests.kafkafeatures.reconcile.accounts import (
@@ -298,4 +299,88 @@ def test_it_is_not_read_where_nothing_depends_on_it() -> None:
 
     cluster.moves_since = later  # type: ignore[method-assign]
     resumes(store, levels=UP)
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+# --- a status from before the log could be read ---
+
+
+@pytest.mark.parametrize("begins", ["the log", "a snapshot"])
+def test_a_backup_from_before_the_log_was_ever_read_lets_no_consent_be_used_twice(begins: str) -> None:
+    cluster = Cluster({"metadata.version": 27})
+    store = Store(cluster, UP)
+    cluster.reach(Access(cluster_action=False))
+    assert isinstance(run(cluster, store).decision, Done)
+    backup = store.status
+    assert "logPosition" not in backup
+    resumes(store, levels=DOWN, consents=CONSENTS)
+    assert isinstance(run(cluster, store).decision, Done)
+    assert cluster.move("group.version", 1)
+    store.status = backup
+    cluster.reach(Access())
+    if begins == "a snapshot":
+        reading_from(cluster)
+    assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
+    assert len(cluster.sent) == 2
+    resumes(store, consents=frozenset())
+    run(cluster, store)
+    resumes(store, consents=CONSENTS)  # once, and not for ever: there is a position now
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+def test_so_is_an_approval_void() -> None:
+    cluster = Cluster({"metadata.version": 27})
+    store = Store(cluster, {})
+    cluster.reach(Access(cluster_action=False))
+    store.wanted = Wanted(UP, policy=ApprovalPolicy.ALWAYS)
+    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    first = approve(store)
+    backup = store.status
+    assert isinstance(run(cluster, store).decision, Done)
+    assert cluster.move("group.version", 0)
+    store.status = backup
+    cluster.reach(Access())
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert store.status["plan"]["hash"] != first
+    approve(store)
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+def test_a_plan_is_carried_on_where_the_log_can_be_read_only_now_and_shows_what_the_status_knows() -> None:
+    """The level that the cluster began with, what others did under its eyes, and its own changes."""
+    both = {"group.version": 1, "transaction.version": 2}
+    cluster = Cluster({"metadata.version": 27})
+    store = Store(cluster, {})
+    cluster.reach(Access(cluster_action=False))
+    store.wanted = Wanted({}, suspend=True)
+    run(cluster, store)
+    assert cluster.move("transaction.version", 1)
+    store.wanted = Wanted(both, policy=ApprovalPolicy.ALWAYS)
+    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    approve(store)
+    once(cluster, store)
+    assert len(cluster.sent) == 1
+    cluster.reach(Access())
+    assert isinstance(run(cluster, store).decision, Done)
+    assert len(cluster.sent) == 2
+
+
+def test_while_the_beginning_of_the_log_cannot_be_read_nothing_is_sent() -> None:
+    """Each log has it: an answer that says otherwise is of a leader that has changed."""
+    cluster = Cluster({"metadata.version": 27})
+    store = Store(cluster, UP)
+    cluster.reach(Access(cluster_action=False))
+    assert isinstance(run(cluster, store).decision, Done)
+    resumes(store, levels=DOWN, consents=CONSENTS)
+    cluster.reach(Access())
+    reading_from(cluster)
+
+    async def parted(offset: int, epoch: int) -> EarlierMoves | Failure:
+        return EarlierMoves(restored=offset == FIRST_OFFSET)
+
+    working, cluster.moves_since = cluster.moves_since, parted  # type: ignore[method-assign]
+    last = once(cluster, store)
+    assert isinstance(last.decision, Wait)
+    assert "logPosition" not in store.status
+    cluster.moves_since = working  # type: ignore[method-assign]
     assert isinstance(run(cluster, store).decision, Done)

@@ -104,11 +104,10 @@ def test_a_level_that_was_moved_at_the_very_offset_of_the_intent_was_moved(
     behind: bool, result: str, spent: list[str]
 ) -> None:
     """The intent names the end of the log: a batch that begins there ends behind it, and everything else before it."""
-    cluster = Cluster({"metadata.version": 27, "group.version": 1})
+    cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     cluster.outcomes = [OutcomeUnknown("EOF")]
-    assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
     once(cluster, store)
     offset = store.status["intents"][0]["offset"]

@@ -2,16 +2,17 @@
 
 Pure. Called by `reconcile/evaluate.py`. A status may be older than what happened: its operator was away, or it came out
 of a backup. So it keeps the end of the log up to which each move of a level is in it, `logPosition`; a move behind that
-which is none of its own steps voids what was approved or allowed before. And a log that ends before that position, or
-before what this process has read, is not the log that was read: it came out of a backup itself.
+which is none of its own steps voids what was approved or allowed before. One that has no position yet, since the log
+could not be read, is held against all of the log. And a log that ends before that position, or before what this process
+has read, is not the log that was read: it came out of a backup itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kafkafeatures.api.names import ACCEPT_RESTORED_LOG
-from kafkafeatures.api.status import LogPosition, Status
+from kafkafeatures.api.status import LogPosition, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
 from kafkafeatures.core.facts.readings import Moves
@@ -20,6 +21,9 @@ from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeatu
 
 MAX_OWN = 50
 """How many of its own changes a status keeps behind its position: an older one counts as another's later."""
+
+FIRST_OFFSET = 1
+"""From where all moves of a log are read. The record before it is the first leader's announcement of itself."""
 
 
 def position_of(seen: Observation) -> LogPosition | None:
@@ -99,19 +103,54 @@ def moved_unremembered(
     log. What is still open is judged once it is settled.
     """
     past, position = seen.past_levels, before.log_position
-    if past is None or position is None:
+    if past is None:
         return {}
+    shown = {
+        feature: tuple(sorted({*past.moves.get(feature, ()), *earlier.get(feature, ())}))
+        for feature in {*past.moves, *earlier}
+    }
+    if position is None:
+        return _moved_by_the_whole_log(before, after, shown)
     sent, still_open = sent_by(before), {one.step.target for one in sent_by(after)}
     remembered = (*position.own, *map(_own, sent))
     found = {}
-    for feature in {*past.moves, *earlier} - still_open:
-        moves = sorted({*past.moves.get(feature, ()), *earlier.get(feature, ())})
-        since = tuple(one for one in moves if one[0] > position.offset)
+    for feature in shown.keys() - still_open:
+        since = tuple(one for one in shown[feature] if one[0] > position.offset)
         if since and [_move(feature, level) for _, level in since] != [
             one for one in remembered if one.startswith(f"{feature}:")
         ]:
             found[feature] = since
     return found
+
+
+def _moved_by_the_whole_log(before: Status, after: Status, shown: Mapping[str, Moves]) -> Mapping[str, Moves]:
+    """By feature, all its moves where the last one may have come after the status, which has no position.
+
+    That it came before is known where it led to the level that the status saw last, or is the last of its own changes,
+    and the log shows the same only once. Judged once nothing is open: from then on there is a position. A first contact
+    has rules of its own.
+    """
+    if not before.cluster_id or sent_by(after):
+        return {}
+    last_seen = {one.name: one.finalized for one in before.features}
+    own: dict[str, list[int]] = {}
+    for ended in after.history:
+        step = UpdateFeature.named(ended.action) if ended.result in (Result.APPLIED, Result.CORRECTED) else None
+        if step is not None:
+            own.setdefault(step.feature, []).append(step.after)
+    found = {}
+    for feature, moves in shown.items():
+        levels, seen_at = [level for _, level in moves], last_seen.get(feature)
+        if not _ends_once([0, *levels], [seen_at]) and not _ends_once(levels, own.get(feature, ())):
+            found[feature] = moves
+    return found
+
+
+def _ends_once(levels: Sequence[int], known: Sequence[int | None]) -> bool:
+    """Whether the levels end with what is known of them, and have it nowhere else."""
+    size = len(known)
+    places = [at for at in range(len(levels) - size + 1) if [*levels[at : at + size]] == [*known]]
+    return size > 0 and places == [len(levels) - size]
 
 
 def with_own_moves(before: Status, settled: Status) -> Status:

@@ -72,9 +72,13 @@ OF_OPERATORS: Mapping[Reason, Page] = {
 
         With Helm the CRD is part of the chart (`crds.enabled: true`). A GitOps tool may have an older copy.
 
+        Do not restart the operator before that: if the older CRD dropped an intent, only the process that sent the
+        step still knows that its outcome is open.
+
         The operator retries every 30 seconds and continues automatically. If the older CRD dropped the used consents,
-        all consents in the document count as used ([ConsentSpent](ConsentSpent.md)). If it dropped the pinned cluster
-        id, the operator sends nothing until the document names the cluster ([ClusterIdMismatch](ClusterIdMismatch.md)).
+        and the operator was restarted, all consents in the document count as used ([ConsentSpent](ConsentSpent.md)).
+        If it dropped the pinned cluster id, the operator sends nothing until the document names the cluster
+        ([ClusterIdMismatch](ClusterIdMismatch.md)).
         """
     ),
     Reason.UNKNOWN_INTENT: page(

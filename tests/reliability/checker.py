@@ -137,7 +137,7 @@ def what_is_open_stays_alone(facts: Facts) -> Iterator[Violation]:
             for other in facts.acts:
                 same = (other.sent.uid, other.sent.cluster_id) == (act.sent.uid, act.sent.cluster_id)
                 elsewhere = other.sent.feature != act.sent.feature and _was_read(facts, act, moves[0][0], other.place)
-                if same and act.place < other.place < place and not elsewhere and not _forgotten(facts, act, other):
+                if same and act.place < other.place < place and not elsewhere and not facts.is_forgotten(act, other):
                     text = f"effect {act.sent.number} came true after {other.sent} was sent"
                     yield Violation("one at a time", moved.at, text)
 
@@ -146,12 +146,6 @@ def _was_read(facts: Facts, act: Act, moved: int, until: int) -> bool:
     """Whether its resource was looked at between these places, and the level was the one that it asked for."""
     looks = (one for at, one in facts.of_kind(Looked) if moved < at < until and one.uid == act.sent.uid)
     return any(one.levels.get(act.sent.feature, 0) == act.sent.after for one in looks)
-
-
-def _forgotten(facts: Facts, act: Act, other: Act) -> bool:
-    """Whether a writer that is no operator took the intent out of the status in between: a person, or a schema."""
-    versions = facts.between(act.sent.uid, act.sent.at, other.sent.at)
-    return any(intents(a) and not intents(b) and not b.by.startswith(OPERATOR) for a, b in pairwise(versions))
 
 
 def what_became_of_an_effect_is_reported_as_it_was(facts: Facts) -> Iterator[Violation]:

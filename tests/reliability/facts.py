@@ -271,6 +271,18 @@ class Facts:
             for uid, versions in self.versions.items()
         }
 
+    def is_forgotten(self, act: Act, other: Act) -> bool:
+        """Whether the intent of `act` was taken out of the status before the other one, by a writer that is no
+        operator: a person, or a schema. What an older schema took out of an operator's own write, its process knows,
+        and no later one can.
+        """
+        versions = self.between(act.sent.uid, act.sent.at, other.sent.at)
+        if act.sent.process != other.sent.process and any(
+            condition(one, "Stalled").get("reason") == "SchemaOutdated" and not intents(one) for one in versions
+        ):
+            return True
+        return any(intents(a) and not intents(b) and not b.by.startswith(OPERATOR) for a, b in pairwise(versions))
+
     def between(self, uid: str, since: float, until: float) -> list[Stored]:
         """Versions that were there at some time in between."""
         versions = [one for _, one in self.versions.get(uid, ())]

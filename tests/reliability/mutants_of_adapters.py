@@ -119,6 +119,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/reconcile/controller.py",
         ("a process that is stopped acts on", "if self._operators.handed_over:", "if False:"),
         ("what is at rest is not looked at", "still = await settled.cluster.unchanged() and (", "still = True and ("),
-        ("versions of before a restore count", "replace(known, written=set(), last=LastStatus())", "replace(known)"),
+        ("versions of before a restore count", "replace(known, written=set(), last=known.last.of_no_version())",
+         "replace(known)"),
     ),
 )  # fmt: skip

@@ -135,6 +135,29 @@ def test_what_a_broker_passes_on_twice_holds_back_its_own_feature(other: str, re
     assert [one.rule for one in found(what_is_open_stays_alone, *records)] == broken
 
 
+@pytest.mark.parametrize(
+    ("process", "by", "broken"),
+    [
+        ("operator-1", OPERATOR, ["one at a time"]),  # it knows what it sent
+        ("operator-2", OPERATOR, []),
+        ("operator-1", PERSON, []),
+    ],
+)
+def test_a_change_that_an_older_schema_dropped_holds_back_the_process_that_sent_it(
+    process: str, by: str, broken: list[str]
+) -> None:
+    outdated = {"conditions": [{"type": "Stalled", "reason": "SchemaOutdated"}]}
+    records: list[Record] = [
+        stored(1.0, OPERATOR, {"intents": [INTENT]}),
+        sent(1.1),
+        stored(2.0, by, {}),
+        stored(2.1, OPERATOR, outdated),
+        replace(sent(5.0), process=process, feature="share.version", number=2),
+        Moved(6.0, "A", "group.version", 0, 1, 1),
+    ]
+    assert [one.rule for one in found(what_is_open_stays_alone, *records)] == broken
+
+
 @pytest.mark.parametrize(("agreed", "broken"), [(None, ["ready"]), ({"group.version": 1}, []), ({}, ["ready"])])
 def test_ready_is_what_all_nodes_report_where_the_active_controller_does_not(
     agreed: dict[str, int] | None, broken: list[str]

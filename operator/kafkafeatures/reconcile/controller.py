@@ -42,7 +42,7 @@ from kafkafeatures.reconcile.connections import Connections, OpenClusterOf, Open
 from kafkafeatures.reconcile.credentials import CredentialsInvalid
 from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, ReconcileContext, ignore
 from kafkafeatures.reconcile.kept import Kept, Settled, Until
-from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, LastStatus, SchemaOutdated
+from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
 from kafkafeatures.reconcile.listeners import NOT_RECORDED, LogRecorder, Watcher
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
@@ -100,7 +100,7 @@ class Controller:
         for key, known in self._known.items():
             known.settled, known.next_due = None, None
             # What is under way may keep what it has of before.
-            self._known[key] = replace(known, written=set(), last=LastStatus())
+            self._known[key] = replace(known, written=set(), last=known.last.of_no_version())
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
         """Whether a watch shows something else than what the last reconciliation wrote itself."""
@@ -132,7 +132,7 @@ class Controller:
         if known.next_due is not None and known.next_due.holds(store.version, began):
             return known.next_due.until - began  # a watch may show our own write before its answer is here
         known.next_due, known.written = None, store.written
-        self._claims.note(store.raw, read=True)
+        self._claims.note(store.raw, read=store.is_whole)
         before = store.status
         try:
             pause = await self._guarded(key, known, store)
@@ -143,7 +143,7 @@ class Controller:
             return self._again(key, known)
         finally:
             await self._post_events(before, store)
-        self._claims.note(store.raw, read=True)
+        self._claims.note(store.raw, read=store.is_whole)
         self._claims.passed(key)
         self._watcher.passed(key, pause.result, self._monotonic() - began, store.status)
         return self._until_next(key, known, store.version, pause.seconds)

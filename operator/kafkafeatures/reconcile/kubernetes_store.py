@@ -9,7 +9,7 @@ twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkafeatures.api.document import InvalidDocument, read_document
@@ -29,6 +29,10 @@ _ALWAYS = {"spentConsents": [], "unverifiedConsents": [], "clusterId": ""}
 """Sent also where they are empty: a schema that does not keep them is found out before a consent is used, or anything
 is sent to a cluster that the status could not be bound to."""
 
+_REMEMBERED = {
+    "intents": "intents", "history": "history", "changeCount": "change_count", "spentConsents": "spent_consents",
+}  # fmt: skip
+"""By its name in JSON, what decisions rest on: kept at one write, it may be dropped at the next by an older schema."""
 
 MAX_REQUEST = 64
 """Characters of `status.lastHandledReconcileAt`."""
@@ -44,11 +48,18 @@ class SchemaOutdated(Exception):
 
 @dataclass
 class LastStatus:
-    """The status of a resource that was read or written last: the same version is not read again."""
+    """The status of a resource that was read or written last: the same version is not read again. `dropped`: what the
+    server had of it, by attribute, and did not keep at the last write.
+    """
 
+    dropped: Mapping[str, Any] = field(default_factory=dict)
     version: str = ""
     status: Status = EMPTY
     invalid_fields: tuple[str, ...] = ()
+
+    def of_no_version(self) -> LastStatus:
+        """What outlives a restore of etcd, since which a version may stand for something else."""
+        return LastStatus(dropped=self.dropped)
 
 
 class KubernetesStore:
@@ -82,6 +93,11 @@ class KubernetesStore:
     @property
     def generation(self) -> int:
         return int(self.raw["metadata"]["generation"])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the server's copy has all that is remembered of what it once had."""
+        return not self._last.dropped
 
     @property
     def version(self) -> str:
@@ -152,14 +168,18 @@ class KubernetesStore:
         if _document_of(answer) != _document_of(self.raw):
             raise Conflict(f"{self._key}: its resourceVersion was that of another document, as after a restore of etcd")
         as_sent = answer.get("status") == sent
+        dropped = [] if as_sent else list(dropped_fields(sent, answer.get("status")))
         if not dry_run:
+            names = {path.split(".")[1].removesuffix("[]") for path in dropped if "." in path}
+            self._last.dropped = {one: getattr(self.status, one) for name, one in _REMEMBERED.items() if name in names}
             self._adopt(answer, status if as_sent else None)
             self.written.add(self.version)
-        return [] if as_sent else list(dropped_fields(sent, answer.get("status")))
+        return dropped
 
     def _adopt(self, raw: Mapping[str, Any], known: Status | None = None) -> None:
         """Take over what the server returned, without the name of the writer, which no decision reads. `known`: the
-        status in it, where we wrote it.
+        status in it, where we wrote it. What it dropped is still so: also that a step was sent, of which it says
+        nothing now.
         """
         self.raw, last = raw, self._last
         if known is not None:
@@ -168,6 +188,8 @@ class KubernetesStore:
             self.status, self.invalid_fields = last.status, last.invalid_fields
         else:
             self.status, self.invalid_fields = _read(raw)
+            if self.status.cluster_id:  # else it was lost, or is of before the first contact
+                self.status = replace(self.status, **last.dropped)
         last.version, last.status, last.invalid_fields = self.version, self.status, self.invalid_fields
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.names import RECONCILE
+from kafkafeatures.core.engine.steps import OutcomeUnknown
+from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.kubernetes_store import dropped_fields
 from kafkasim.connection import Access
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
@@ -240,6 +242,67 @@ async def test_a_resource_whose_pinned_cluster_was_dropped_sends_nothing_until_t
         await another.work()
     assert (len(rig.kafka.sent), rig.api.status["clusterId"]) == (1, named)
     assert rig.api.condition("Ready")["reason"] == "InSync"
+
+
+# --- what was sent before an older schema came ---
+
+
+def restored(rig: Rig) -> None:
+    rig.controller.discard_versions()
+
+
+LATER: dict[str, Callable[[Rig], object]] = {"the schema is back": lambda rig: None, "etcd is restored": restored}
+
+
+@pytest.mark.parametrize("later", LATER)
+async def test_a_step_is_waited_for_also_once_an_older_schema_has_dropped_its_intent(later: str) -> None:
+    """A broker keeps it, and may deliver it for five minutes; meanwhile the document asks for something else."""
+    rig = Rig(Orders(), Kafka({"metadata.version": 25}))
+    rig.kafka.through_broker, rig.kafka.outcomes = True, [OutcomeUnknown("EOF")]
+    rig.api.edit(features={"levels": [{"name": "metadata.version", "level": 27}]})
+    await rig.work()
+    intents = rig.api.status["intents"]
+    assert len(rig.kafka.sent) == 1
+    rig.api.server.schema = older("intents")
+    await rig.work()
+    assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    assert "intents" not in rig.api.status
+    rig.api.edit(features={"levels": [{"name": "group.version", "level": 1}]})
+    rig.api.server.schema = schema.current()
+    LATER[later](rig)
+    elder = {"name": "elder", "namespace": KEY.namespace, "uid": "0", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    rig.claims.note({"metadata": elder, "spec": {}, "status": {"clusterId": CLUSTER_ID}})
+    competing = rig.claims.competing_owner(Key(KEY.namespace, "elder"), CLUSTER_ID)
+    assert competing is not None
+    assert competing.is_acting
+    rig.claims.forget(Key(KEY.namespace, "elder"))
+    await rig.work()
+    assert (rig.api.condition("Ready")["reason"], rig.api.status["intents"]) == ("Verifying", intents)
+    assert len(rig.kafka.sent) == 1
+    rig.seconds += 300
+    for _ in range(3):
+        await rig.work()
+    assert [one["result"] for one in rig.api.status["history"]] == ["NotApplied", "Applied"]
+    assert "intents" not in rig.api.status
+
+
+async def test_that_a_broker_passed_a_change_on_is_known_also_once_an_older_schema_has_dropped_it() -> None:
+    rig = Rig(Orders(), Kafka({"metadata.version": 25}))
+    rig.kafka.through_broker = True
+    rig.api.edit(features={"levels": [{"name": "group.version", "level": 1}]})
+    for _ in range(3):
+        await rig.work()
+    assert [one["via"] for one in rig.api.status["history"]] == ["Broker"]
+    rig.api.server.schema = older("history")
+    assert rig.kafka.move("transaction.version", 1)  # which the status says
+    await rig.work()
+    assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    assert "history" not in rig.api.status
+    rig.api.edit(features={"levels": [{"name": "group.version", "level": 0}]}, consents=["group.version:1->0"])
+    rig.api.server.schema = schema.current()
+    await rig.work()
+    assert rig.api.condition("Ready")["reason"] == "Verifying"
+    assert len(rig.kafka.sent) == 1
 
 
 # --- the comparison ---

@@ -36,7 +36,7 @@ def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
             (one for one in reversed(facts.records[:place]) if isinstance(one, Looked) and one.uid == uid), None
         )
         there = {feature: look.levels.get(feature, 0) for feature in levels} if look else {}
-        fought = ready.get("reason") == "ConflictDetected" and _was_fought_over(facts, uid, calmed)
+        fought = ready.get("reason") == "ConflictDetected" and _was_fought_over(facts, version, calmed)
         driver = (version.spec.get("workload") or {}).get("driver")  # a person restarts only what a level asks for
         if driver == "StatefulSet" and look is not None and look.nodes is not None and look.nodes.behind:
             yield Violation("settles", version.at, f"{uid}: {sorted(look.nodes.behind)} are not rolled: {dict(ready)}")
@@ -48,16 +48,21 @@ def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
             return
 
 
-def _was_fought_over(facts: Facts, uid: str, calmed: Calmed) -> bool:
+def _was_fought_over(facts: Facts, version: Stored, calmed: Calmed) -> bool:
     """Whether others took one of the wanted levels away more often within the last hour than is corrected. It counts
-    also where they change it once more before it is corrected: what was sent by then may have been overtaken.
+    also where they change it once more before it is corrected (what was sent by then may have been overtaken), and
+    where it is not known whether a correction was made and changed back at once.
     """
+    uid = version.uid
     own = {act.sent.number for act in facts.acts if act.sent.uid == uid}
-    taken: Counter[str] = Counter()
+    history = version.status.get("history") or ()
+    taken = Counter(str(one["target"]) for one in history if one["result"] == "Unverified")
+    away: set[str] = set()
     for _, one in facts.of_kind(Moved):
         wanted = calmed.wants[uid].get(one.feature)
         if one.cluster_id != calmed.cluster_of[uid] or one.by in own or calmed.at - one.at >= HOUR:
             continue
-        if one.after != wanted and (one.before == wanted or taken[one.feature]):
+        if one.after != wanted and (one.before == wanted or one.feature in away):
+            away.add(one.feature)
             taken[one.feature] += 1
-    return any(often > CORRECTIONS for often in taken.values())
+    return any(taken[feature] > CORRECTIONS for feature in calmed.wants[uid])

@@ -16,12 +16,13 @@ def moved(at: float, before: int, after: int, by: int | None = None) -> Moved:
     return Moved(at, CLUSTER, FEATURE, before, after, by)
 
 
-def ended(*moves: Record) -> list[str]:
-    """The rules that are broken where the level is 0, 1 is wanted, and the status says that another client wants 0."""
+def ended(*moves: Record, unverified: int = 0) -> list[str]:
+    """The rules that are broken where the level is 0, 1 is wanted, and the status says that another client wants 0.
+    `unverified`: so many changes of its history.
+    """
+    status = {"conditions": [READY], "history": [{"target": FEATURE, "result": "Unverified"}] * unverified}
     metadata = {"uid": UID, "generation": 1, "creationTimestamp": "2027-01-15T08:00:00Z"}
-    said = Stored(
-        200.0, "MODIFIED", {"metadata": metadata, "spec": {}, "status": {"conditions": [READY]}}, "kafkafeatures.dev/1"
-    )
+    said = Stored(200.0, "MODIFIED", {"metadata": metadata, "spec": {}, "status": status}, "kafkafeatures.dev/1")
     look = Looked(199.0, "operator-1", UID, CLUSTER, {FEATURE: 0}, True, {})
     over = Calmed(300.0, True, {UID: {FEATURE: 1}}, {UID: CLUSTER})
     return [one.rule for one in it_settles_and_rests(Facts(History(0, [*moves, look, said, over])))]
@@ -52,3 +53,8 @@ def test_a_level_that_others_change_back_is_left_to_a_person_from_the_third_time
 ) -> None:
     """A correction stops after two foreign reversals within an hour (`spec.drift.onDrift`), seen or overtaken."""
     assert ended(*moves) == rules
+
+
+@pytest.mark.parametrize(("unverified", "rules"), [(0, ["settles"]), (1, [])])
+def test_a_correction_of_unknown_outcome_counts_as_one_that_was_changed_back(unverified: int, rules: list[str]) -> None:
+    assert ended(moved(10.0, 1, 0), moved(30.0, 1, 0), unverified=unverified) == rules

@@ -11,6 +11,7 @@ import pytest
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kafka.cli import run
 from tests.e2e.kafka.migration_person import Person, migrating
+from tests.e2e.rig.process import wait_until
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_a_migration_is_given_up_before_the_quorum_has_taken_over(person: Person
     flagged, shape = person.restarted[-1]
     assert shape is Shape.FLAGGED_BROKER
     person.wants("RolledBack")
-    assert "delete /migration" in person.plan()
+    wait_until("the broker is back, and the plan begins with it", lambda: "delete /migration" in person.plan())
     person.apply()
     assert person.restarted[1:] == [(flagged, Shape.PLAIN_BROKER)]
     assert person.status["migration"]["brokers"] == {"zooKeeper": 3}

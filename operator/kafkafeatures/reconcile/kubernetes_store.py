@@ -8,7 +8,7 @@ twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,17 +49,18 @@ class SchemaOutdated(Exception):
 @dataclass
 class LastStatus:
     """The status of a resource that was read or written last: the same version is not read again. `dropped`: what the
-    server had of it, by attribute, and did not keep at the last write.
+    server had of it, by attribute, and did not keep at the last write. `dropped_of`: of which uid and cluster.
     """
 
     dropped: Mapping[str, Any] = field(default_factory=dict)
+    dropped_of: tuple[str, str] = ("", "")
     version: str = ""
     status: Status = EMPTY
     invalid_fields: tuple[str, ...] = ()
 
     def of_no_version(self) -> LastStatus:
         """What outlives a restore of etcd, since which a version may stand for something else."""
-        return LastStatus(dropped=self.dropped)
+        return LastStatus(dropped=self.dropped, dropped_of=self.dropped_of)
 
 
 class KubernetesStore:
@@ -170,8 +171,8 @@ class KubernetesStore:
         as_sent = answer.get("status") == sent
         dropped = [] if as_sent else list(dropped_fields(sent, answer.get("status")))
         if not dry_run:
-            names = {path.split(".")[1].removesuffix("[]") for path in dropped if "." in path}
-            self._last.dropped = {one: getattr(self.status, one) for name, one in _REMEMBERED.items() if name in names}
+            self._last.dropped = _remembered(self.status, status, dropped)
+            self._last.dropped_of = str(self.raw["metadata"]["uid"]), status.cluster_id
             self._adopt(answer, status if as_sent else None)
             self.written.add(self.version)
         return dropped
@@ -188,9 +189,23 @@ class KubernetesStore:
             self.status, self.invalid_fields = last.status, last.invalid_fields
         else:
             self.status, self.invalid_fields = _read(raw)
-            if self.status.cluster_id:  # else it was lost, or is of before the first contact
+            # Without a cluster it was lost, or is of before the first contact; with another uid it is another one's.
+            if self.status.cluster_id and last.dropped_of == (raw["metadata"]["uid"], self.status.cluster_id):
                 self.status = replace(self.status, **last.dropped)
         last.version, last.status, last.invalid_fields = self.version, self.status, self.invalid_fields
+
+
+def _remembered(before: Status, sent: Status, dropped: Iterable[str]) -> Mapping[str, Any]:
+    """By attribute, what the server had of the dropped fields. What was used up and counted without a new step stays
+    so; a step whose intent could not be written was not sent, and has used nothing. `dropped`: paths.
+    """
+    names = {path.split(".")[1].removesuffix("[]") for path in dropped if "." in path}
+    found = {one: getattr(before, one) for name, one in _REMEMBERED.items() if name in names}
+    if "spent_consents" in found and all(one in before.intents for one in sent.intents):
+        found["spent_consents"] = tuple(sorted({*before.spent_consents, *sent.spent_consents}))
+    if "change_count" in found:
+        found["change_count"] = max(before.change_count, sent.change_count)
+    return found
 
 
 def _document_of(raw: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.names import RECONCILE
+from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.kube.api import Key
-from kafkafeatures.reconcile.kubernetes_store import dropped_fields
+from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, LastStatus, SchemaOutdated, dropped_fields
 from kafkasim.connection import Access
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
 from tests.kafkasim.clusters import CLUSTER_ID
@@ -84,6 +87,7 @@ def older(*fields: str) -> Mapping[str, Any]:
     return schema.without(*(f"status.{field}" for field in fields))
 
 
+WRITER = OperatorIdentity("", "operator", "test")
 LOWER = {"levels": [{"name": "metadata.version", "level": 20}]}
 
 
@@ -303,6 +307,29 @@ async def test_that_a_broker_passed_a_change_on_is_known_also_once_an_older_sche
     await rig.work()
     assert rig.api.condition("Ready")["reason"] == "Verifying"
     assert len(rig.kafka.sent) == 1
+
+
+@pytest.mark.parametrize("then", ["read again", "made anew", "of another cluster"])
+async def test_a_consent_that_is_used_up_by_what_an_older_schema_dropped_stays_so_for_this_resource(then: str) -> None:
+    api, last = Orders(), LastStatus()
+    bound = Status(cluster_id=CLUSTER_ID, spent_consents=("a",), change_count=1)
+    store = KubernetesStore(api.client(), KEY, lambda: WRITER, last)
+    await store.fetch()
+    await store.write_status(bound)
+    api.server.schema = older("spentConsents", "changeCount")
+    with pytest.raises(SchemaOutdated):
+        await store.write_status(replace(bound, spent_consents=("b",), change_count=2))
+    api.server.schema = schema.current()
+    if then == "made anew":
+        api.server.delete(*KEY)
+        api.create(cluster={"bootstrapServers": "kafka:9092"})
+    if then != "read again":
+        cluster = "another" if then == "of another cluster" else CLUSTER_ID
+        api.edit_status(lambda status: status.update(clusterId=cluster, spentConsents=["c"], changeCount=7))
+    store = KubernetesStore(api.client(), KEY, lambda: WRITER, last)
+    await store.fetch()
+    found = (store.status.spent_consents, store.status.change_count)
+    assert found == ((("a", "b"), 2) if then == "read again" else (("c",), 7))
 
 
 # --- the comparison ---

@@ -20,7 +20,6 @@ import time
 import uuid
 import zlib
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,10 +33,6 @@ from tests.e2e.rig.releases import Release, release
 CLIENT, INTERNAL, CONTROLLER = "CLIENT", "INTERNAL", "CONTROLLER"
 
 REGISTERED = "registration has been persisted to the metadata log"  # ControllerRegistrationManager.scala
-
-
-def _lists(port: int, brokers: set[int]) -> bool:
-    return listed_brokers(port) >= brokers
 
 
 def uuid64() -> str:
@@ -180,13 +175,22 @@ class Cluster:
         """All nodes started, and known to each other: that comes a little later (controllers register from 3.7 on)."""
         living = [node for node in self.nodes.values() if node.alive]
         for node in living:
-            node.wait_ready()
+            self._started(node)
             if "controller" in node.roles and (self.release_version or "4") >= "3.7":
                 wait_until(f"controller {node.id} is registered", node.has_registered)
         brokers = {node.id for node in living if "broker" in node.roles}
-        for id_ in sorted(brokers):
-            port = self.nodes[id_].ports[self.internal]
-            wait_until(f"broker {id_} lists {brokers}", partial(_lists, port, brokers))
+        ports = [self.nodes[id_].ports[self.internal] for id_ in sorted(brokers)]
+        wait_until(f"each broker lists {brokers}", lambda: all(listed_brokers(port) >= brokers for port in ports))
+
+    def _started(self, node: Node) -> None:
+        """Wait for it. A broker of Kafka 4.1 may hang if the leader changes while it registers: it is started anew."""
+        try:
+            node.wait_ready(60)
+        except AssertionError:
+            if not node.alive:
+                raise
+            node.kill()
+            node.start()
 
     def stop(self) -> None:
         for node in self.nodes.values():

@@ -19,7 +19,7 @@ from prometheus_client import (
 
 from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.status import EMPTY, ComparisonState, Status
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.api_names import API_NAMES
 from kafkafeatures.kafka.base.settings import Address
@@ -348,7 +348,9 @@ def _lag(status: Status) -> dict[tuple[str, ...], float]:
 
 def _differences(status: Status) -> dict[tuple[str, ...], float]:
     found = status.migration.equality if status.migration is not None else None
-    return {} if found is None or found.differences is None else {(): float(found.differences)}
+    if found is None or found.differences is None or found.state == ComparisonState.UNKNOWN:
+        return {}
+    return {(): float(found.differences)}
 
 
 def _movement(status: Status) -> tuple[object, ...]:

@@ -80,6 +80,9 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
 
         Kafka does not repeat a failed write to ZooKeeper. But when another controller becomes active, it writes all
         metadata to ZooKeeper again. This also overwrites changes that were made in ZooKeeper manually.
+
+        If the controllers are stopped already (position `NoController`), start them again on the disks that they have,
+        and stop them when the operator asks for it. Until then, no partition gets a new leader.
         """
     ),
     Reason.TEMPLATE_AHEAD: page(

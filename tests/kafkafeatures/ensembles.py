@@ -48,7 +48,8 @@ def progress(offset: int = 409, *, epoch: int = 3, czxid: int = 40, version: int
         "kraft_metadata_epoch": epoch if offset >= 0 else -1, "kraft_controller_epoch": epoch if offset >= 0 else -1,
     }  # fmt: skip
     raw = json.dumps(document, separators=(",", ":")).encode()
-    return znodes.migration(Znode("/migration", raw, version, czxid, is_ephemeral=False))
+    at = int(NOW.timestamp() * 1000)
+    return znodes.migration(Znode("/migration", raw, version, czxid, is_ephemeral=False, mtime=at))
 
 
 def reading(**parts: Any) -> ZooKeeperReading:

@@ -45,6 +45,8 @@ class PersonBeside(MigrationScene):
             self._starts_controllers()
         elif "needed: stop the controllers" in message:
             self._stops_controllers()
+        elif "start the controllers again on the disks that they have" in message and is_new:
+            self._starts_controllers(anew=False)
         elif self.follows_advice:
             self._remedies(f"{message} {status.get('blockers')}")
 
@@ -63,10 +65,10 @@ class PersonBeside(MigrationScene):
         else:
             self.cluster.start(role, id_)
 
-    def _starts_controllers(self) -> None:
+    def _starts_controllers(self, *, anew: bool = True) -> None:
         """With disks that are wiped, as the way back asks for; now and then with those of the last attempt."""
         running = any(self.cluster.runs(Role.CONTROLLER, one) for one in self.cluster.controller_ids)
-        if not running and self.random.random() < 0.9:
+        if anew and not running and self.random.random() < 0.9:
             self.cluster.wipe()
         for one in self.cluster.controller_ids:
             self.stopped.discard((Role.CONTROLLER, one))

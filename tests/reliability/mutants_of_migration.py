@@ -27,6 +27,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "migration",
+        f"{CORE}/last_comparison.py",
+        ("what differed in the end is released", "    if last.differences:\n", "    if False:\n"),
+        ("what was compared long before the end is released",
+         "    if between > timedelta(seconds=COMPARED_WITHIN):\n", "    if False:\n"),
+    ),
+    *of(
+        "migration",
         f"{CORE}/registered.py",
         ("brokers may be unregistered",
          "        if node.id not in seen.registered_brokers.value:\n", "        if False:\n"),

@@ -247,11 +247,15 @@ class ComparisonState(StrEnum):
 
 
 class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
-    """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState."""
+    """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState; where that is Unknown, all
+    else is of the last one that had a result. `written_at`: when `/migration` was last written before it, by
+    ZooKeeper's clock.
+    """
 
     at: Stamp | None = None
     state: str = ""
     differences: int | None = None
+    written_at: Stamp | None = None
 
 
 class MigrationStatus(StatusRecord, frozen=True, kw_only=True):

@@ -57,7 +57,8 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
     if pace.rolling:  # each second counts, unless a user has to act first
         return Pause("requeued", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
     reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
-    longest = first if reason is Reason.SOAKING else max(first, min(check_every, SLOWEST_WAIT))
+    steady = isinstance(last.decision, Wait) and last.decision.steady
+    longest = first if steady else max(first, min(check_every, SLOWEST_WAIT))
     if isinstance(last.outcome, Rejected) and isinstance(last.decision, Stalled):
         longest = max(first, check_every)  # each time takes two writes, and the answer will hardly be another one
     return Pause("requeued", pace.backoff((resource.generation, reason), first, longest))

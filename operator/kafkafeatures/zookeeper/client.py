@@ -48,16 +48,18 @@ class ZooKeeper:
         """All that Kafka copied, in three rounds at most: what differs is read again before it counts."""
         if self._whole_log is None:
             return NOT_ASKED
+        began = self._environment.monotonic()
         async with self._whole_log() as log:
             found = await compare(self._ensemble, log, cluster_id, self._environment)
+        took = self._environment.monotonic() - began
         match found:
             case Unknown(why=why):
                 return why
             case Equal(offset=offset):
-                return Compared(self._environment.clock(), offset)
+                return Compared(self._environment.clock(), offset, took=took)
             case Differs(offset=offset):
                 return Compared(
-                    self._environment.clock(), offset, found.total, str(found), tuple(map(str, found.named))
+                    self._environment.clock(), offset, found.total, str(found), tuple(map(str, found.named)), took
                 )
             case _:
                 assert_never(found)

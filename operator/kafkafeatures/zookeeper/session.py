@@ -101,7 +101,9 @@ class Session:
         if found is None or isinstance(found, Failure):
             return found
         data, stat = found
-        return Znode(path, data or b"", stat.version, stat.czxid, stat.ephemeralOwner != 0, stat.numChildren)
+        return Znode(
+            path, data or b"", stat.version, stat.czxid, stat.ephemeralOwner != 0, stat.numChildren, stat.mtime
+        )
 
     async def children(self, path: str) -> tuple[str, ...] | Failure | None:
         """Names of what lies below a path, in order; None where it is absent."""

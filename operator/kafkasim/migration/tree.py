@@ -81,7 +81,8 @@ class Tree:
         if path in self._znodes:
             raise ValueError(f"{path} exists")
         self._begin()
-        made = self._znodes[path] = Znode(path, data, 0, self._zxid, is_ephemeral=owner is not None)
+        made = Znode(path, data, 0, self._zxid, is_ephemeral=owner is not None, mtime=self._now())
+        self._znodes[path] = made
         if owner is not None:
             self._owners[path] = owner
         return made
@@ -93,7 +94,7 @@ class Tree:
             self.create(path, data)
         elif there.data != data:
             self._begin()
-            self._znodes[path] = replace(there, data=data, version=there.version + 1)
+            self._znodes[path] = self._written(there, data)
 
     def delete(self, path: str) -> None:
         """With all that is below it; nothing where it is absent."""
@@ -123,8 +124,10 @@ class Tree:
                 del self._znodes[one.path]
                 self._owners.pop(one.path, None)
             elif one.data is not None:
-                there = self._znodes[one.path]
-                self._znodes[one.path] = replace(there, data=one.data, version=there.version + 1)
+                self._znodes[one.path] = self._written(self._znodes[one.path], one.data)
+
+    def _written(self, there: Znode, data: bytes) -> Znode:
+        return replace(there, data=data, version=there.version + 1, mtime=self._now())
 
     def _begin(self) -> None:
         """One transaction more; what was there until now is remembered for a while."""

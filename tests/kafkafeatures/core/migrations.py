@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.status import EMPTY, ComparisonState, EqualityStatus, MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Decision
@@ -43,6 +44,15 @@ from tests.kafkafeatures.worlds import NOW, SILENT, answer, known, node, observa
 BROKERS, CONTROLLERS = (1, 2, 3), (3001, 3002, 3003)
 PARTITIONS: tuple[Row, ...] = tuple(row("orders", 1, 2, 3, number=number) for number in range(3))
 BY_HAND = Rollout(MANUAL.name)
+
+
+def compared(differences: int = 0, ago: timedelta = timedelta(0)) -> Status:
+    """A status by which both stores were compared so long before `/migration` was written for the last time."""
+    state = ComparisonState.DIFFERS if differences else ComparisonState.EQUAL
+    found = EqualityStatus(at=stamp(NOW), state=state.value, differences=differences, written_at=stamp(NOW - ago))
+    return Status(migration=MigrationStatus(equality=found))
+
+
 S, P = ZkMigrationState, Position
 
 OF_ZOOKEEPER: Mapping[str, Any] = {}

@@ -31,6 +31,7 @@ from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
     cluster,
+    compared,
     looks,
     wanting,
     without_quorum,
@@ -245,7 +246,7 @@ def gone(pods: Collection[int] = BROKERS) -> Observation:
 def released(seen: Observation) -> Look:
     """What is decided once `/migration` was seen to stand still."""
     wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
-    return Look(wanted, seen, before=Look(wanted, seen), seconds=5.0)
+    return Look(wanted, seen, before=Look(wanted, seen), seconds=5.0, status=compared())
 
 
 def test_a_quorum_without_a_pod_is_released() -> None:

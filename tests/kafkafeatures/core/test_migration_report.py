@@ -48,7 +48,8 @@ def test_it_says_phase_since_modes_state_and_lag() -> None:
     assert found.brokers is not None
     assert (found.brokers.zoo_keeper, found.brokers.flagged, found.brokers.kraft) == (0, 2, 1)
     assert found.lag_records == half.source.offset - 1 - 70
-    assert (found.equality, found.node_seconds) == (EqualityStatus(at=found.since, state="Equal", differences=0), 0)
+    equal = EqualityStatus(at=found.since, state="Equal", differences=0, written_at=found.since)
+    assert (found.equality, found.node_seconds) == (equal, 0)
 
 
 def test_once_it_is_finalized_zookeeper_is_behind_nothing() -> None:
@@ -79,7 +80,7 @@ def test_a_comparison_without_a_result_is_said_and_when_the_last_one_had_a_resul
     )))  # fmt: skip
     seen = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)
     found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen), before)).equality
-    assert found == EqualityStatus(at=EARLIER, state="Unknown", differences=None)
+    assert found == EqualityStatus(at=EARLIER, state="Unknown", differences=0)
     seen = replace(seen, compared=Unknown(NOT_ASKED))
     assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen), before)).equality == (
         EqualityStatus(at=EARLIER, state="Equal", differences=0)

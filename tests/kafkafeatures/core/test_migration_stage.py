@@ -36,6 +36,7 @@ from tests.kafkafeatures.core.migrations import (
     a_node,
     approved,
     cluster,
+    compared,
     looks,
     released,
     restarted,
@@ -350,25 +351,25 @@ def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_bac
 
 def test_a_quorum_that_is_gone_is_released_once_nothing_was_written_for_three_seconds() -> None:
     seen = without_quorum(cluster(P.COPIED))
-    first = Look(wanting(D.ROLLED_BACK), seen)
+    first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
     assert isinstance(first.decision, Wait)
     assert "/migration must stay unchanged for 3 s" in said(first)
-    later = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=3.5)
+    later = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=3.5, status=compared())
     assert set(released(later).deletes) == {"/controller", "/migration"}
     moved = without_quorum(cluster(P.COPIED, offset=101))
-    assert isinstance(Look(wanting(D.ROLLED_BACK), moved, before=first, seconds=3.5).decision, Wait)
+    assert isinstance(Look(wanting(D.ROLLED_BACK), moved, before=first, seconds=3.5, status=compared()).decision, Wait)
 
 
 def test_the_epoch_is_raised_above_that_of_every_partition() -> None:
     seen = replace(without_quorum(cluster(P.COPIED)), surveyed=known(Survey(controller_epoch=41)))
-    first = Look(wanting(D.ROLLED_BACK), seen)
-    assert released(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4)).raise_to == 42
+    first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
+    assert released(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4, status=compared())).raise_to == 42
 
 
 def test_nothing_is_released_while_the_epochs_of_partitions_are_not_known() -> None:
     seen = replace(without_quorum(cluster(P.COPIED)), surveyed=Unknown(NOT_ASKED))
-    first = Look(wanting(D.ROLLED_BACK), seen)
-    assert isinstance(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4).decision, Stalled)
+    first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
+    assert isinstance(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4, status=compared()).decision, Stalled)
 
 
 def test_a_quorum_that_has_just_elected_its_leader_is_not_taken_for_a_new_cluster() -> None:

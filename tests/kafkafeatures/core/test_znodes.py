@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import FeatureStatus, Znode, parsed
@@ -40,6 +41,12 @@ def test_a_migration_that_has_copied_nothing_is_distinguished() -> None:
     found = znodes.migration(node(copied))
     assert (found.offset, found.controller_id, found.controller_epoch, found.version) == (409, 3003, 3, 3)
     assert json.loads(found.text) == copied
+    written = znodes.migration(replace(node(copied), mtime=1_795_485_991_012)).written_at
+    assert written.isoformat(timespec="milliseconds") == "2026-11-24T02:06:31.012+00:00"
+    for damaged in (-1, 2**63 - 1):
+        unread = parsed(replace(node(copied), mtime=damaged), znodes.migration)
+        assert isinstance(unread, Failure)
+        assert str(damaged) in str(unread)
 
 
 def test_brokers_are_read_in_versions_4_and_5() -> None:

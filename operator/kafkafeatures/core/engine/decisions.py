@@ -34,7 +34,7 @@ class Act(Struct, frozen=True):
 
 class Wait(Struct, frozen=True):
     """What is waited for may resolve automatically; look again after `after` seconds. `condition`: one that is True
-    meanwhile.
+    meanwhile. `steady`: look that often for as long as it takes, not later and later.
     """
 
     reason: Reason
@@ -42,6 +42,7 @@ class Wait(Struct, frozen=True):
     after: float
     blockers: tuple[Blocker, ...] = ()
     condition: tuple[Condition, Reason] | None = None
+    steady: bool = False
 
 
 class Stalled(Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -22,12 +22,15 @@ from kafkafeatures.core.words import printable
 
 T = TypeVar("T")
 _ENDPOINT = re.compile(r"[^:/]*://\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]{1,5})")  # as `EndPoint.scala` reads it
+_YEAR_10000 = 253_402_300_800_000  # in ms since 1970
 Read: TypeAlias = T | Failure | None
 """A znode: what is in it, why it could not be read, or None where it is absent."""
 
 
 class Znode(Struct, frozen=True):
-    """One znode as ZooKeeper has it. czxid: the transaction that created it; of a broker's it is the broker's epoch."""
+    """One znode as ZooKeeper has it. czxid: the transaction that created it; of a broker's it is the broker's epoch.
+    mtime: when it was last written, in milliseconds since 1970 by ZooKeeper's clock.
+    """
 
     path: str
     data: bytes
@@ -35,6 +38,7 @@ class Znode(Struct, frozen=True):
     czxid: int
     is_ephemeral: bool
     children: int = 0
+    mtime: int = 0
 
 
 class ControllerEpoch(Struct, frozen=True):
@@ -47,7 +51,8 @@ class ControllerEpoch(Struct, frozen=True):
 class MigrationProgress(Struct, frozen=True):
     """`/migration`: up to where the metadata log was written to ZooKeeper. offset -1: nothing was copied.
 
-    text: as it is, to be kept before it is deleted.
+    text: as it is, to be kept before it is deleted. written_at: by ZooKeeper's clock; an active controller writes it
+    twice a second.
     """
 
     controller_id: int
@@ -57,12 +62,13 @@ class MigrationProgress(Struct, frozen=True):
     version: int
     czxid: int
     text: str
+    written_at: datetime
 
 
 class Compared(Struct, frozen=True):
     """What came of comparing all that Kafka keeps in ZooKeeper with the metadata log, up to `offset` (exclusive).
 
-    differences: how many there are. said: what differs, for people; named: the first of them.
+    differences: how many there are. said: what differs, for people; named: the first of them. took: seconds.
     """
 
     at: datetime
@@ -70,6 +76,7 @@ class Compared(Struct, frozen=True):
     differences: int = 0
     said: str = ""
     named: tuple[str, ...] = ()
+    took: float = 0.0
 
 
 class FeatureStatus(IntEnum):
@@ -231,7 +238,14 @@ def migration(znode: Znode) -> MigrationProgress:
         znode.version,
         znode.czxid,
         znode.data.decode(),
+        _moment(znode.mtime),
     )
+
+
+def _moment(ms: int) -> datetime:
+    if not 0 <= ms < _YEAR_10000:
+        raise ValueError(f"its time is out of range: {ms}")
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def feature(znode: Znode) -> FinalizedInZooKeeper:

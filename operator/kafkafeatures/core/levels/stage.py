@@ -134,7 +134,7 @@ class LevelsNow(StageNow, frozen=True):
         soak = self.soak
         if soak is None or soak.is_over or not self.part.changes or self.part.changes[0] not in soak.changes:
             return None
-        return Wait(Reason.SOAKING, str(soak), after=min(LOOK_AGAIN, soak.left.total_seconds()))
+        return Wait(Reason.SOAKING, str(soak), after=min(LOOK_AGAIN, soak.left.total_seconds()), steady=True)
 
     @property
     def needs_approval(self) -> bool:

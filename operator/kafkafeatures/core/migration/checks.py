@@ -15,6 +15,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import ZK_FINALIZE, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EqualityStatus
 from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
@@ -37,6 +38,7 @@ from kafkafeatures.core.migration.edges import (
 )
 from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.informed import uninformed
+from kafkafeatures.core.migration.last_comparison import what_is_lacking
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
@@ -53,7 +55,8 @@ class Asked(Struct, frozen=True):
 
     lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
     known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
-    `/migration` has not moved. controllers_for: for how long controllers have answered.
+    `/migration` has not moved. controllers_for: for how long controllers have answered. equality: the last comparison,
+    as the status has it.
     """
 
     place: Place
@@ -66,6 +69,7 @@ class Asked(Struct, frozen=True):
     closes: bool = True
     still_for: float = 0.0
     controllers_for: timedelta = timedelta(0)
+    equality: EqualityStatus | None = None
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
         """Nodes of this role that are not being restarted."""
@@ -221,6 +225,8 @@ def consents_used(asked: Asked) -> frozenset[str]:
     differs = asked.compared is not None and asked.compared.differences
     if asked.place.desired is Desired.ROLLED_BACK and needs_comparison(asked.place) and differs:
         found.add(ZK_ROLLBACK_LOSSY)
+    if asked.place.way is RELEASE and any(what_is_lacking(asked.place, asked.equality)):
+        found.add(ZK_ROLLBACK_LOSSY)
     return frozenset(found) & asked.consents
 
 
@@ -240,15 +246,25 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
     elif asked.compared.differences:
         named = "; ".join(asked.compared.named)
         lossy = asked.place.desired is Desired.ROLLED_BACK
-        text = f"{asked.compared.said}: {named}"
-        if lossy and ZK_ROLLBACK_LOSSY in asked.consents:
-            if ZK_ROLLBACK_LOSSY in asked.spent:
-                yield Blocker(BlockerKind.CONSENT, text, _spent(ZK_ROLLBACK_LOSSY), reason=Reason.CONSENT_SPENT)
-            return
         accept = (
             f"; or add {ZK_ROLLBACK_LOSSY} to consents, if metadata that ZooKeeper lacks may be lost" if lossy else ""
         )
-        yield Blocker(BlockerKind.METADATA, text, REMEDY + accept)
+        found = Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY + accept)
+        yield from _unless_consented(asked, found) if lossy else (found,)
+
+
+def both_held_the_same(asked: Asked) -> Iterator[Blocker]:
+    """When the controllers stopped: after the transaction nothing but ZooKeeper is left."""
+    for one in what_is_lacking(asked.place, asked.equality):
+        yield from _unless_consented(asked, one)
+
+
+def _unless_consented(asked: Asked, one: Blocker) -> Iterator[Blocker]:
+    """Nothing, where metadata that ZooKeeper lacks may be lost by an unused consent."""
+    if ZK_ROLLBACK_LOSSY not in asked.consents:
+        yield one
+    elif ZK_ROLLBACK_LOSSY in asked.spent:
+        yield Blocker(BlockerKind.CONSENT, one.message, _spent(ZK_ROLLBACK_LOSSY), reason=Reason.CONSENT_SPENT)
 
 
 def preflight_passes(asked: Asked) -> Iterator[Blocker]:
@@ -339,7 +355,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     ),
     MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     STOP_CONTROLLERS: (every_broker_is_back, both_hold_the_same),
-    RELEASE: (no_controller_is_left, nothing_writes_to_zookeeper),
+    RELEASE: (no_controller_is_left, nothing_writes_to_zookeeper, both_held_the_same),
     UNFLAG_BROKERS: (every_broker_was_seen, every_broker_is_informed),
     WITHDRAW_EARLY: (no_controller_is_left, nothing_writes_to_zookeeper),
     WITHDRAW: (no_controller_is_left, nothing_writes_to_zookeeper),

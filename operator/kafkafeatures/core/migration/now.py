@@ -54,7 +54,9 @@ ALL_NAMES = NAMES | preflight.NAMES
 """Settings that each node is asked for."""
 SURVEYED_WITHIN = 60.0
 COMPARE_EVERY = timedelta(seconds=60)
-"""Between two comparisons of ZooKeeper with the metadata log, while a step waits that needs them to hold the same."""
+"""Between two comparisons of ZooKeeper with the metadata log, while a step waits that needs them to hold the same; less
+while the controllers are to be stopped, as what is written after the last one may be lost.
+"""
 CONTRADICTS_FOR = 60.0
 """Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
@@ -127,12 +129,12 @@ class MigrationNow(StageNow, frozen=True):
 
     def _asked(self, place: Place) -> checks.Asked:
         """What the checks are asked about."""
-        now = self.facts.monotonic
+        now, known = self.facts.monotonic, self.facts.remembered.migration
         return checks.Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self.memory.comparison(now),
             place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
-            self.memory.still_for(now), self.memory.controllers_for(now),
+            self.memory.still_for(now), self.memory.controllers_for(now), known.equality if known is not None else None,
         )  # fmt: skip
 
     @property
@@ -198,7 +200,7 @@ class MigrationNow(StageNow, frozen=True):
         text = (
             f"dual write is kept for {format_span(self.wish.hold_dual_write_for)}, of which {format_left(left)} remain"
         )
-        return Wait(Reason.SOAKING, text, after=min(10.0, left.total_seconds()))
+        return Wait(Reason.SOAKING, text, after=min(10.0, left.total_seconds()), steady=True)
 
     @property
     def needs_approval(self) -> bool:
@@ -358,4 +360,5 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
     if not isinstance(kept, MigrationKept) or kept.compared is None:
         return True
     last = known.equality if known is not None else None
-    return last is None or last.at is None or passed(last.at, COMPARE_EVERY)
+    every = timedelta(seconds=max(5.0, 2 * kept.compared.took)) if place.way is STOP_CONTROLLERS else COMPARE_EVERY
+    return last is None or last.at is None or passed(last.at, every)

@@ -23,7 +23,7 @@ from kafkafeatures.core.engine.stage import Said
 from kafkafeatures.core.engine.wanted import Migration
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import Compared, MigrationProgress, Read
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
@@ -62,7 +62,7 @@ def with_migration(
             flagged=modes.count(BrokerMode.FLAGGED),
             kraft=modes.count(BrokerMode.KRAFT),
         ),
-        equality=_equality(facts.seen.compared, before.equality),
+        equality=_equality(facts.seen.compared, before.equality, place.znodes.migration),
         lag_records=_steady(lag, before.lag_records),
         kept_migration_node=before.kept_migration_node,
         restarts_left=_restarts_left(place, flying),
@@ -71,17 +71,20 @@ def with_migration(
     return replace(status, migration=found, way_back=_way_back(place, wish, found, facts, previous.way_back))
 
 
-def _equality(found: Known[Compared] | Unknown, before: EqualityStatus | None) -> EqualityStatus | None:
-    """What came of a comparison in this look, else what came of the last one. One that came to no result is said, and
-    when the last one did.
+def _equality(
+    found: Known[Compared] | Unknown, before: EqualityStatus | None, written: Read[MigrationProgress]
+) -> EqualityStatus | None:
+    """What came of a comparison in this look, else what came of the last one. One that came to no result is said
+    beside that. written: `/migration`, as it was read before.
     """
     if isinstance(found, Known):
         differences = found.value.differences
         state = ComparisonState.DIFFERS if differences else ComparisonState.EQUAL
-        return EqualityStatus(at=stamp(found.at), state=state.value, differences=differences)
+        at = stamp(written.written_at) if isinstance(written, MigrationProgress) else None
+        return EqualityStatus(at=stamp(found.at), state=state.value, differences=differences, written_at=at)
     if found.why.kind is FailureKind.NOT_ASKED:
         return before
-    return EqualityStatus(at=before.at if before is not None else None, state=ComparisonState.UNKNOWN.value)
+    return replace(before or EqualityStatus(), state=ComparisonState.UNKNOWN.value)
 
 
 def _restarts_left(place: Place, flying: Collection[int]) -> int | None:

@@ -12,7 +12,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration.demands import NodeDemand
-from kafkafeatures.core.migration.edges import START_CONTROLLERS, Edge
+from kafkafeatures.core.migration.edges import START_CONTROLLERS, STOP_CONTROLLERS, Edge
 from kafkafeatures.core.migration.place import Place
 
 LOOK_AGAIN = 5.0
@@ -27,7 +27,8 @@ def asked_of_git(place: Place) -> Wait:
     if not found:
         to = f": {edge.end}" if edge is not None else ""
         return Wait(Reason.MIGRATING, f"the next position is not reached yet{to}", after=2.0)
-    return Wait(Reason.WAITING_FOR_GIT, found, after=LOOK_AGAIN)
+    # Until the controllers stop, what they write is compared again and again: nothing can be afterwards.
+    return Wait(Reason.WAITING_FOR_GIT, found, after=LOOK_AGAIN, steady=edge is STOP_CONTROLLERS)
 
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:

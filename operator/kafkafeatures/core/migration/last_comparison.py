@@ -1,0 +1,53 @@
+"""Whether ZooKeeper held all metadata when the controllers stopped: what is deleted then leaves it alone with them.
+
+Pure. Without controllers the metadata log cannot be read, so nothing can be compared any more: what counts is the last
+comparison, which `core/migration/now.py` has made again and again until they stopped. How long before that it was, is
+measured by one clock alone, that of ZooKeeper: between the last write to `/migration` before the comparison and the
+last one of all. What was changed in between may be lost, and so does what was not compared at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.status import EqualityStatus
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.znodes import MigrationProgress
+from kafkafeatures.core.migration.kept import COMPARED_WITHIN
+from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.words import counted, format_span
+
+REMEDY = (
+    "start the controllers again on the disks that they have, and stop them once KafkaFeatures asks for it; or add "
+    f"{ZK_ROLLBACK_LOSSY} to consents, if metadata that ZooKeeper lacks may be lost"
+)
+
+
+def what_is_lacking(place: Place, last: EqualityStatus | None) -> Iterator[Blocker]:
+    """Where the last comparison does not show that ZooKeeper held all metadata. last: as the status has it."""
+    written = place.znodes.migration
+    if not isinstance(written, MigrationProgress) or written.offset < 0:
+        return  # nothing was copied, so nothing but ZooKeeper was ever written to
+    found = _lacking(written, last)
+    if found is not None:
+        kind, text = found
+        yield Blocker(kind, text, REMEDY, reason=Reason.MIGRATION_BLOCKED if kind is BlockerKind.MIGRATION else None)
+
+
+def _lacking(written: MigrationProgress, last: EqualityStatus | None) -> tuple[BlockerKind, str] | None:
+    if last is None or last.differences is None or last.written_at is None:
+        text = "ZooKeeper was not compared with the metadata log before the controllers stopped"
+        return BlockerKind.MIGRATION, f"it is not known whether ZooKeeper holds all metadata: {text}"
+    if last.differences:
+        found = counted(last.differences, "difference")
+        return BlockerKind.METADATA, f"ZooKeeper and the metadata log differed before the controllers stopped: {found}"
+    between = written.written_at - datetime.fromisoformat(last.written_at)
+    if between > timedelta(seconds=COMPARED_WITHIN):
+        text = (
+            f"ZooKeeper was last compared with the metadata log {format_span(between)} before the controllers stopped"
+        )
+        return BlockerKind.MIGRATION, f"it is not known whether ZooKeeper holds all metadata: {text}"
+    return None

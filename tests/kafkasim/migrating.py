@@ -6,7 +6,6 @@ simulator, and of a whole way on it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -15,21 +14,19 @@ from typing import Any
 from kafkafeatures.api.document import read_document
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import EMPTY, Status
-from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.migration.cluster import Faults, MigratingCluster
-from kafkasim.migration.files import Form
+from kafkasim.migration.person import Person
 from kafkasim.migration.ports import SimulatedEnsemble, kafka_of
 from kafkasim.plan import TopicPlan
 
 START_MS = 1_800_000_000_000
 ORDERS = TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), 2)
 LONGEST_S = 3_600
-ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:;]+):")
 
 
 def migrating(
@@ -67,7 +64,7 @@ class Migration:
         self._ages = Ages(self._monotonic)
         self._state = state
         self._document = document(desired="DualWrite")
-        self._asked = ""
+        self.person = Person(self.cluster)
         self.status: Status = EMPTY
         self.effects: list[EffectRecord] = []
         self.said: list[str] = []
@@ -142,28 +139,9 @@ class Migration:
     # --- what a person does ---
 
     def _help(self) -> None:
-        cluster, message = self.cluster, self.message
-        asked = ASKED.search(message)
         if self.reason == Reason.APPROVAL_REQUIRED and self.status.plan is not None:
             self._document["spec"]["approval"] = {"planHash": self.status.plan.hash}
-        elif asked is not None and message != self._asked:
-            role = Role.BROKER if asked[1] == "broker" else Role.CONTROLLER
-            cluster.change(role, int(asked[2]), Form(asked[3]))
-            cluster.restart(role, int(asked[2]))
-        elif message.startswith("start the controllers") and message != self._asked:
-            self.start_controllers()
-        elif "needed: stop the controllers" in message:
-            self.stop_controllers()
-        self._asked = message
-
-    def start_controllers(self, form: Form = Form.MIGRATING_CONTROLLER) -> None:
-        for one in self.cluster.controller_ids:
-            self.cluster.change(Role.CONTROLLER, one, form)
-            self.cluster.start(Role.CONTROLLER, one)
-
-    def stop_controllers(self) -> None:
-        for one in self.cluster.controller_ids:
-            self.cluster.stop(Role.CONTROLLER, one)
+        self.person.does(self.message)
 
     def _monotonic(self) -> float:
         return self.cluster.now_ms / 1000

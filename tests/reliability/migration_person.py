@@ -13,11 +13,11 @@ from kafkafeatures.api.names import APPROVE
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.migration.driver import PROGRESS
 from kafkasim.migration.files import Form
+from kafkasim.migration.person import ASKED
 from tests.reliability.migration_records import MIGRATION
 from tests.reliability.migration_scene import MigrationScene
 from tests.reliability.records import Approved
 
-ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:;]+)[:;]")
 STILL_NEEDS = re.compile(r"(broker|controller) (\d+) was restarted in this roll, and still needs it")
 
 

@@ -28,9 +28,9 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "migration",
         f"{CORE}/last_comparison.py",
-        ("what differed in the end is released", "    if last.differences:\n", "    if False:\n"),
+        ("what differed in the end is released", "    if last is not None and last.differences:\n", "    if False:\n"),
         ("what was compared long before the end is released",
-         "    if between > timedelta(seconds=COMPARED_WITHIN):\n", "    if False:\n"),
+         "    if between <= timedelta(seconds=COMPARED_WITHIN):\n", "    if True:\n"),
     ),
     *of(
         "migration",

@@ -93,6 +93,13 @@ def test_a_quorum_that_copied_nothing_leaves_nothing_to_compare() -> None:
     assert released(Look(BACK, seen, before=Look(BACK, seen), seconds=5.0)).deletes
 
 
+def test_a_progress_that_was_deleted_by_hand_leaves_it_unknown() -> None:
+    seen = replace(GONE, zookeeper=known(znodes(controller=claimed(), migration=None), SourceKind.ZOOKEEPER))
+    found = Look(BACK, seen, before=Look(BACK, seen), seconds=5.0, status=compared())
+    assert isinstance(found.decision, Stalled)
+    assert "/migration is absent" in said(found)
+
+
 def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look() -> None:
     found = looks(BACK, cluster(Position.COPIED))
     assert isinstance(found.decision, Wait)

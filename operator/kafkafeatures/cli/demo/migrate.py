@@ -7,7 +7,6 @@ for that. It ends with exit code 1 where something else happens than the story s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -22,7 +21,7 @@ from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.migration.cluster import Faults, MigratingCluster
-from kafkasim.migration.files import Form
+from kafkasim.migration.person import ASKED, Person
 from kafkasim.migration.ports import SimulatedEnsemble, kafka_of
 from kafkasim.plan import TopicPlan
 
@@ -42,7 +41,6 @@ spec:
     desired: DualWrite
     holdDualWriteFor: 1h
 """
-_ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:;]+)[:;]")
 
 
 def tell_the_migration() -> None:
@@ -114,7 +112,7 @@ class _Scene(Scene):
         rng = Random(1)  # noqa: S311 - ids of a simulation, no secret
         self._cluster = MigratingCluster(now_ms=BEGINS_MS, random=rng, topics=_TOPICS)
         self._kafka, self._network = kafka_of(self._cluster)
-        self._asked = ""
+        self._person = Person(self._cluster)
         self._seen = frozenset[str]()
         super().__init__(_DOCUMENT, state)
 
@@ -133,14 +131,11 @@ class _Scene(Scene):
 
     def looked(self, before: Status, done: Reconciliation) -> None:
         ready = done.status.condition(Condition.READY)
-        message = "" if ready is None else ready.message
-        if message != self._asked:
-            self._asked = message
-            self._do(message)
+        self._person.does("" if ready is None else ready.message)
 
     def is_shown(self, message: str, reason: str | None) -> bool:
         """How a node comes back is seen once for each thing that it is restarted as."""
-        asked = _ASKED.search(message)
+        asked = ASKED.search(message)
         if asked is None and reason in (Reason.ROLLING_NODES, Reason.PREFLIGHT, Reason.MIGRATING):
             return False
         what = asked[3] if asked is not None else message.partition(", of which")[0]
@@ -148,21 +143,6 @@ class _Scene(Scene):
         return is_new
 
     # --- what people do ---
-
-    def _do(self, message: str) -> None:
-        """What the status asks for."""
-        asked = _ASKED.search(message)
-        if asked is not None:
-            role = Role.BROKER if asked[1] == "broker" else Role.CONTROLLER
-            self._cluster.change(role, int(asked[2]), Form(asked[3]))
-            self._cluster.restart(role, int(asked[2]))
-        elif message.startswith("start the controllers"):
-            for one in self._cluster.controller_ids:
-                self._cluster.change(Role.CONTROLLER, one, Form.MIGRATING_CONTROLLER)
-                self._cluster.start(Role.CONTROLLER, one)
-        elif "needed: stop the controllers" in message:
-            for one in self._cluster.controller_ids:
-                self._cluster.stop(Role.CONTROLLER, one)
 
     def ask(self, desired: str, *consents: str) -> None:
         """Ask for this phase, and give these consents, in Git."""

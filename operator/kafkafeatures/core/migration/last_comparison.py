@@ -15,6 +15,7 @@ from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import EqualityStatus
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import MigrationProgress
 from kafkafeatures.core.migration.kept import COMPARED_WITHIN
 from kafkafeatures.core.migration.place import Place
@@ -29,25 +30,26 @@ REMEDY = (
 def what_is_lacking(place: Place, last: EqualityStatus | None) -> Iterator[Blocker]:
     """Where the last comparison does not show that ZooKeeper held all metadata. last: as the status has it."""
     written = place.znodes.migration
-    if not isinstance(written, MigrationProgress) or written.offset < 0:
+    if isinstance(written, Failure):
+        return  # nothing can be deleted then
+    if written is not None and written.offset < 0:
         return  # nothing was copied, so nothing but ZooKeeper was ever written to
-    found = _lacking(written, last)
-    if found is not None:
-        kind, text = found
-        yield Blocker(kind, text, REMEDY, reason=Reason.MIGRATION_BLOCKED if kind is BlockerKind.MIGRATION else None)
-
-
-def _lacking(written: MigrationProgress, last: EqualityStatus | None) -> tuple[BlockerKind, str] | None:
-    if last is None or last.differences is None or last.written_at is None:
-        text = "ZooKeeper was not compared with the metadata log before the controllers stopped"
-        return BlockerKind.MIGRATION, f"it is not known whether ZooKeeper holds all metadata: {text}"
-    if last.differences:
+    if last is not None and last.differences:
         found = counted(last.differences, "difference")
-        return BlockerKind.METADATA, f"ZooKeeper and the metadata log differed before the controllers stopped: {found}"
+        text = f"ZooKeeper and the metadata log differed before the controllers stopped: {found}"
+        yield Blocker(BlockerKind.METADATA, text, REMEDY)
+    elif why := _unknown(written, last):
+        text = f"it is not known whether ZooKeeper holds all metadata: {why}"
+        yield Blocker(BlockerKind.MIGRATION, text, REMEDY, reason=Reason.MIGRATION_BLOCKED)
+
+
+def _unknown(written: MigrationProgress | None, last: EqualityStatus | None) -> str:
+    """Why the last comparison does not count; empty where it does."""
+    if last is None or last.differences is None or last.written_at is None:
+        return "ZooKeeper was not compared with the metadata log before the controllers stopped"
+    if written is None:
+        return "/migration is absent, so it is not known how long before the end the last comparison was"
     between = written.written_at - datetime.fromisoformat(last.written_at)
-    if between > timedelta(seconds=COMPARED_WITHIN):
-        text = (
-            f"ZooKeeper was last compared with the metadata log {format_span(between)} before the controllers stopped"
-        )
-        return BlockerKind.MIGRATION, f"it is not known whether ZooKeeper holds all metadata: {text}"
-    return None
+    if between <= timedelta(seconds=COMPARED_WITHIN):
+        return ""
+    return f"ZooKeeper was last compared with the metadata log {format_span(between)} before the controllers stopped"

@@ -30,7 +30,7 @@ MUTANTS: tuple[Mutant, ...] = (
         f"{CORE}/last_comparison.py",
         ("what differed in the end is released", "    if last is not None and last.differences:\n", "    if False:\n"),
         ("what was compared long before the end is released",
-         "    if between <= timedelta(seconds=COMPARED_WITHIN):\n", "    if True:\n"),
+         "    if abs(between) <= timedelta(seconds=COMPARED_WITHIN):\n", "    if True:\n"),
     ),
     *of(
         "migration",

@@ -43,6 +43,7 @@ LACKING = {
     "was not compared": EMPTY,
     "before the controllers stopped: 2 differences": compared(2),
     "compared with the metadata log 3 min": compared(ago=timedelta(minutes=3)),
+    "/migration is 3 min older than at the last comparison": compared(ago=timedelta(minutes=-3)),
 }
 
 

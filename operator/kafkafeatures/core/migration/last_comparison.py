@@ -1,9 +1,9 @@
-"""Whether ZooKeeper held all metadata when the controllers stopped: what is deleted then leaves it alone with them.
+"""Whether ZooKeeper held all metadata when the controllers stopped: after the way back nothing else holds it.
 
-Pure. Without controllers the metadata log cannot be read, so nothing can be compared any more: what counts is the last
+Pure. Without controllers the metadata log cannot be read, and nothing can be compared: what counts is the last
 comparison, which `core/migration/now.py` has made again and again until they stopped. How long before that it was, is
-measured by one clock alone, that of ZooKeeper: between the last write to `/migration` before the comparison and the
-last one of all. What was changed in between may be lost, and so does what was not compared at all.
+measured by one clock alone, that of ZooKeeper: from the last write to `/migration` before the comparison to the last
+one of all. What was changed in between may be lost.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def _unknown(written: MigrationProgress | None, last: EqualityStatus | None) -> 
     if written is None:
         return "/migration is absent, so it is not known how long before the end the last comparison was"
     between = written.written_at - datetime.fromisoformat(last.written_at)
-    if between <= timedelta(seconds=COMPARED_WITHIN):
+    if abs(between) <= timedelta(seconds=COMPARED_WITHIN):
         return ""
+    if between < timedelta(0):
+        return f"/migration is {format_span(-between)} older than at the last comparison, as if restored from a backup"
     return f"ZooKeeper was last compared with the metadata log {format_span(between)} before the controllers stopped"

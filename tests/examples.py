@@ -48,15 +48,15 @@ def rewritten(page: str, scene: str, words: Words, **environment: str) -> str:
     there = {told: real for real, told in words.items()}
     with tempfile.TemporaryDirectory() as folder:
         for found in DOCUMENT.finditer(page):
-            Path(folder, found["name"]).write_text(_replaced(found["text"], there))
+            Path(folder, found["name"]).write_text(replaced(found["text"], there))
 
         def of_block(found: re.Match[str]) -> str:
             if found["scene"] != scene:
                 return found[0]
             asked = COMMAND.findall(found["text"])
-            ran = _run([_replaced(line, there) for line, _ in asked], Path(folder), environment)
+            ran = _run([replaced(line, there) for line, _ in asked], Path(folder), environment)
             shown = "".join(
-                f"$ {line}\n{left_out(before, steady(_replaced(now, words)))}"
+                f"$ {line}\n{left_out(before, steady(replaced(now, words)))}"
                 for (line, before), now in zip(asked, ran, strict=True)
             )
             return f"{MARK.format(scene)}\n```\n{shown}```\n"
@@ -90,7 +90,7 @@ def left_out(before: str, now: str) -> str:
     return "".join(kept)
 
 
-def _replaced(text: str, words: Words) -> str:
+def replaced(text: str, words: Words) -> str:
     """The text with every word replaced at once, whole words only."""
     return re.sub("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in words), lambda found: words[found[0]], text)
 
@@ -135,7 +135,7 @@ def picture(words: Words) -> str:
     """The picture as it is now."""
     (server,) = (real for real, told in words.items() if told == str(FIRST_PORT + 3))  # of broker 1
     (drawn,) = _run([f"kafkafeatures describe --bootstrap-server 127.0.0.1:{server} -o svg"], ROOT, {})
-    return steady(_replaced(drawn, words))
+    return steady(replaced(drawn, words))
 
 
 def simulated_picture() -> str:

@@ -5,8 +5,8 @@
 
 A kind is what a listener speaks: PLAINTEXT, SSL (mTLS required), PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER (the
 last four over SASL_SSL). The listener for clients is of `kind`, the controllers' of `controller_kind`; brokers speak
-with each other over a plaintext listener of their own. Nothing outlives the test process: the kernel kills the nodes
-with it.
+with each other over a plaintext listener of their own. `host` is where the others are, of a secured cluster: pods do
+not reach loopback. Nothing outlives the test process: the kernel kills the nodes with it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tests.e2e.rig.process import Daemon, free_port, wait_until
 from tests.e2e.rig.releases import Release, release
 
 CLIENT, INTERNAL, CONTROLLER = "CLIENT", "INTERNAL", "CONTROLLER"
+LOOPBACK = "127.0.0.1"
 
 REGISTERED = "registration has been persisted to the metadata log"  # ControllerRegistrationManager.scala
 
@@ -110,15 +111,16 @@ class Cluster:
         node_certificate: tuple[str, str] | None = None,
         certificates: Certificates | None = None,
         jwks: Path | None = None,
+        host: str = LOOPBACK,
     ) -> None:
-        self.root, self.version = root, version
+        self.root, self.version, self.host = root, version, host
         self.dynamic, self.kind, self.authorizer = dynamic, kind, authorizer
         # SCRAM credentials lie in the metadata log, which controllers read only once they have spoken with each other.
         self.controller_kind = controller_kind or ("PLAIN" if kind.startswith("SCRAM") else kind)
         self.internal = CLIENT if kind == "PLAINTEXT" else INTERNAL
         self.release_version = release_version
         self.properties = dict(properties or {})
-        self.certificates = certificates or Certificates()
+        self.certificates = certificates or Certificates(host)
         self.node_certificate = node_certificate or self.certificates.node
         self.jwks = jwks
         self.jvm = [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks.as_uri()}"] if jwks else []
@@ -145,11 +147,11 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"127.0.0.1:{node.ports[CLIENT]}" for node in self.brokers)
+        return ",".join(f"{self.host}:{node.ports[CLIENT]}" for node in self.brokers)
 
     @property
     def bootstrap_controllers(self) -> str:
-        return ",".join(f"127.0.0.1:{node.ports[CONTROLLER]}" for node in self.controllers)
+        return ",".join(f"{self.host}:{node.ports[CONTROLLER]}" for node in self.controllers)
 
     def __enter__(self) -> Self:
         self.start()
@@ -309,13 +311,14 @@ class Cluster:
     # --- configuration ---
 
     def node_properties(self, node: Node) -> dict[str, str]:
-        voters = ",".join(f"{n.id}@127.0.0.1:{n.ports[CONTROLLER]}" for n in self.controllers)
+        voters = ",".join(f"{n.id}@{self.host}:{n.ports[CONTROLLER]}" for n in self.controllers)
         kinds = {CLIENT: self.kind, self.internal: "PLAINTEXT", CONTROLLER: self.controller_kind}
+        hosts = {CLIENT: self.host, self.internal: LOOPBACK, CONTROLLER: self.host}
         lines = {
             "process.roles": node.roles,
             "node.id": str(node.id),
             "log.dirs": str(node.folder / "data"),
-            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items()),
+            "listeners": ",".join(f"{name}://{hosts[name]}:{port}" for name, port in node.ports.items()),
             "listener.security.protocol.map": ",".join(f"{name}:{protocol_of(kind)}" for name, kind in kinds.items()),
             "controller.listener.names": CONTROLLER,
             "inter.broker.listener.name": self.internal,
@@ -372,7 +375,7 @@ class Cluster:
         if self.release_version:
             words += ["--release-version", self.release_version]
         if self.dynamic and "controller" in node.roles:
-            voters = (f"{n.id}@127.0.0.1:{n.ports[CONTROLLER]}:{n.directory_id}" for n in self.controllers)
+            voters = (f"{n.id}@{self.host}:{n.ports[CONTROLLER]}:{n.directory_id}" for n in self.controllers)
             words += ["--initial-controllers", ",".join(voters)]
         if self.kind.startswith("SCRAM"):
             for user, password in USERS.items():

@@ -152,6 +152,13 @@ def test_consents_end_with_a_plan_of_their_feature_and_else_where_their_change_w
     assert after.spent_consents == spent
 
 
+def test_where_the_whole_log_was_read_the_first_move_begins_at_0() -> None:
+    before = replace(status(), log_position=None)
+    assert void_after(before, before, CONSENTS, {"group.version": ((101, 1),)}).spent_consents == ()
+    lowered: dict[str, Moves] = {"group.version": ((5, 2), (101, 1))}
+    assert void_after(before, before, CONSENTS, lowered).spent_consents == ("group.version:2->1",)
+
+
 def test_a_plan_whose_level_was_moved_is_over_and_is_counted_once() -> None:
     before = status(plan=planned(), change_count=3)
     moves: dict[str, Moves] = {"group.version": ((101, 0),)}

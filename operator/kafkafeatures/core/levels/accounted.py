@@ -174,7 +174,8 @@ def void_after(before: Status, status: Status, consents: Iterable[str], moved: M
     spent = {*status.spent_consents}
     for consent in consents:
         feature, _, levels = consent.partition(":")
-        if feature in planned & moved.keys() or _was_made(levels, moved.get(feature, ())):
+        first = None if before.log_position is not None else 0  # without a position, the whole log was read
+        if feature in planned & moved.keys() or _was_made(levels, moved.get(feature, ()), first):
             spent.add(consent)
     if planned & moved.keys():
         counted = status.change_count > before.change_count
@@ -209,8 +210,8 @@ def _own(sent: ChangeInFlight) -> str:
     return _move(sent.step.feature, sent.step.after)
 
 
-def _was_made(levels: str, moves: Moves) -> bool:
-    """Whether a move of the log is from the one level to the other. From which the first one was, it does not say."""
+def _was_made(levels: str, moves: Moves, first: int | None) -> bool:
+    """Whether a move is from the one level to the other. first: where they begin; None where the log does not say."""
     start, _, target = levels.partition("->")
-    before = [start, *(str(level) for _, level in moves)]
+    before = [start if first is None else str(first), *(str(level) for _, level in moves)]
     return any(one == start and str(level) == target for one, (_, level) in zip(before, moves, strict=False))

@@ -278,6 +278,7 @@ def test_the_plan_of_what_soaks_says_since_when_and_until_when_one_can_go_back()
     assert document["wayBack"]["until"] == stamp(NOW + timedelta(hours=24))
     lines = drawn(lambda console: draw_plan_of(console, KINDS["soaking"], PlanVerdict.APPROVAL_REQUIRED, LATER))
     assert any(line.startswith("Way back: until 2026-01-03T03:04:05Z: ") for line in lines)
+    assert lines[0].startswith(f"{KINDS['soaking']}  cluster {KINDS['soaking'].status.cluster_id}")
 
 
 @pytest.mark.parametrize(

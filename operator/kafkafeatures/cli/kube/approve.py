@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(resource: KubeResource, named: str) -> None:
     """Raises CommandFailed unless there is a plan to approve, and it is the one that was named."""
     if named and resource.plan_hash and not is_named(resource.plan_hash, named):
-        text = f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {named}; review it with status"
+        text = f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {named}; review it with plan"
         raise CommandFailed(text, Exit.BLOCKED)
     if not resource.plan_hash or not (resource.says(Condition.APPROVAL_REQUIRED) or resource.is_approved):
         raise CommandFailed(f"no plan of {resource} is waiting for approval: {_why_not(resource)}", Exit.BLOCKED)

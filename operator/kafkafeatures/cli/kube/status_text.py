@@ -77,6 +77,8 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
 
 def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict, now: datetime) -> None:
     """What `plan NAME` shows of it."""
+    cluster = resource.status.cluster_id
+    console.print(Text.assemble((str(resource), "bold"), f"  cluster {cluster or 'unknown'}"), overflow="fold")
     for caution in cautions(resource, now):
         console.print(Text(caution, "yellow"), overflow="fold")
     draw_features(console, resource)

@@ -109,7 +109,7 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
         command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         return Ending(
             Exit.APPROVAL,
-            f"{resource}: a plan is waiting for approval; review it with status, then approve it: {command}",
+            f"{resource}: a plan is waiting for approval; review it with plan, then approve it: {command}",
         )
     return None
 

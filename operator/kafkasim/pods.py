@@ -45,6 +45,7 @@ class _Pod:
     started_ms: int = 0
     ended_for: str = ""
     ended_ms: int = 0
+    restart_requested: bool = False
 
 
 @dataclass(eq=False)
@@ -124,6 +125,11 @@ class Pods:
             if pod.phase == "Pending":
                 self.world.after(self.timing.start, partial(self._run, pod))
 
+    def request_restart(self, name: str) -> None:
+        """Annotate a pod with its own uid: its next one does not have that."""
+        if name in self._pods:
+            self._pods[name].restart_requested = True
+
     def kill(self, name: str) -> None:
         """End the container of a pod, as for too much memory; the kubelet starts it again in the same pod."""
         pod = self._pods.get(name)
@@ -194,6 +200,7 @@ class Pods:
             started_at=_moment(pod.started_ms) if pod.running else None,
             ended_for=pod.ended_for,
             ended_at=_moment(pod.ended_ms) if pod.ended_for else None,
+            restart_requested=pod.restart_requested,
         )
 
     def _budget(self, plan: BudgetPlan) -> Budget:

@@ -55,6 +55,15 @@ def test_every_pod_runs_at_first_and_its_node_advertises_its_name() -> None:
     assert host == host_of("brokers-0", "brokers") in pod(made, "brokers-0").host_names
 
 
+def test_the_restart_of_a_pod_is_asked_for_until_it_is_replaced() -> None:
+    made = pods()
+    made.request_restart("brokers-1")
+    assert [one.name for one in made.reading().stateful_sets[0].pods if one.restart_requested] == ["brokers-1"]
+    assert made.evict("brokers-1")
+    settle(made.world, A_RESTART)
+    assert not pod(made, "brokers-1").restart_requested
+
+
 def test_a_changed_image_is_a_new_revision_and_touches_no_pod_and_the_old_image_is_the_old_revision_again() -> None:
     made = pods()
     before = made.reading().stateful_sets[0]

@@ -16,6 +16,8 @@ RECONCILE = f"{GROUP}/reconcile-requested-at"
 """Annotation: another text than before asks for a reconciliation, and `status.lastHandledReconcileAt` answers."""
 RESTART = f"{GROUP}/restart-requested-at"
 """Annotation of a pod template: another text than before gives its pods a new revision, so they are restarted."""
+RESTART_POD_UID = f"{GROUP}/restart-pod-uid"
+"""Annotation of a pod: its own uid asks for its restart. Any other text, such as a copy of an annotation, does not."""
 CREDENTIALS = f"{GROUP}/credentials"
 """Label with the value "true" that a Secret must carry before any of it is read for a resource."""
 

@@ -95,6 +95,8 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("report", "a", "--bootstrap-controller", "b:1"), 64, "--bootstrap-controller needs --html FILE"),
         (("report", "a", "--html", "/dev/null", "--config", "c"), 64, "--bootstrap-server or --bootstrap-controller"),
         (("status", "kafka/orders"), 64, "invalid resource name"),
+        (("restart", "orders", "--only", "brokers", "--pod", "broker-1"), 64, "not allowed with argument --only"),
+        (("restart", "orders", "--pod", "pod/broker-1"), 64, "invalid resource name"),
         (("wait", "orders", "--for", "feature=group.version"), 64, "in quotes"),
         (("approve", "orders"), 64, "not a terminal; use --plan HASH"),
     ],

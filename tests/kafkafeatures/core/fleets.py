@@ -51,3 +51,13 @@ def seen(*nodes: Node, sets: tuple[StatefulSet, ...], budgets: tuple[Budget, ...
     """Nodes and workloads, read at the same time."""
     reading = WorkloadsReading(NOW, sets, budgets, namespace="kafka", **of)
     return replace(observation(*nodes), workloads=Known(reading, SourceKind.KUBERNETES, "", NOW))
+
+
+def requested(told: Observation, *pods: str) -> Observation:
+    """With the restart of these pods requested."""
+    assert isinstance(told.workloads, Known)
+    sets = tuple(
+        replace(one, pods=tuple(replace(pod, restart_requested=pod.name in pods) for pod in one.pods))
+        for one in told.workloads.value.stateful_sets
+    )
+    return replace(told, workloads=replace(told.workloads, value=replace(told.workloads.value, stateful_sets=sets)))

@@ -20,6 +20,7 @@ from kafkafeatures.core.kinds import demands_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from tests.kafkafeatures.core.fleets import requested
 from tests.kafkafeatures.core.ibps import IN_PODS, broker, brokers, in_pods, wanting
 from tests.kafkafeatures.core.migrations import Look, a_node, cluster
 from tests.kafkafeatures.ensembles import claimed, progress
@@ -249,6 +250,13 @@ def test_a_pod_is_restarted_once_its_template_was_changed() -> None:
         Look(wanted, in_pods(brokers())), Reason.WAITING_FOR_GIT
     )
     assert restarted(Look(wanted, in_pods(brokers(), 1, 2, 3))) == 2
+
+
+def test_a_person_has_no_single_pod_restarted_meanwhile() -> None:
+    wanted = wanting(rollout=IN_PODS)
+    for seen in (in_pods(brokers()), in_pods(brokers(), 1, 3), in_pods(brokers(uses="3.9"))):
+        found, before = Look(wanted, requested(seen, "broker-2")), Look(wanted, seen)
+        assert (found.decision, found.proposal.plan) == (before.decision, before.proposal.plan)
 
 
 def test_a_template_that_did_not_help_the_first_broker_gets_no_second_one() -> None:

@@ -24,7 +24,7 @@ from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from tests.kafkafeatures.core.fleets import NEW, budget, pod, stateful_set
+from tests.kafkafeatures.core.fleets import NEW, budget, pod, requested, stateful_set
 from tests.kafkafeatures.core.migrations import (
     BROKERS,
     CONTROLLERS,
@@ -95,6 +95,13 @@ def test_git_is_asked_for_a_template_before_any_pod_goes() -> None:
     assert isinstance(found, Wait)
     assert found.reason is Reason.WAITING_FOR_GIT
     assert f"broker 1, broker 2, broker 3 must become {Shape.FLAGGED_BROKER}" in found.message
+
+
+def test_a_person_has_no_single_pod_restarted_meanwhile() -> None:
+    for outdated in ((), (1, 3)):
+        seen = in_pods(cluster(P.PRE_MIGRATION), outdated)
+        found, before = look(D.DUAL_WRITE, requested(seen, "broker-2")), look(D.DUAL_WRITE, seen)
+        assert (found.decision, found.proposal.plan) == (before.decision, before.proposal.plan)
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])

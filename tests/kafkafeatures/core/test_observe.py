@@ -18,7 +18,9 @@ from kafkafeatures.core.facts.readings import (
     ReplicaProgress,
     Role,
 )
+from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kraftlog import FormerLevels, Image
+from tests.kafkafeatures.core.fleets import pod, stateful_set
 from tests.kafkafeatures.ensembles import ENSEMBLE, reading
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, probe, quorum
 
@@ -217,3 +219,17 @@ def test_znodes_are_known_with_the_ensemble_they_were_read_of_and_unknown_where_
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
     assert observe(it, at, zookeeper=away).zookeeper == Unknown(away)
     assert observe(it, at).zookeeper == Unknown(NOT_ASKED)
+
+
+# --- pods ---
+
+
+def test_of_many_pods_whose_restart_is_requested_the_first_eight_count() -> None:
+    """A plan names each of them. The others count once these are over."""
+    names = [f"broker-{number}" for number in range(10, 20)]
+    pods = [pod(number, name=name, restart_requested=True) for number, name in enumerate(names)]
+    for there, counted in ((pods[:8], names[:8]), (pods, names[:8]), (pods[2:], names[2:])):
+        reading_of = WorkloadsReading(NOW, (stateful_set(*there),))
+        found = observe(probe(C1), log(image()), workloads=reading_of).workloads
+        assert isinstance(found, Known)
+        assert [one.name for one in found.value.stateful_sets[0].pods if one.restart_requested] == counted

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -151,6 +153,19 @@ async def test_a_pod_with_the_labels_but_of_another_owner_is_not_one_of_them(wor
     assert [one.name for one in (await world.broker()).pods] == ["broker-0", "broker-2"]
     world.workloads.change_pod("broker-2", lambda pod: pod["metadata"].pop("ownerReferences"))
     assert [one.name for one in (await world.broker()).pods] == ["broker-0"]
+
+
+def _with_metadata(more: Mapping[str, Any], pod: dict[str, Any]) -> None:
+    pod["metadata"].update(more)
+
+
+async def test_a_pod_asks_for_its_restart_by_its_own_uid_and_by_no_other(world: World) -> None:
+    uids = {"broker-0": world.workloads.uid("broker-0"), "broker-1": world.workloads.uid("broker-0"), "broker-2": ""}
+    for name, uid in uids.items():
+        asking = {"annotations": {"kafkafeatures.dev/restart-pod-uid": uid}}
+        world.workloads.change_pod(name, partial(_with_metadata, asking))
+    broker = (await world.read()).stateful_sets[1]
+    assert [one.name for one in broker.pods if one.restart_requested] == ["broker-0"]
 
 
 async def test_a_changed_template_is_not_observed_until_it_has_a_revision(world: World) -> None:

@@ -182,6 +182,13 @@ class Kube:
         """One pod as it is now; None where there is none."""
         return self._one(("pods", ""), "v1", namespace, name)
 
+    def annotate_pod(self, name: str, annotations: Mapping[str, str]) -> None:
+        """Set annotations of a pod of the namespace."""
+        self._send(
+            "patch", "patch", ("pods", ""), name, version="v1", namespace=self.namespace, url=f"pods/{name}",
+            json={"metadata": {"annotations": dict(annotations)}}, headers=MERGE,
+        )  # fmt: skip
+
     def log(self, namespace: str, pod: str, lines: int) -> str:
         """The last lines that a pod has written."""
         answer = self._answered(
@@ -266,8 +273,8 @@ class Kube:
                 needed = "impersonate on users and groups" if "cannot impersonate" in why else f"{verb} on {plural}"
                 return self._failed(Denied, f"not authorized: {why}", f"grant the verb {needed} with a role")
             case 404 if name and details.get("name") == name:
-                text = f"KafkaFeatures {full} not found at {self.server}"
-                return self._failed(NotFound, text, f"list them with kubectl get {PLURAL} -A")
+                text = f"{KIND if what == _OURS else what[0]} {full} not found at {self.server}"
+                return self._failed(NotFound, text, f"list them with kubectl get {what[0]} -A")
             case 404:
                 text = f"{self.server} does not serve {plural}"
                 return self._failed(CommandFailed, text, "install the CRD, or choose another cluster with --context")

@@ -1,30 +1,39 @@
-"""`kafkafeatures restart NAME`: have the nodes of a resource restarted without a new image.
+"""`kafkafeatures restart NAME`: have the nodes of a resource, or one of them, restarted without a new image.
 
 Written as an annotation of the pod templates, as `kubectl rollout restart` does it: each StatefulSet gets a new
 revision, and the operator restarts its pods under the same rules as for a new image, one plan for all of them. Nothing
 is written unless every StatefulSet leaves its pods to the operator (OnDelete): of another one Kubernetes would restart
 them itself, at once.
+
+For one node, an annotation of its pod, whose value is the uid of that pod: the request ends with the pod, and a copy of
+it asks for nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
-from kafkafeatures.api.names import RESTART
+from kafkafeatures.api.names import RESTART, RESTART_POD_UID
 from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.resource import ROLES, KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.facts.observation import MetadataMode
 
 ATTEMPTS = 5
+
+Json = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `restart`."""
     add_resource_flags(parser)
-    parser.add_argument("--only", choices=ROLES, help="restart the nodes of these StatefulSets alone")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", choices=ROLES, help="restart the nodes of these StatefulSets alone")
+    which.add_argument("--pod", type=resource_name, metavar="POD", help="restart the node of this pod alone")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,16 +42,42 @@ def run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
         names = _names(resource, roles)
-        for name in names:
-            _version(kube, resource, name)
-        now = datetime.now(UTC).isoformat()
-        for name in names:
-            _restart(kube, resource, name, now)
-            print(f"{resource}: restart of the pods of {name} requested")
+        first = ""
+        if arguments.pod:
+            _restart_one(kube, resource, names, arguments.pod)
+            first = f"kubectl wait pod/{arguments.pod} -n {kube.namespace} --for=delete --timeout=1h && "
+        else:
+            _restart_all(kube, resource, names)
     for why in _held_back(resource):
         print(f"No node is restarted before {why}")
-    print(f"To wait for it: kafkafeatures wait {resource.flags} --for rolled")
+    print(f"To wait for it: {first}kafkafeatures wait {resource.flags} --for rolled")
     return Exit.DONE
+
+
+def _restart_all(kube: Kube, resource: KubeResource, names: tuple[str, ...]) -> None:
+    for name in names:
+        _version(_stateful_set(kube, resource, name), kube.namespace)
+    now = datetime.now(UTC).isoformat()
+    for name in names:
+        _restart(kube, resource, name, now)
+        print(f"{resource}: restart of the pods of {name} requested")
+
+
+def _restart_one(kube: Kube, resource: KubeResource, names: tuple[str, ...], name: str) -> None:
+    pod = kube.pod(kube.namespace, name)
+    if pod is None:
+        raise CommandFailed(f"pod {kube.namespace}/{name} does not exist", Exit.BLOCKED)
+    owners = {one["uid"] for one in pod["metadata"].get("ownerReferences") or ()}
+    sets = (found for one in names if (found := _stateful_set(kube, resource, one))["metadata"]["uid"] in owners)
+    owner = next(sets, None)
+    if owner is None:
+        text = f"pod {kube.namespace}/{name} is in no StatefulSet that {resource} names ({', '.join(names)})"
+        raise CommandFailed(text, Exit.BLOCKED)
+    _version(owner, kube.namespace)
+    if pod["metadata"].get("deletionTimestamp"):
+        raise CommandFailed(f"pod {kube.namespace}/{name} is being replaced already", Exit.BLOCKED)
+    kube.annotate_pod(name, {RESTART_POD_UID: pod["metadata"]["uid"]})
+    print(f"{resource}: restart of pod {name} requested")
 
 
 def _held_back(resource: KubeResource) -> Iterator[str]:
@@ -80,23 +115,28 @@ def _restart(kube: Kube, resource: KubeResource, name: str, now: str) -> None:
     """The status of a StatefulSet is written to all the time, so it is read, and examined, anew for each attempt."""
     for left in reversed(range(ATTEMPTS)):
         try:
-            kube.annotate_template(name, {RESTART: now}, _version(kube, resource, name))
+            version = _version(_stateful_set(kube, resource, name), kube.namespace)
+            kube.annotate_template(name, {RESTART: now}, version)
             return
         except Changed:
             if not left:
                 raise
 
 
-def _version(kube: Kube, resource: KubeResource, name: str) -> str:
-    """The resourceVersion of a StatefulSet that leaves its pods to the operator."""
+def _stateful_set(kube: Kube, resource: KubeResource, name: str) -> Json:
     found = kube.stateful_set(name)
     if found is None:
         raise CommandFailed(
             f"StatefulSet {kube.namespace}/{name}, which {resource} names, does not exist", Exit.BLOCKED
         )
+    return found
+
+
+def _version(found: Json, namespace: str) -> str:
+    """The resourceVersion of a StatefulSet that leaves its pods to the operator."""
     strategy = (found["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
     if strategy != "OnDelete":
-        what = f"StatefulSet {kube.namespace}/{name} has the update strategy {strategy}"
+        what = f"StatefulSet {namespace}/{found['metadata']['name']} has the update strategy {strategy}"
         why = "with which Kubernetes would restart its pods itself, without waiting for partitions"
         raise CommandFailed(f"{what}, {why}; set spec.updateStrategy.type to OnDelete", Exit.BLOCKED)
     return str(found["metadata"]["resourceVersion"])

@@ -59,7 +59,7 @@ COMMANDS = {
         "suspend a resource: the step in progress completes, no new step starts",
     ),
     "resume": ("kafkafeatures.cli.kube.resume", "resume a suspended resource"),
-    "restart": ("kafkafeatures.cli.kube.restart", "restart the nodes of a resource, without a new image"),
+    "restart": ("kafkafeatures.cli.kube.restart", "restart the nodes of a resource, or one node, without a new image"),
     "report": ("kafkafeatures.cli.kube.report", "collect what an issue report needs about a resource; no secrets"),
     "run": ("kafkafeatures.cli.kube.run", "run the operator on Kubernetes"),
     "demo": ("kafkafeatures.cli.demo.command", "see a walkthrough on a simulated cluster; no Kafka, no network"),

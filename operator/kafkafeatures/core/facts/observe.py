@@ -101,7 +101,7 @@ def observe(
         partitions=_partitions(probe, partitions),
         workloads=Unknown(workloads)
         if isinstance(workloads, Failure)
-        else Known(workloads, SourceKind.KUBERNETES, "", workloads.at),
+        else Known(workloads.with_requests(), SourceKind.KUBERNETES, "", workloads.at),
         zookeeper=Unknown(zookeeper)
         if isinstance(zookeeper, Failure)
         else Known(zookeeper, SourceKind.ZOOKEEPER, zookeeper.ensemble, zookeeper.at),

@@ -10,7 +10,11 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.words import counted
+
+MOST_REQUESTS = 8
+"""Requests to restart a pod that count at the same time: a plan names each of them, and a status has room for few."""
 
 INIT = "Init:"
 """Before why a pod waits, where it is a container that runs before the others which does not run."""
@@ -25,7 +29,8 @@ class Pod(Struct, frozen=True):
     draining: its Kubernetes node is being drained, or Kubernetes is about to evict it. started_at: its container,
     the last time; None where it does not run. restarts: how often its container, or the one that keeps it from
     starting, was started again in this pod. ended_for, ended_at: why that container ended the last time, such as
-    "OOMKilled", and when; empty and None where it never did, or where Kubernetes no longer has it.
+    "OOMKilled", and when; empty and None where it never did, or where Kubernetes no longer has it. restart_requested: a
+    person asks for the restart of this life of it.
     """
 
     name: str
@@ -45,6 +50,7 @@ class Pod(Struct, frozen=True):
     started_at: datetime | None = None
     ended_for: str = ""
     ended_at: datetime | None = None
+    restart_requested: bool = False
 
     @property
     def restarts_text(self) -> str:
@@ -105,6 +111,17 @@ class WorkloadsReading(Struct, frozen=True):
     budgets: tuple[Budget, ...] = ()
     missing: tuple[str, ...] = ()
     namespace: str = ""
+
+    def with_requests(self, most: int = MOST_REQUESTS) -> WorkloadsReading:
+        """No more than the first so many requests to restart a pod count: the others do once these are over."""
+        requested = [pod.uid for one in self.stateful_sets for pod in one.pods if pod.restart_requested]
+        if len(requested) <= most:
+            return self
+        sets = tuple(
+            replace(one, pods=tuple(replace(pod, restart_requested=pod.uid in requested[:most]) for pod in one.pods))
+            for one in self.stateful_sets
+        )
+        return replace(self, stateful_sets=sets)
 
     def pod(self, name: str) -> Pod | None:
         """The pod of that name."""

@@ -97,7 +97,8 @@ class AwayNode(Struct, frozen=True):
 
     def is_not_wanted(self, seen: Observation) -> bool:
         """The old pod still runs, and the restart is out of date: its StatefulSet wants the old pod or another new one
-        by now, it became another node's turn, or pods are no longer evicted. What is restarted next is decided anew.
+        by now, it became another node's turn, pods are no longer evicted, or a person has withdrawn the request. What
+        is restarted next is decided anew.
         """
         if self.pod and isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
             node = seen.node(self.node_id)
@@ -105,12 +106,11 @@ class AwayNode(Struct, frozen=True):
         pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid != self.pod_uid or pod.terminating:
             return False
-        return wanted not in ("", self.after) or pod.revision == wanted or self._is_anothers_turn(seen)
+        is_as_wanted = pod.revision == wanted and not pod.restart_requested
+        return wanted not in ("", self.after) or is_as_wanted or self._is_anothers_turn(seen)
 
     def _is_anothers_turn(self, seen: Observation) -> bool:
-        """Whether the node is a broker, or leads the quorum by now, and another controller's pod is not of its update
-        revision.
-        """
+        """Whether the node is a broker, or leads the quorum by now, and another controller's pod needs a restart."""
         node = seen.node(self.node_id)
         if node is None or isinstance(seen.workloads, Unknown):
             return False
@@ -120,7 +120,9 @@ class AwayNode(Struct, frozen=True):
         voting = (one for one in seen.nodes if Role.CONTROLLER in one.roles)
         hosts = {plain_host(host) for one in voting for host, _ in ((one.host, one.port), *one.listeners)}
         return any(
-            pod.revision != one.update_revision and pod.name != self.pod and _runs_controller(one, pod, hosts)
+            (pod.revision != one.update_revision or pod.restart_requested)
+            and pod.name != self.pod
+            and _runs_controller(one, pod, hosts)
             for one in seen.workloads.value.stateful_sets
             if one.observed
             for pod in one.pods

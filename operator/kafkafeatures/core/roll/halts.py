@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.workloads import StatefulSet
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.crashes import STEADY_AFTER, Crash
-from kafkafeatures.core.roll.pods import look_at
+from kafkafeatures.core.roll.pods import is_outdated, look_at
 from kafkafeatures.core.roll.pods_without_node import never_registered, without_node_for_long
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
@@ -131,14 +131,17 @@ def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stal
 
 def _restarted_before(question: RestartQuestion, id_: int) -> bool:
     """Whether the node was restarted in this roll, to this revision: to do it again would change nothing. For a roll
-    that another release began, the history shows it, as far as it reaches.
+    that another release began, the history shows it, as far as it reaches. A request to restart the pod that it has now
+    came later.
     """
     status = question.remembered.status
+    pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
+    if pod is not None and owner is not None and not is_outdated(pod, owner):
+        return False
     if status.rollout is not None and status.rollout.id == question.roll_id and holds(status.rollout.nodes, id_):
         return True
     if question.permit is not None:
         return False  # the same node is restarted several times, and no other release began that
-    pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     target = pod.name if pod is not None else question.title(id_)
     after = owner.update_revision if owner is not None else ""
     if status.rollout is None or status.rollout.id != question.roll_id or not status.rollout.started_at:

@@ -28,7 +28,7 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observa
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.conditions import Conditions
-from kafkafeatures.core.roll.pods import Awaited, Fleet, PodWithoutNode, is_away, is_outdated, is_running, why_outdated
+from kafkafeatures.core.roll.pods import Awaited, Fleet, PodWithoutNode, is_away, is_running, why_restarted
 
 REGISTERS_WITHIN = timedelta(minutes=5)
 """How long a ready pod without a registered node may still be starting."""
@@ -47,12 +47,12 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str], con
     if not isinstance(seen.workloads, Known):
         return Fleet.EMPTY
     reading = seen.workloads.value
-    is_due = any(not one.observed or any(is_outdated(pod, one) for pod in one.pods) for one in reading.stateful_sets)
+    is_due = any(not one.observed or any(why_restarted(pod, one) for pod in one.pods) for one in reading.stateful_sets)
     found = _Matching(seen, reading, flying, controllers=bool(rollout.controllers), is_due=is_due)
     pods = {id_: pod for id_, (pod, _) in found.certain.items()}
     sets = {id_: owner for id_, (_, owner) in found.certain.items()}
     names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in seen.nodes)
-    needing = {id_: why_outdated(pod, sets[id_]) for id_, pod in pods.items() if is_outdated(pod, sets[id_])}
+    needing = {id_: why for id_, pod in pods.items() if (why := why_restarted(pod, sets[id_]))}
     of_driver = conditions.blockers(reading) if is_due else ()
     return Fleet(
         pods=pods,
@@ -145,7 +145,7 @@ class _Matching:
 
     def _match(self, node: Node, pod: Pod, owner: StatefulSet) -> None:
         is_flying = self._flying.get(node.id) == pod.name  # it was certain when its restart was decided
-        if is_flying or self._is_confirmed(node, pod) or not is_running(pod) or not is_outdated(pod, owner):
+        if is_flying or self._is_confirmed(node, pod) or not is_running(pod) or not why_restarted(pod, owner):
             self.certain[node.id] = pod, owner
             return
         if node.proved_at in pod.ips:

@@ -1,13 +1,15 @@
 """Which pods are to be restarted: what a plan says of a roll, and what is left of it.
 
-Pure. By StatefulSets and their update revisions, and never by single nodes: a node more, or one that is done, leaves a
-plan standing; another image is another plan. Made by `core/roll/stage.py`.
+Pure. By StatefulSets and their update revisions: a node more, or one that is done, leaves a plan standing; another
+image is another plan. A pod whose restart a person requests, and whose template would not have it restarted, stands for
+itself: an approval is for this life of it, and for no other pod. Made by `core/roll/stage.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
@@ -26,10 +28,16 @@ if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
 
 ROLL = "Roll"
 """The kind of a stage that restarts pods."""
+ONE_POD = "pod/"
+"""Begins the name of a pod that is restarted on request, in `from` and `to` of a stage. No StatefulSet has such a name.
+"""
 
 
 class PodsOfSet(Struct, frozen=True):
-    """A StatefulSet that is rolled. `before`: the revisions of its pods that are not at `after`; `left`: how many."""
+    """A StatefulSet that is rolled. `before`: the revisions of its pods that are not at `after`; `left`: how many.
+
+    Or one pod that is restarted on request: `name` begins with `ONE_POD`, and `after` is that it has another uid.
+    """
 
     name: str
     before: str
@@ -37,6 +45,8 @@ class PodsOfSet(Struct, frozen=True):
     left: int
 
     def __str__(self) -> str:
+        if self.name.startswith(ONE_POD):
+            return f"restart pod {self.name.removeprefix(ONE_POD)}, as requested"
         return f"restart the pods of {self.name} with revision {self.after}"
 
     @property
@@ -50,14 +60,15 @@ class PodsOfSet(Struct, frozen=True):
 
 
 Pods = Mapping[str, PodsOfSet]
-"""The pods to restart by StatefulSet, including StatefulSets that are at their update revision."""
+"""The pods to restart: by StatefulSet, also where all are at the update revision, and those that a person requests."""
 
 
 def pods_of(reading: WorkloadsReading) -> Pods | None:
     """None while a StatefulSet's own controller has not seen its newest template: which revision that is, is open."""
     if not all(one.observed and one.update_revision for one in reading.stateful_sets):
         return None
-    return {one.name: _pods_of(one) for one in reading.stateful_sets}
+    sets = [*map(_pods_of, reading.stateful_sets), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
+    return {one.name: one for one in sets}
 
 
 def pods_in(seen: Observation) -> Pods | None:
@@ -80,6 +91,17 @@ def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> M
 def _pods_of(one: StatefulSet) -> PodsOfSet:
     older = [pod.revision for pod in one.pods if pod.revision != one.update_revision]
     return PodsOfSet(one.name, ", ".join(sorted(set(older))), one.update_revision, len(older))
+
+
+def _on_request(one: StatefulSet) -> Iterator[PodsOfSet]:
+    for pod in one.pods:
+        if pod.restart_requested and pod.revision == one.update_revision:
+            yield PodsOfSet(f"{ONE_POD}{pod.name}", "", f"not {pod.uid}", 1)
+
+
+def revisions_in(target: Mapping[str, int | str]) -> Mapping[str, int | str]:
+    """The revisions of StatefulSets that a stage leads to, without the pods that it restarts on request."""
+    return {name: revision for name, revision in target.items() if not name.startswith(ONE_POD)}
 
 
 def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
@@ -211,11 +233,13 @@ class RollPart(Part, frozen=True):
         )
 
     def _is_rolled_to(self, target: Mapping[str, int | str]) -> bool:
-        """Whether that is what there is to roll now: the same revisions, whatever is done of it."""
+        """Whether that is what there is to roll now: the same revisions, whatever is done of it. A pod that was
+        restarted on request is no longer there.
+        """
         pods = (self.pods or {}).values()
         wanted = {one.name: one.after for one in pods}
         left = {one.name: one.after for one in pods if one.left}
-        return target.items() <= wanted.items() and left.items() <= target.items()
+        return revisions_in(target).items() <= wanted.items() and left.items() <= target.items()
 
 
 def pods_rolled_by(stage: Stage, pods: Pods | None, *, begun: bool = True, over: bool = False) -> tuple[PodsOfSet, ...]:

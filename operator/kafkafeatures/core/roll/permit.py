@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.wanted import Wanted
-from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 
 if TYPE_CHECKING:  # every document asks whether it has one
     from kafkafeatures.core.roll.drivers import Driver
@@ -52,6 +52,13 @@ class Permit(Struct, frozen=True):
         """The nodes of these whose turn it is: the last one only once no other is left."""
         others = needing - {self.last}
         return others if self.last in needing and others else needing
+
+
+def without_requests(seen: Observation) -> Observation:
+    """A request to restart a pod does not count: which template a pod has decides, and nothing else."""
+    if isinstance(seen.workloads, Unknown):
+        return seen
+    return replace(seen, workloads=replace(seen.workloads, value=seen.workloads.value.with_requests(0)))
 
 
 def is_left_to_ibp(wanted: Wanted, seen: Observation) -> bool:

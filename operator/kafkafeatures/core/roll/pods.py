@@ -73,9 +73,12 @@ def is_outdated(pod: Pod, owner: StatefulSet) -> bool:
     return owner.observed and bool(owner.update_revision) and pod.revision != owner.update_revision
 
 
-def why_outdated(pod: Pod, owner: StatefulSet) -> str:
-    """Why a pod is outdated: its revision, and the one it should have."""
-    return f"pod {pod.name} is of revision {pod.revision}, the template of {owner.name} is {owner.update_revision}"
+def why_restarted(pod: Pod, owner: StatefulSet) -> str:
+    """Why a pod needs a restart: its revision, and the one it should have, or a request; empty where it needs none."""
+    if is_outdated(pod, owner):
+        return f"pod {pod.name} is of revision {pod.revision}, the template of {owner.name} is {owner.update_revision}"
+    is_asked = pod.restart_requested and owner.observed and owner.update_revision  # else no plan knows the next pod
+    return f"the restart of pod {pod.name} was requested" if is_asked else ""
 
 
 def is_away(pod: Pod) -> bool:

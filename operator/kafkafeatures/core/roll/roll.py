@@ -29,7 +29,7 @@ from kafkafeatures.core.roll.held_levels import levels_go_first
 from kafkafeatures.core.roll.limits import Limits, limits_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.next_restart import Next, next_restart, to_free
-from kafkafeatures.core.roll.permit import Permit
+from kafkafeatures.core.roll.permit import Permit, without_requests
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -87,10 +87,13 @@ def roll_of(
     permit: Permit | None = None,
 ) -> Roll:
     """What there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of `seen`.
-    `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is restarted.
+    `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is restarted: no
+    person can request it then.
 
     With a million partitions it takes a second at most.
     """
+    if permit is not None:
+        seen = without_requests(seen)
     in_flight = tuple(
         Restarting(one.step, one, one.step.state_in(seen, replication))
         for one in remembered.sent

@@ -30,8 +30,8 @@ from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_now
-from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in
-from kafkafeatures.core.roll.permit import Permit, is_left_to_ibp, is_left_to_migration
+from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in, revisions_in
+from kafkafeatures.core.roll.permit import Permit, is_left_to_ibp, is_left_to_migration, without_requests
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.words import counted
@@ -147,11 +147,14 @@ class Rolls:
     def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
         """Whether the document no longer has the operator restart these pods, or their templates are others by now."""
         rollout = wanted.rollout
-        named = {*rollout.brokers, *rollout.controllers} if driver_of(rollout).reads_pods else set()
+        if not driver_of(rollout).reads_pods:
+            return True
+        named = {*rollout.brokers, *rollout.controllers}
         sets = () if isinstance(workloads, Failure) else workloads.stateful_sets
         now = {one.name: one.update_revision for one in sets}
-        return any(not stage.target.keys() <= named for stage in stages) or not any(
-            all(now.get(name, revision) == revision for name, revision in stage.target.items()) for stage in stages
+        targets = [revisions_in(stage.target) for stage in stages]
+        return any(not target.keys() <= named for target in targets) or not any(
+            all(now.get(name, revision) == revision for name, revision in target.items()) for target in targets
         )
 
     def demands(self, asked: Asked) -> Demands:
@@ -163,7 +166,7 @@ class Rolls:
         if is_left_to_migration(facts.wanted, facts.seen):
             return RollPart({}, is_left=True)
         if is_left_to_ibp(facts.wanted, facts.seen):
-            return RollPart(pods_in(facts.seen), is_left=True)
+            return RollPart(pods_in(without_requests(facts.seen)), is_left=True)
         wanted, replication = facts.wanted, facts.replication
         consents = replication is not None and SINGLE_REPLICA_TOPICS in wanted.consents
         excused, is_known = excused_now(
@@ -231,7 +234,9 @@ def _needs_partitions(asked: Asked) -> bool:
             return True  # not read twice, without them and with them
         return asked.seen is not None and _asks_people(wanted, asked.seen)
     return not isinstance(asked.workloads, Failure) and any(
-        pod.revision != one.update_revision for one in asked.workloads.stateful_sets for pod in one.pods
+        pod.revision != one.update_revision or pod.restart_requested
+        for one in asked.workloads.stateful_sets
+        for pod in one.pods
     )
 
 

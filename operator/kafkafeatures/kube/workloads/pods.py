@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from kafkafeatures.api.names import RESTART_POD_UID
 from kafkafeatures.core.facts.workloads import INIT, Pod
 
 Json = Mapping[str, Any]
@@ -47,6 +48,7 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
         started_at=_moment((running.get("state") or {}).get("running"), "startedAt"),
         ended_for=str(ended.get("reason") or "Error") if ended else "",
         ended_at=_moment(ended, "finishedAt"),
+        restart_requested=(metadata.get("annotations") or {}).get(RESTART_POD_UID) == metadata["uid"],
     )
 
 

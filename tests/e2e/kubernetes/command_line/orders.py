@@ -16,10 +16,13 @@ WRITE = {**READ, "verbs": ["get", "list", "patch"]}
 EVENTS = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list"]}
 STATEFUL_SETS = {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get"]}
 RESTART = {**STATEFUL_SETS, "verbs": ["patch"]}
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+RESTART_ONE = {**PODS, "verbs": ["patch"]}
 ACCOUNTS = {
-    "person": [WRITE, EVENTS, STATEFUL_SETS, RESTART],
+    "person": [WRITE, EVENTS, STATEFUL_SETS, RESTART, PODS, RESTART_ONE],
     "reader": [READ],
     "looker": [READ, STATEFUL_SETS],
+    "viewer": [READ, STATEFUL_SETS, PODS],
     "nobody": [],
 }
 

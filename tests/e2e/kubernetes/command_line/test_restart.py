@@ -1,18 +1,21 @@
-"""`restart` as a process against a real API server: a new revision of each StatefulSet, or of none."""
+"""`restart` as a process against a real API server: a new revision of each StatefulSet, or of none; or one pod."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, Orders
 from tests.e2e.kubernetes.command_line.person import Person
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.process import wait_until
 
 IMAGE = "kafka:4.1.2"
+FINALIZER = json.dumps([{"op": "add", "path": "/metadata/finalizers", "value": ["example.org/kept"]}])
 
 
 def patched(orders: Orders, change: object) -> None:
@@ -87,6 +90,78 @@ def test_without_a_driver_that_restarts_pods_and_without_the_right_it_says_so(
     done = person.run("restart", "orders")
     assert done.returncode == 4
     assert "has no driver that restarts pods (spec.workload.driver is Manual)" in done.stderr
+
+
+POD = f"/api/v1/namespaces/{NS}/pods/broker-0"
+
+
+@pytest.fixture
+def pod(plane: ControlPlane, broker: Callable[..., str]) -> Callable[[], dict[str, Any]]:
+    """The pod of a StatefulSet with one replica, as it is now."""
+    broker(IMAGE)
+    wait_until("the pod was created", lambda: bool(plane.read(POD).get("metadata")))
+    return lambda: dict(plane.read(POD)["metadata"])
+
+
+def test_one_pod_is_annotated_with_its_own_uid_and_no_template_is_changed(
+    orders: Orders, person: Person, broker: Callable[..., str], pod: Callable[[], dict[str, Any]]
+) -> None:
+    before = broker()
+    orders.annotate("orders", "kafkafeatures.dev/pause=true")
+    done = person.run("restart", "orders", "--pod", "broker-0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        f"{NS}/orders: restart of pod broker-0 requested\n"
+        f"No node is restarted before kafkafeatures resume orders -n {NS}: the resource is suspended\n"
+        f"To wait for it: kubectl wait pod/broker-0 -n {NS} --for=delete --timeout=1h && "
+        f"kafkafeatures wait orders -n {NS} --for rolled\n"
+    )
+    assert pod()["annotations"] == {"kafkafeatures.dev/restart-pod-uid": pod()["uid"]}
+    assert broker() == before
+
+
+def test_a_pod_that_is_not_there_or_of_no_such_stateful_set_or_stops_is_left_as_it_is(
+    orders: Orders, person: Person, plane: ControlPlane, pod: Callable[[], dict[str, Any]]
+) -> None:
+    done = person.run("restart", "orders", "--pod", "broker-9")
+    assert (done.returncode, done.stderr) == (4, "kafkafeatures: pod people/broker-9 does not exist\n")
+    spec = {"containers": [{"name": "kafka", "image": IMAGE}]}
+    plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "broker-7", "namespace": NS}, "spec": spec})
+    done = person.run("restart", "orders", "--pod", "broker-7")
+    said = "kafkafeatures: pod people/broker-7 is in no StatefulSet that people/orders names (broker)\n"
+    assert (done.returncode, done.stderr) == (4, said)
+    plane.kubectl("delete", "pod", "broker-7", "-n", NS, "--timeout=20s")
+    plane.kubectl("patch", "pod", "broker-0", "-n", NS, "--type=json", "-p", FINALIZER)
+    plane.kubectl("delete", "pod", "broker-0", "-n", NS, "--wait=false")
+    done = person.run("restart", "orders", "--pod", "broker-0")
+    assert (done.returncode, done.stderr) == (4, "kafkafeatures: pod people/broker-0 is being replaced already\n")
+    assert "annotations" not in pod()
+    plane.kubectl("patch", "pod", "broker-0", "-n", NS, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+
+
+def test_a_pod_that_kubernetes_would_restart_itself_and_one_without_a_driver_are_refused(
+    orders: Orders, person: Person, pod: Callable[[], dict[str, Any]]
+) -> None:
+    patched(orders, {"spec": {"updateStrategy": {"type": "RollingUpdate"}}})
+    done = person.run("restart", "orders", "--pod", "broker-0")
+    assert done.returncode == 4
+    assert "StatefulSet people/broker has the update strategy RollingUpdate" in done.stderr
+    orders.apply("orders", {"metadata.version": 27}, **CLUSTER, workload={"driver": "Manual"})
+    done = person.run("restart", "orders", "--pod", "broker-0")
+    assert done.returncode == 4
+    assert "has no driver that restarts pods (spec.workload.driver is Manual)" in done.stderr
+    assert "annotations" not in pod()
+
+
+@pytest.mark.parametrize(("who", "verb"), [("looker", "get"), ("viewer", "patch")])
+def test_who_may_not_annotate_a_pod_hears_which_right_that_needs(
+    plane: ControlPlane, pod: Callable[[], dict[str, Any]], tmp_path: Path, who: str, verb: str
+) -> None:
+    done = Person(tmp_path, plane.kubeconfig_of(NS, who)).run("restart", "orders", "--pod", "broker-0")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert f"grant the verb {verb} on pods with a role" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "annotations" not in pod()
 
 
 def test_while_it_migrates_from_zookeeper_nothing_is_written(

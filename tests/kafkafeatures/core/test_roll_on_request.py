@@ -1,0 +1,210 @@
+"""A person asks for the restart of one pod: its node is restarted as if its template had been changed, and no other."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import EMPTY, PlanStatus, RolloutStatus
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Held
+from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.plan import Plan
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Rollout, Wanted, Window
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.kinds import demands_of, without_withdrawn_plan
+from kafkafeatures.core.roll.drivers import MANUAL
+from tests.kafkafeatures.core.fleets import NEW, requested
+from tests.kafkafeatures.core.plans import standing
+from tests.kafkafeatures.core.replicas import row
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    CRASHES,
+    PARTITIONS,
+    ROLLOUT,
+    a_node,
+    a_pod,
+    ago,
+    behind_gates,
+    cluster,
+    current,
+    fresh,
+    refused,
+    replaced,
+    rolled,
+    sent,
+    who,
+    workloads_of,
+)
+from tests.kafkafeatures.deciding import decide, propose
+from tests.kafkafeatures.worlds import NOW
+
+CURRENT = current(*CONTROLLERS, *BROKERS)
+AWAY = Failure(FailureKind.UNREACHABLE, "the API server", "connection refused")
+
+
+def asked(*ids: int, **of_cluster: Any) -> Observation:
+    """Every pod is of the update revision; for these, a person asks for a restart."""
+    pods = {**CURRENT, **of_cluster.pop("pods", {})}
+    return requested(cluster(pods, **of_cluster), *(pods[id_].name for id_ in ids))
+
+
+# --- who is restarted ---
+
+
+def test_the_node_of_that_pod_is_restarted_and_no_other() -> None:
+    roll = rolled(asked(4))
+    assert (who(roll), dict(roll.needing)) == (4, {4: "the restart of pod broker-4 was requested"})
+    assert (roll.done, roll.total) == (8, 9)
+
+
+def test_it_takes_its_turn_among_those_whose_template_was_changed() -> None:
+    assert who(rolled(asked(4, 3001, 3002))) == 3002
+    assert who(rolled(asked(4, 3001))) == 3001
+    assert who(rolled(asked(4, pods={3003: a_pod(3003)}))) == 3003
+
+
+def test_its_next_pod_is_asked_for_nothing() -> None:
+    back = cluster({**CURRENT, **replaced(4)}, fresh(4))
+    assert "broker 4 is in sync" in refused(rolled(back, sent(4, after=NEW)), Reason.ROLLING_NODES)
+    assert rolled(back).decision is None
+
+
+def test_one_that_was_restarted_in_this_roll_already_is_restarted_again() -> None:
+    """The request is for its next pod; one that came back outdated would halt the roll."""
+    roll = rolled(asked(4))
+    begun = RolloutStatus(id=roll.id, started_at=ago(60), total=9, done=8, nodes="4")
+    assert who(rolled(asked(4), status=replace(EMPTY, rollout=begun))) == 4
+
+
+# --- what holds for it as for any other ---
+
+
+def test_its_partitions_forbid_it_and_so_does_a_budget() -> None:
+    low = (row("orders", 1, 4, 2, isr=[4, 2], number=0), *PARTITIONS[1:])
+    assert "cannot be restarted now" in refused(rolled(asked(4, partitions=low)), Reason.ROLLING_NODES)
+    refused(rolled(asked(4, allowed=0)), Reason.WAITING_FOR_BUDGET)
+
+
+def test_outside_the_windows_it_waits() -> None:
+    closed = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
+    told = asked(4)
+    refused(behind_gates(told, rolled(told, rollout=closed), closed), Reason.WAITING_FOR_WINDOW)
+
+
+@pytest.mark.parametrize("crashing", [4, 5])
+def test_a_crash_halts_it_even_of_the_pod_itself(crashing: int) -> None:
+    pods = {crashing: a_pod(crashing, revision=NEW, **CRASHES)}
+    message = refused(rolled(asked(4, pods=pods)), Reason.ROLLOUT_HALTED)
+    assert f"pod broker-{crashing} crashes on its current revision" in message
+
+
+def test_a_pod_that_may_run_another_node_stays() -> None:
+    told = asked(4, nodes={4: replace(a_node(4), proved_at="")})
+    message = refused(rolled(told), Reason.ROLLING_NODES)
+    assert "broker 4 has not confirmed its node id at an address of pod broker-4" in message
+
+
+@pytest.mark.parametrize("unknown", [{"observed": False}, {"update_revision": ""}])
+def test_while_it_is_not_known_what_its_next_pod_would_be_it_stays_even_where_it_cannot_run(
+    unknown: dict[str, Any],
+) -> None:
+    cannot = a_pod(4, revision=NEW, waiting="ImagePullBackOff", phase="Pending", ready=False)
+    away = replace(a_node(4, state=NodeState.UNREACHABLE), proved_at="")
+    isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
+    of_pod: dict[str, Any] = {"pods": {4: cannot}, "nodes": {4: away}, "partitions": isr}
+    assert who(rolled(asked(4, **of_pod))) == 4
+    assert not rolled(asked(4, **of_pod, **unknown)).needing
+
+
+# --- while it is not sent yet ---
+
+
+def test_it_is_asked_for_again_while_the_request_stands_and_given_up_once_that_is_withdrawn() -> None:
+    step = sent(4, after=NEW)
+    assert who(rolled(asked(4), step)) == 4
+    assert not step.step.is_not_wanted(asked(4))
+    assert step.step.is_not_wanted(asked())
+    assert "was not evicted yet" in refused(rolled(asked(), step), Reason.ROLLING_NODES)
+
+
+def test_a_controller_that_is_asked_for_meanwhile_goes_first() -> None:
+    assert sent(4, after=NEW).step.is_not_wanted(asked(4, 3002))
+
+
+# --- the plan ---
+
+
+def planned(told: Observation, before: PlanStatus | None = None, **of_wanted: Any) -> Plan:
+    return propose(Wanted({}, rollout=ROLLOUT, **of_wanted), told, Memory(plan=before)).plan
+
+
+def test_the_plan_names_the_pod_and_the_life_of_it_that_ends() -> None:
+    plan = planned(asked(4))
+    assert str(plan) == "restart pod broker-4, as requested"
+    (stage,) = plan.stages
+    assert (stage.start, stage.target) == ({"pod/broker-4": ""}, {"pod/broker-4": "not uid-4"})
+
+
+def test_a_pod_that_its_template_has_restarted_anyway_is_not_named_twice() -> None:
+    told = cluster({**CURRENT, 4: a_pod(4)})
+    assert planned(requested(told, "broker-4")) == planned(told)
+
+
+def test_progress_leaves_the_plan_standing_and_another_pod_is_another_plan() -> None:
+    plan = planned(asked(4, 5))
+    before = standing(plan)
+    assert planned(asked(5), before).hash == plan.hash
+    assert planned(asked(4, 5, 6), before).hash != plan.hash
+    assert planned(asked(6), before).hash != plan.hash
+    next_life = {4: replace(a_pod(4, revision=NEW), uid="another")}
+    assert planned(asked(4, 5, pods=next_life), before).hash != plan.hash
+
+
+def test_a_request_is_another_plan_than_the_roll_that_it_joins() -> None:
+    outdated = {5: a_pod(5), 6: a_pod(6)}
+    plan, both = planned(asked(pods=outdated)), planned(asked(4, pods=outdated))
+    assert planned(asked(4, pods=outdated), standing(plan)).hash not in (plan.hash, both.hash)
+    assert str(both) == f"restart the pods of broker with revision {NEW}, restart pod broker-4, as requested"
+    assert planned(asked(pods=outdated), standing(both)).hash == both.hash
+
+
+def test_where_every_plan_needs_an_approval_it_is_held_until_its_own_is_given() -> None:
+    told = asked(4)
+
+    def decided(**approvals: Any) -> Any:
+        wanted = Wanted({}, rollout=ROLLOUT, policy=ApprovalPolicy.ALWAYS, may_approve_unseen=True, **approvals)
+        return decide(wanted, told, roll=rolled(told))
+
+    held = decided()
+    assert isinstance(held, Held)
+    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    assert held.message.endswith(": restart pod broker-4, as requested")
+    assert isinstance(decided(approvals=frozenset({planned(told).hash})), Act)
+    assert isinstance(decided(approvals=frozenset({planned(asked(5)).hash})), Held)
+
+
+def test_the_plan_is_withdrawn_with_the_driver_also_while_no_node_answers() -> None:
+    status = replace(EMPTY, plan=standing(planned(asked(4))))
+    for workloads in (workloads_of(asked(4)), AWAY):
+        assert without_withdrawn_plan(status, Wanted({}, rollout=ROLLOUT), workloads) == status
+    by_hand = Wanted({}, rollout=Rollout(MANUAL.name))
+    assert without_withdrawn_plan(status, by_hand, AWAY).plan is None
+
+
+def test_the_partitions_are_read_for_it() -> None:
+    wanted = Wanted({}, rollout=ROLLOUT)
+    for told, partitions in ((asked(4), True), (asked(), False)):
+        assert demands_of(Asked(wanted, EMPTY, workloads_of(told), NOW)).partitions is partitions
+
+
+def test_where_a_person_restarts_nodes_no_pod_is_read_and_nothing_asked_for() -> None:
+    told = asked(4)
+    roll = rolled(told, rollout=Rollout(MANUAL.name))
+    assert (roll.decision, dict(roll.needing)) == (None, {})

@@ -1,0 +1,66 @@
+"""A person asks for the restart of one pod of a cluster at rest: from the request to the status after it."""
+
+from __future__ import annotations
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+from tests.kafkafeatures.reconcile.stories import BY_SETS, Json, Scene, is_in_sync
+
+WANTED = Wanted({"metadata.version": 27}, rollout=BY_SETS)
+
+
+def is_pending(status: Json) -> bool:
+    return any(one["type"] == "ApprovalRequired" and one["status"] == "True" for one in status["conditions"])
+
+
+def uids(scene: Scene) -> dict[str, str]:
+    return {name: scene.pods.uid(name) for name in scene.pods.names()}
+
+
+async def at_rest(wanted: Wanted = WANTED) -> Scene:
+    scene = Scene(wanted)
+    await scene.until(is_in_sync)
+    return scene
+
+
+async def test_that_pod_alone_is_replaced_the_status_says_why_and_the_next_request_counts_again() -> None:
+    scene = await at_rest()
+    for pod in ("broker-1", "broker-1", "controller-2"):
+        before, written = uids(scene), len(scene.store.written)
+        scene.pods.request_restart(pod)
+        await scene.once()
+        assert scene.store.status["plan"]["summary"] == f"restart pod {pod}, as requested"
+        await scene.until(is_in_sync)
+        assert {name for name, uid in uids(scene).items() if uid != before[name]} == {pod}
+        assert scene.restarts.asked.pop() == pod
+        assert scene.restarts.asked == []
+        told = [one["plan"]["steps"] for one in scene.store.written[written:] if one.get("plan", {}).get("steps")]
+        assert told[0][0]["detail"] == f"restart pod {pod}, as requested"
+        assert scene.store.status["rollout"]["restarted"] == 1
+
+
+async def test_an_approval_is_for_that_pod_and_not_for_one_that_is_asked_for_later() -> None:
+    scene = await at_rest(replace(WANTED, policy=ApprovalPolicy.ALWAYS))
+    scene.pods.request_restart("broker-1")
+    await scene.until(is_pending)
+    first = scene.store.status["plan"]["hash"]
+    scene.pods.request_restart("broker-2")
+    scene.store.wanted = replace(scene.store.wanted, approvals=frozenset({first}))
+    for _ in range(5):
+        await scene.once()
+    assert is_pending(scene.store.status)
+    assert scene.restarts.asked == []
+    both = scene.store.status["plan"]["hash"]
+    scene.store.wanted = replace(scene.store.wanted, approvals=frozenset({both}))
+    await scene.until(is_in_sync)
+    assert sorted(scene.restarts.asked) == ["broker-1", "broker-2"]
+
+
+async def test_a_roll_that_a_request_joins_ends_with_every_pod_current_and_restarts_no_pod_twice() -> None:
+    scene = await at_rest()
+    scene.set_images()
+    await scene.once()
+    for name in scene.pods.names():
+        scene.pods.request_restart(name)
+    await scene.until(is_in_sync)
+    assert sorted(scene.restarts.asked) == scene.pods.names()

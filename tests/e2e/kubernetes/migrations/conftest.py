@@ -12,7 +12,7 @@ from tests.e2e.kubernetes.rolls.rolling import allow_rolls
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.groups import outside_of_pods
 from tests.e2e.rig.kubernetes.kind import KIND
-from tests.e2e.rig.kubernetes.migrating import MigratingPods
+from tests.e2e.rig.kubernetes.migrating import IBP, MigratingPods
 from tests.e2e.rig.kubernetes.network import HOST, network
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.observer import Observer
@@ -37,10 +37,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 
 @pytest.fixture
-def kafka(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MigratingPods]:
-    """Three brokers in ZooKeeper mode, with all that Kafka copies."""
+def kafka(
+    request: pytest.FixtureRequest, node: Node, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MigratingPods]:
+    """Three brokers in ZooKeeper mode, with all that Kafka copies; of the version that a file names as BEGINS_WITH."""
     with ZooKeeper(tmp_path_factory.mktemp("zookeeper"), address=HOST) as ensemble:
-        running = MigratingPods(node, ensemble.connect)
+        running = MigratingPods(node, ensemble.connect, ibp=getattr(request.module, "BEGINS_WITH", IBP))
         running.begin()
         held(running)
         allow_rolls(running)

@@ -28,6 +28,8 @@ CONFIGS, TOPICS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.TopicComm
 ACLS, TOKENS = "kafka.admin.AclCommand", "org.apache.kafka.tools.DelegationTokenCommand"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+LOGIN_OF_OPERATOR = {"mechanism": "SCRAM-SHA-256", "secretRef": {"name": "login"}}
+ROLLOUT = {"stableFor": "3s", "nodeTimeout": "120s"}
 LOGIN = f"""security.protocol=SASL_PLAINTEXT
 sasl.mechanism=SCRAM-SHA-256
 sasl.jaas.config={SCRAM} required username="{USER}" password="{PASSWORD}";
@@ -48,23 +50,42 @@ class MigratingResource(Resources):
 
     def wants(self, desired: str, *consents: str, **spec: Any) -> None:
         """Git says where to go."""
-        login = {"mechanism": "SCRAM-SHA-256", "secretRef": {"name": "login"}}
         body: dict[str, Any] = {
             "cluster": {
                 "bootstrapServers": self.pods.addresses("brokers", USER_PORT),
                 "bootstrapControllers": self.pods.addresses("controllers"),
                 "zookeeper": {"connect": self.pods.ensemble},
                 "requestTimeout": "5s",
-                "sasl": login,
+                "sasl": LOGIN_OF_OPERATOR,
                 "controllerListener": {},
             },
             "workload": BOTH,
-            "rollout": {"stableFor": "3s", "nodeTimeout": "120s"},
+            "rollout": ROLLOUT,
             "consents": list(consents),
             "migration": {"desired": desired, "holdDualWriteFor": "0m"},
         }
+        self._writes(body | spec)
+
+    def wants_ibp(self, ibp: str) -> None:
+        """Git says which `inter.broker.protocol.version` the brokers are to use."""
+        cluster = {
+            "bootstrapServers": self.pods.addresses("brokers", USER_PORT),
+            "zookeeper": {"connect": self.pods.ensemble},
+            "requestTimeout": "5s",
+            "sasl": LOGIN_OF_OPERATOR,
+        }
+        self._writes(
+            {
+                "cluster": cluster,
+                "workload": {"driver": "StatefulSet", "statefulSet": {"brokers": ["brokers"]}},
+                "rollout": ROLLOUT,
+                "interBrokerProtocolVersion": ibp,
+            }
+        )
+
+    def _writes(self, spec: dict[str, Any]) -> None:
         metadata = {"name": NAME, "namespace": self.namespace}
-        self.plane.apply({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": body | spec})
+        self.plane.apply({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec})
 
     def restarts_operator(self) -> None:
         """The operator is killed, and started again."""
@@ -104,6 +125,10 @@ class MigratingResource(Resources):
     def until_asked(self, *words: str) -> str:
         """Wait until Git is asked for this."""
         return self._until(lambda: True, "WaitingForGit", *words)
+
+    def until_done(self, *words: str) -> str:
+        """Wait until nothing is left to do, and this is said."""
+        return self._until(lambda: True, "InSync", *words)
 
     def until_said(self, word: str) -> None:
         """Wait until the message of Ready has this in it."""

@@ -36,19 +36,20 @@ SHAPES = {
 }
 SHAPE = "SHAPE"
 CHROOT = "/kafka"
-_START = """exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.$SHAPE.properties
+_START = """exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.$SHAPE.properties $OVERRIDES
 """
 
 
 class MigratingPods(Racks):
-    """See the prologue. `shapes`, `replicas`: what Git has, by StatefulSet."""
+    """See the prologue. `shapes`, `replicas`: what Git has, by StatefulSet. `ibp`: of brokers in ZooKeeper mode."""
 
-    def __init__(self, node: Node, ensemble: str, namespace: str = "kafka") -> None:
+    def __init__(self, node: Node, ensemble: str, namespace: str = "kafka", *, ibp: str = IBP) -> None:
         super().__init__(node, namespace)
         self.servers, self.ensemble = ensemble, ensemble + CHROOT
         self.shapes = {"controllers": Shape.MIGRATING_CONTROLLER, "brokers": Shape.PLAIN_BROKER}
         self.replicas = {"controllers": 0, "brokers": 3}
         self.unavailable = {"controllers": 1, "brokers": 1}
+        self.ibp = ibp
         self.image = kafka_name(OLD)
 
     @property
@@ -83,6 +84,11 @@ class MigratingPods(Racks):
     def changes(self, name: str, shape: Shape) -> None:
         """Git changes the settings of all pods of a StatefulSet; its pods are replaced when they are deleted."""
         self.shapes[name] = shape
+        self.apply_again()
+
+    def raises(self, ibp: str) -> None:
+        """Git changes the `inter.broker.protocol.version` of the brokers, and nothing else."""
+        self.ibp = ibp
         self.apply_again()
 
     def scales(self, replicas: int) -> None:
@@ -133,6 +139,9 @@ class MigratingPods(Racks):
         found["spec"]["replicas"] = self.replicas[name]
         (container,) = found["spec"]["template"]["spec"]["containers"]
         container["env"].append({"name": SHAPE, "value": self.shapes[name].name})
+        if self.shapes[name] is Shape.PLAIN_BROKER:
+            words = f"--override inter.broker.protocol.version={self.ibp}"
+            container["env"].append({"name": "OVERRIDES", "value": words})
         return found
 
     def settings(self, pod: str, shape: Shape) -> Mapping[str, str]:

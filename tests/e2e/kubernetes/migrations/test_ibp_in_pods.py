@@ -1,0 +1,49 @@
+"""The inter.broker.protocol.version of a Kafka on Kubernetes is raised: Git changes the template, the operator restarts
+each broker once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from kazoo.client import KazooClient
+
+from kafkafeatures.core.facts.settings import IBP
+from tests.e2e.kubernetes.migrations.migrating import NAME, MigratingResource, shown_by_tools
+from tests.e2e.rig.kubernetes.migrating import CHROOT, MigratingPods
+
+BEGINS_WITH = "3.8"
+
+
+def controller_of(kafka: MigratingPods) -> int:
+    """The broker that `/controller` names."""
+    client = KazooClient(kafka.servers)
+    client.start()
+    try:
+        return int(json.loads(client.get(f"{CHROOT}/controller")[0])["brokerid"])
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_each_broker_is_restarted_once_for_the_version_that_git_has_while_the_operator_is_killed(
+    migrating: MigratingResource,
+) -> None:
+    kafka = migrating.pods
+    before, brokers = shown_by_tools(kafka), kafka.pods_of("brokers")
+    controller = kafka.node_ids[controller_of(kafka)]
+    migrating.kills = True
+    migrating.wants_ibp("3.9")
+    migrating.until_asked(f"set {IBP}=3.9 in Git")
+    assert migrating.evicted == []
+
+    kafka.raises("3.9")
+    migrating.until_done(f"every broker uses {IBP} 3.9")
+    assert Counter(migrating.evicted) == Counter(brokers)
+    assert migrating.evicted[-1] == controller
+    assert migrating.created == Counter(brokers)
+    assert migrating.killed == len(migrating.evicted)
+    assert migrating.status(NAME)["interBrokerProtocolVersion"] == "3.9"
+    migrating.no_client_was_harmed()
+    assert shown_by_tools(kafka) == before

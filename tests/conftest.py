@@ -1,6 +1,8 @@
 """Runs equal examples every time, without a deadline per example: the speed of a machine is not tested. Long files come
-first, so that no process is left with one at the end.
+first, so that no process is left with one at the end. What was collected stays, and no search for garbage looks at it.
 """
+
+import gc
 
 import pytest
 from hypothesis import settings
@@ -18,3 +20,8 @@ test_main
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONG)))
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()

@@ -81,9 +81,9 @@ def _kinds_in(side: ast.AST) -> Iterator[str]:
             yield node.id
 
 
-@pytest.mark.parametrize("path", [one for one in MODULES if one not in FREE])
-def test_no_module_asks_for_a_kind_of_another_room(path: str) -> None:
-    assert [*asked_in((PRODUCT / path).read_text(), path)] == []
+def test_no_module_asks_for_a_kind_of_another_room() -> None:
+    assert len(MODULES) > 100
+    assert not [one for path in MODULES if path not in FREE for one in asked_in((PRODUCT / path).read_text(), path)]
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ def _is_in(module: str, rooms: str) -> bool:
     return any(f"{module}.".startswith(f"{one}.") for one in rooms.split())
 
 
+@cache
 def room(module: str) -> str:
     return max((one for one in ROOMS if _is_in(module, one)), key=len, default="")
 

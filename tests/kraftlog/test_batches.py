@@ -105,36 +105,35 @@ def test_every_field_of_the_header_comes_back(
     assert reencode(found) == data
 
 
-@pytest.mark.parametrize("end", range(len(LOG)))
-def test_a_log_cut_at_any_byte_gives_its_whole_batches_and_one_truncated_tail(end: int) -> None:
-    whole = [each for start, each in zip(STARTS, THREE, strict=True) if start + len(each) <= end]
-    position = sum(map(len, whole))
-    # The first bytes of an offset are zeros: a tail of nothing else says no more than that.
-    reason = DamageReason.TRUNCATED if any(LOG[position:end]) else DamageReason.ZEROS
-    assert [b.data for b in batches(LOG[:end])] == whole
-    assert [(d.position, d.size, d.reason) for d in damages(LOG[:end])] == (
-        [(position, end - position, reason)] if end > position else []
-    )
+def test_a_log_cut_at_any_byte_gives_its_whole_batches_and_one_truncated_tail() -> None:
+    for end in range(len(LOG)):
+        whole = [each for start, each in zip(STARTS, THREE, strict=True) if start + len(each) <= end]
+        position = sum(map(len, whole))
+        # The first bytes of an offset are zeros: a tail of nothing else says no more than that.
+        reason = DamageReason.TRUNCATED if any(LOG[position:end]) else DamageReason.ZEROS
+        assert [b.data for b in batches(LOG[:end])] == whole, end
+        assert [(d.position, d.size, d.reason) for d in damages(LOG[:end])] == (
+            [(position, end - position, reason)] if end > position else []
+        )
 
 
-@pytest.mark.parametrize("bit", range(8 * len(THREE[1])))
-def test_a_flipped_bit_anywhere_in_a_batch_but_its_leader_epoch_is_reported(bit: int) -> None:
-    data = bytearray(LOG)
-    data[STARTS[1] + bit // 8] ^= 1 << bit % 8
-    walked = list(walk(bytes(data)))
-    found = [each for each in walked if isinstance(each, Damage)]
-    if 12 <= bit // 8 < 16:
-        # partitionLeaderEpoch is not covered by the CRC: what remains is that epochs never go back.
-        assert [d.reason for d in found] == [DamageReason.EPOCH_ORDER]
-    elif bit == 7:  # the sign of baseOffset
-        assert [d.reason for d in found] == [DamageReason.LENGTH, DamageReason.OFFSET_ORDER]
-    elif bit // 8 < 8:
-        assert {d.reason for d in found} == {DamageReason.OFFSET_ORDER}  # likewise baseOffset
-    else:
-        assert found[0].position == STARTS[1]
-        assert found[0].size == len(THREE[1])
-        assert found[0].reason in (DamageReason.LENGTH, DamageReason.MAGIC, DamageReason.CRC)
-        assert [b.data for b in walked if isinstance(b, Batch)] == [THREE[0], THREE[2]]
+def test_a_flipped_bit_anywhere_in_a_batch_but_its_leader_epoch_is_reported() -> None:
+    for bit in range(8 * len(THREE[1])):
+        data = bytearray(LOG)
+        data[STARTS[1] + bit // 8] ^= 1 << bit % 8
+        walked = list(walk(bytes(data)))
+        found = [each for each in walked if isinstance(each, Damage)]
+        if 12 <= bit // 8 < 16:
+            # partitionLeaderEpoch is not covered by the CRC: what remains is that epochs never go back.
+            assert [d.reason for d in found] == [DamageReason.EPOCH_ORDER], bit
+        elif bit == 7:  # the sign of baseOffset
+            assert [d.reason for d in found] == [DamageReason.LENGTH, DamageReason.OFFSET_ORDER]
+        elif bit // 8 < 8:
+            assert {d.reason for d in found} == {DamageReason.OFFSET_ORDER}, bit  # likewise baseOffset
+        else:
+            assert (found[0].position, found[0].size) == (STARTS[1], len(THREE[1])), bit
+            assert found[0].reason in (DamageReason.LENGTH, DamageReason.MAGIC, DamageReason.CRC), bit
+            assert [b.data for b in walked if isinstance(b, Batch)] == [THREE[0], THREE[2]], bit
 
 
 def test_a_batch_whose_crc_is_wrong_is_reported_and_the_walk_continues_behind_it() -> None:

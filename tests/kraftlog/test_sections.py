@@ -53,12 +53,13 @@ def agree(part: Image, whole: Image, sections: Iterable[Section]) -> None:
 
 
 @pytest.mark.parametrize("path", SEGMENTS, ids=name)
-@pytest.mark.parametrize("sections", CHOICES, ids=lambda chosen: "+".join(one.value for one in chosen) or "none")
-def test_a_part_of_a_real_log_says_what_the_whole_says(path: Path, sections: tuple[Section, ...]) -> None:
+def test_any_part_of_a_real_log_says_what_the_whole_says(path: Path) -> None:
     data = path.read_bytes()
-    part = image_of(data, sections)
-    agree(part, image_of(data), sections)
-    assert pickle.loads(pickle.dumps(part)) == part
+    whole = image_of(data)
+    for sections in CHOICES:
+        part = image_of(data, sections)
+        agree(part, whole, sections)
+        assert pickle.loads(pickle.dumps(part)) == part, sections
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)

@@ -1,6 +1,6 @@
-"""Feeds one decoder with bad bytes, in a process of its own that may have 512 MB.
+"""Feeds each decoder with bad bytes, in a process of its own that may have 512 MB.
 
-    python -m tests.fuzz.child JOB TRACE    one job of `JOBS`; TRACE holds the last input, for when the process dies
+    python -m tests.fuzz.child FOLDER       all of `JOBS`; FOLDER has for each what `Ended` reads
     python -m tests.fuzz.child DECODER -    hexadecimal bytes from stdin, once: how to look at an input that failed
 
 A machine that overcommits memory grants whatever a decoder asks for, so that only the limit shows what it asked for.
@@ -12,10 +12,14 @@ import os
 import resource
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from random import Random
+from typing import NoReturn
 
+from tests.amounts import SOAK
 from tests.fuzz.decoders import DECODERS, pieces, seed_of, snapshots
 from tests.fuzz.replies import one_of_each, replies
 
@@ -23,7 +27,6 @@ MOST_MEMORY = 512 * 1024 * 1024
 MOST_SECONDS = 1.0  # of CPU, for one input
 SMALL = 1024
 DAMAGES = 10  # of each byte, see `damaged`
-SOAK = bool(os.environ.get("SOAK"))
 SAMPLE = None if SOAK else 4_000
 
 Input = tuple[str, bytes]  # a decoder and what it is given
@@ -128,14 +131,63 @@ def run(job: str, trace: int) -> None:
     print(executed, refused)
 
 
-def main(job: str, path: str) -> None:
+class Ended:
+    """How a job ended: its exit code (below 0: the signal), what it printed, and the last input of which decoder."""
+
+    def __init__(self, folder: Path, job: str) -> None:
+        self._file = folder / str([*JOBS].index(job))
+
+    @property
+    def code(self) -> int:
+        return int(self._file.with_suffix(".code").read_text())
+
+    @property
+    def said(self) -> list[str]:
+        return self._file.with_suffix(".said").read_text().splitlines()
+
+    @property
+    def input(self) -> tuple[str, bytes]:
+        name, size, data = self._file.with_suffix(".trace").read_bytes().split(b"\0", 2)
+        return name.decode(), data[: int(size)]
+
+    def begin(self, job: str) -> NoReturn:
+        """Run it in this process, to the end of the process."""
+        said, trace = (
+            os.open(self._file.with_suffix(kind), os.O_WRONLY | os.O_CREAT, 0o600) for kind in (".said", ".trace")
+        )
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        code = 1
+        try:
+            limit()
+            run(job, trace)
+            sys.stdout.flush()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def wait(self, child: int) -> None:
+        _, status = os.waitpid(child, 0)
+        self._file.with_suffix(".code").write_text(str(os.waitstatus_to_exitcode(status)))
+
+
+def limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if path == "-":
-        print(DECODERS[job].decode(bytes.fromhex(sys.stdin.read())))
+
+
+def main(first: str, second: str = "") -> None:
+    if second == "-":
+        limit()
+        print(DECODERS[first].decode(bytes.fromhex(sys.stdin.read())))
         return
-    trace = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-    run(job, trace)
+    for job in JOBS:  # forked from this one, which has imported everything
+        ended, child = Ended(Path(first), job), os.fork()
+        if child == 0:
+            ended.begin(job)
+        ended.wait(child)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.kafka.wire.codec import every_api
-from tests.fuzz.child import JOBS, SMALL, executions
+from tests.fuzz.child import JOBS, SMALL, Ended, executions
 from tests.fuzz.decoders import DECODERS
 from tests.fuzz.replies import one_of_each
 from tests.started import PYTHONPATH, ROOT
@@ -18,25 +18,25 @@ from tests.started import PYTHONPATH, ROOT
 APIS = every_api()
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which all jobs have run."""
+    folder = tmp_path_factory.mktemp("jobs")
+    environment = {**os.environ, "PYTHONPATH": f"{PYTHONPATH}:{ROOT}"}
+    subprocess.run([sys.executable, "-m", "tests.fuzz.child", str(folder)], cwd=ROOT, env=environment, check=True)
+    return folder
+
+
 @pytest.mark.parametrize("job", JOBS)
-def test_bad_bytes_end_in_a_typed_error(job: str, tmp_path: Path) -> None:
-    trace = tmp_path / "trace"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.child", job, str(trace)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{PYTHONPATH}:{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        name, size, data = trace.read_bytes().split(b"\0", 2)
-        said = done.stderr.splitlines()
+def test_bad_bytes_end_in_a_typed_error(job: str, ran: Path) -> None:
+    ended = Ended(ran, job)
+    if ended.code:
+        name, data = ended.input
         pytest.fail(
-            f"{name.decode()} ended with {done.returncode}: {said[0] if done.returncode < 0 else said[-1]}\n"
-            f"again: echo {data[: int(size)].hex()} | python -m tests.fuzz.child {name.decode()!r} -"
+            f"{name} ended with {ended.code}: {' '.join(ended.said[-1:])}\n"
+            f"again: echo {data.hex()} | python -m tests.fuzz.child {name!r} -"
         )
-    executed, refused = map(int, done.stdout.split())
+    executed, refused = map(int, ended.said[0].split())
     assert executed >= (executions(job) if job in DECODERS else 1000)
     assert refused or job in ("record", "control record")  # whose answers are values
 

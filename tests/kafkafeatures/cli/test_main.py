@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.cli.shell.main import COMMANDS, GROUPS, grouped_help
+from tests.kafkasim import commands
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import PYTHONPATH
 
@@ -104,7 +105,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
 def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
     words: tuple[str, ...], code: int, said: str
 ) -> None:
-    done = run(*words)
+    done = commands.command(words)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -134,7 +135,7 @@ def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
 def test_with_json_an_error_is_one_object_on_stderr(
     words: tuple[str, ...], error: dict[str, object], form: tuple[str, ...]
 ) -> None:
-    done = run(*words, *form)
+    done = commands.command((*words, *form))
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     assert json.loads(done.stderr)["error"].items() >= error.items()
     assert done.returncode == error["exitCode"]
@@ -154,7 +155,7 @@ def test_each_command_is_in_one_group_of_the_help() -> None:
 
 @pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)])
 def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
-    done = run(*words)
+    done = commands.command(words)
     assert done.returncode == 0
     assert done.stdout.startswith("usage: kafkafeatures")
 

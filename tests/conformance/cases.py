@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kafkafeatures.kafka.wire.codec import encode_request
 from kafkafeatures.kafka.wire.messages import UpdateFeaturesRequest
+from tests.amounts import SOAK
 from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, RECENT
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "conformance"
@@ -41,6 +42,8 @@ WORLDS = {
     RECENT: World(RECENT, "4.3", "4.1", (0, 6, 7, 17, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 99), 2),
     NEWEST: World(NEWEST, "4.4", "4.2", (0, 6, 7, 22, 23, 24, 25, 27, 28, 29, 30, 31, 32, 33, 34, 99), 2),
 }
+ASKED_AGAIN = [world for world in WORLDS.values() if SOAK or world.version in (OLD, NEWEST)]
+"""Whose nodes are asked again each time what takes a cluster of its own; a soak asks those of all releases."""
 FEATURES = {
     "group.version": (0, 1, 2),
     "transaction.version": (0, 1, 2, 3),

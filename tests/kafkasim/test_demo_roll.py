@@ -16,6 +16,7 @@ from kafkafeatures.cli.demo import command as demo
 from kafkafeatures.cli.demo import roll as demo_roll
 from kafkafeatures.cli.demo import scene
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from tests.amounts import SOAK
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
 from tests.kafkasim.test_process import ENVIRONMENT
 
@@ -77,7 +78,7 @@ def test_six_nodes_are_rolled_one_crashes_the_roll_halts_the_image_is_reverted_a
     assert "RestartingNode" not in halted
 
 
-@pytest.mark.parametrize("colour", [True, False])
+@pytest.mark.parametrize("colour", [True, False] if SOAK else [True])
 def test_in_a_terminal_it_has_colours_but_with_no_color_none_and_says_the_same(colour: bool) -> None:
     ended = in_terminal((*PROGRAM, *STORY), columns=80, colour=colour)
     assert ended.code == 0, ended.text[-1000:]

@@ -22,6 +22,7 @@ from kraftlog.redaction import REDACTED, SECRET_FIELDS, redacted
 from kraftlog.schema import table
 from kraftlog.schema.others import USER_SCRAM_CREDENTIAL
 from kraftlog.schema.types import UNKNOWN_TAGS
+from tests.amounts import share
 from tests.kraftlog.build import NOW, batch, broker, change, controller, level, no_op
 from tests.kraftlog.dump import parse_dump
 from tests.kraftlog.golden import CHANGES, FILES, dump_of, name
@@ -89,7 +90,7 @@ def test_every_record_that_kafka_wrote_has_a_body_and_without_redaction_it_is_wh
     assert len(control) > 5
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(damaged_files(*PLAIN))
 def test_whatever_is_done_to_a_file_its_rows_and_headers_are_all_its_bytes_and_the_account_is_the_same(
     data: bytes,

@@ -25,6 +25,7 @@ from kraftlog.reading import Entry, Reading
 from kraftlog.records import MAX_RECORD, Decoded, encode, frame
 from kraftlog.schema import RecordType, table
 from kraftlog.schema.types import Layout
+from tests.amounts import share
 from tests.bench.segments import segment
 from tests.fuzz.decoders import resealed
 from tests.kraftlog.build import batch, change, control_batch, level, no_op
@@ -85,7 +86,7 @@ def test_usual_records_of_a_type_are_read_many_at_once_and_say_what_they_say_one
 @pytest.mark.parametrize(
     ("kind", "version", "layout"), METADATA, ids=[label(kind, version, each.name) for kind, version, each in METADATA]
 )
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=share(8), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_records_of_a_type_whole_or_damaged_say_what_they_say_one_by_one(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
@@ -111,7 +112,7 @@ def test_what_kafka_wrote_is_the_same_both_ways() -> None:
     compare(batch(0, *WRITTEN_VALUES), redact=False)
 
 
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 @given(damaged_files(BUSY[:6_000], most=6))
 def test_whatever_is_done_to_a_file_its_rows_are_the_same_both_ways(data: bytes) -> None:
     compare(data)

@@ -14,6 +14,7 @@ from kraftlog.records import Decoded, Unreadable, _known, decode, decode_control
 from kraftlog.schema import RecordType, table
 from kraftlog.schema.others import OTHER_TYPES
 from kraftlog.schema.types import Layout
+from tests.amounts import share
 from tests.kraftlog.generate.__main__ import BY_HAND, DECODERS, TEXTS, decoder_files
 from tests.kraftlog.plain_reader import reader as plain_reader
 from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
@@ -46,7 +47,7 @@ def test_generating_the_decoders_and_the_writers_of_texts_again_gives_what_is_th
 
 
 @EVERY
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(data=st.data())
 def test_a_decoder_reads_what_a_plain_reader_of_the_table_reads(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject

@@ -10,6 +10,7 @@ from kraftlog import edges as module
 from kraftlog.edges import edges
 from kraftlog.errors import MalformedError
 from kraftlog.varints import read_signed, signed
+from tests.amounts import share
 from tests.kraftlog.build import batch
 from tests.kraftlog.partitions import partition, topic
 
@@ -60,7 +61,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share(300))
 @given(st.lists(VALUES, min_size=9, max_size=150))
 def test_records_of_any_size_are_found_where_a_walk_finds_them(values: list[bytes]) -> None:
     section = b"".join(record(value, offset) for offset, value in enumerate(values))
@@ -69,7 +70,7 @@ def test_records_of_any_size_are_found_where_a_walk_finds_them(values: list[byte
     assert places is not None
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share(300))
 @given(st.lists(VALUES, min_size=9, max_size=150), st.data())
 def test_damaged_sections_are_refused_where_a_walk_refuses_them(values: list[bytes], data: st.DataObject) -> None:
     section = bytearray(b"".join(record(value, offset) for offset, value in enumerate(values)))

@@ -24,6 +24,7 @@ from kraftlog.redaction import SECRET_FIELDS, has_secrets
 from kraftlog.schema import RecordType, table
 from kraftlog.schema.others import CLIENT_QUOTA, USER_SCRAM_CREDENTIAL
 from kraftlog.schema.types import UNKNOWN_TAGS, Layout
+from tests.amounts import share
 from tests.bench.segments import segment
 from tests.fuzz.decoders import resealed
 from tests.kraftlog.build import batch, no_op
@@ -49,7 +50,7 @@ def test_usual_records_of_a_type_without_secrets_are_written_straight(kind: Reco
 @pytest.mark.parametrize(
     ("kind", "version", "layout"), METADATA, ids=[label(kind, version, each.name) for kind, version, each in METADATA]
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=share(25), deadline=None)
 @given(data=st.data())
 def test_any_record_of_a_type_whole_or_damaged_is_written_as_it_is_by_itself(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
@@ -122,7 +123,7 @@ def test_framing_that_no_controller_writes_is_read_as_it_is_by_itself() -> None:
         compare_lines(batch(0, no_op()) + resealed(bytes(data)) + BUSY, lines)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 @given(damaged_files(BUSY[:6_000], IDLE, BUSY[:3_000] + IDLE))
 def test_whatever_is_done_to_a_file_its_lines_and_its_damage_are_those_of_its_records_one_by_one(data: bytes) -> None:
     compare_lines(data, lines)

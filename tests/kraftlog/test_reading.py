@@ -18,6 +18,7 @@ from kraftlog.reading import UNREADABLE, Account, Entry, Reading
 from kraftlog.records import MAX_RECORD, Decoded, RawReason, Unreadable, frame
 from kraftlog.schema import table
 from kraftlog.schema.others import CLIENT_QUOTA
+from tests.amounts import share
 from tests.fuzz.decoders import resealed
 from tests.kraftlog.build import batch, level, no_op
 from tests.kraftlog.dump import parse_dump
@@ -73,7 +74,7 @@ def test_of_what_a_controller_wrote_every_record_is_decoded_and_every_byte_accou
     assert sum(one.size for one in entries) + account.headers == len(data) == account.size
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=share(400), deadline=None)
 @given(damaged_files(*PLAIN))
 def test_whatever_is_done_to_a_file_its_bytes_and_records_are_accounted_for(data: bytes) -> None:
     _, found, account = read(data)

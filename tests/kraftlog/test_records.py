@@ -26,6 +26,7 @@ from kraftlog.records import (
 from kraftlog.schema import NAMES, RecordType, table
 from kraftlog.schema.types import UNKNOWN_TAGS, Layout
 from kraftlog.varints import unsigned
+from tests.amounts import share
 from tests.kraftlog.build import broker, change, level, no_op
 from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
 
@@ -43,7 +44,7 @@ def control_key(kind: RecordType) -> bytes:
 
 
 @EVERY
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(data=st.data())
 def test_every_type_and_version_comes_back_with_unknown_tags_and_absent_fields(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject

@@ -9,13 +9,11 @@ import pytest
 
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.conformance import changes
-from tests.conformance.cases import WORLDS, World, recorded
+from tests.conformance.cases import ASKED_AGAIN, WORLDS, World, recorded
 from tests.conformance.record import RAISE_KRAFT, answers, ask, changed, may_raise_kraft
 from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
-
-EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
 
 NOT_ALL_VOTERS = (
     "The update failed for all features since the following feature had an error: "
@@ -23,12 +21,12 @@ NOT_ALL_VOTERS = (
 )
 
 
-@EVERY
+@pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
 def test_a_real_node_still_answers_as_recorded(world: World, borrow: Callable[[str], Cluster]) -> None:
     assert dict(answers(world, borrow(f"small {world.version}"))) == recorded(world)
 
 
-@EVERY
+@pytest.mark.parametrize("world", ASKED_AGAIN, ids=lambda world: world.version)
 def test_a_real_cluster_still_changes_as_recorded(world: World, tmp_path: Path) -> None:
     found = list(changed(world, tmp_path / "kafka"))
     assert found == [row.led_by(found[0].leader) for row in changes.recorded(world)]

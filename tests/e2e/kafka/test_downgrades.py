@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -19,17 +18,17 @@ from kraftlog.batches import Batch
 from kraftlog.records import Decoded, Raw, decode
 from kraftlog.schema import NAMES
 from kraftlog.walks import walk
-from tests.conformance.cases import SAFE, WORLDS, World
+from tests.amounts import SOAK
+from tests.conformance.cases import ASKED_AGAIN, SAFE, WORLDS, World
 from tests.conformance.changes import WHICH_LEVELS, levels_in
 from tests.conformance.downgrades import LOWEST, LOWEST_LEVEL, METADATA, recorded
 from tests.conformance.record import QUORUM, ask, finalize, lowered
 from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.held import hold_credential, hold_quota, hold_rights, hold_topic
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import NEWEST, OLD
+from tests.e2e.rig.releases import NEWEST
 
-EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
-PROVED = [world for world in WORLDS.values() if os.environ.get("SOAK") or world.version in (OLD, NEWEST)]
+PROVED = [world for world in WORLDS.values() if SOAK or world.version == NEWEST]
 SCRAM_SINCE = 11  # metadata.version 3.5-IV2
 TOLD_SINCE = {"logDirs": 17, "cordonedLogDirs": 30}
 """Fields of a registration that a broker tells of its own accord, once it sees that the level allows it: the first it
@@ -43,7 +42,7 @@ BY_A_START = {"REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD", "PARTITION
 """Records that a start writes anew: incarnations and epochs."""
 
 
-@EVERY
+@pytest.mark.parametrize("world", ASKED_AGAIN, ids=lambda world: world.version)
 def test_a_real_node_still_takes_back_what_was_recorded(world: World, tmp_path: Path) -> None:
     assert list(lowered(world, tmp_path / "kafka")) == recorded(world)
 

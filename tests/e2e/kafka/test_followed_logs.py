@@ -1,7 +1,7 @@
 """The followed image is exact: at every offset it equals the one replayed afterwards from a controller's own files.
 
 One cluster lives through everything in this file, in the order of the tests, with a follower at its log all the time:
-brokers that come and go, an uncommitted tail, silence, a leader that was cut off, twenty leader changes in a row,
+brokers that come and go, an uncommitted tail, silence, a leader that was cut off, many leader changes in a row,
 snapshots under the reader. Controller 3003 keeps all of its log, and is the oracle; for the snapshots 3001 and 3002
 keep as little of theirs as Kafka lets them, and not before: who comes back with an older epoch than the oldest snapshot
 of the leader is given that, and loses its own log. Both sides are replayed by the same code, so the snapshots that 3003
@@ -46,7 +46,7 @@ from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.releases import NEWEST
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-LEADER_CHANGES = 100 if os.environ.get("SOAK") else 20
+LEADER_CHANGES = 100 if os.environ.get("SOAK") else 10
 
 FAST_ELECTIONS = {
     "controller.quorum.fetch.timeout.ms": "1000",

@@ -24,7 +24,7 @@ from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
 SOAK = bool(os.environ.get("SOAK"))
-INSTANTS = 60 if SOAK else 8
+INSTANTS = 60 if SOAK else 4
 
 LEVELS = {"share.version": 1, "streams.version": 1, "eligible.leader.replicas.version": 1}
 

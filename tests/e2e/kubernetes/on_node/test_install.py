@@ -34,7 +34,7 @@ from tests.kafkafeatures.kafka.wire.test_addresses import SPELLINGS
 SCENE = "installed"
 RELEASE, NS = "kafka-features-operator", "kafka-features"
 ACCOUNT = f"system:serviceaccount:{NS}:{RELEASE}"
-INSTANTS = 20 if os.environ.get("SOAK") else 6
+INSTANTS = 20 if os.environ.get("SOAK") else 4
 REFUSED = "the operator's settings do not allow this address"
 JUDGED = {("Reachable", "False"), ("Stalled", "True")}
 

@@ -19,7 +19,7 @@ from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
 
 LEVELS = {"share.version": 1, "streams.version": 1}
-ROUNDS = 12 if os.environ.get("SOAK") else 4
+ROUNDS = 12 if os.environ.get("SOAK") else 2
 
 
 @pytest.fixture

@@ -58,7 +58,8 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
     ),
     Reason.MIGRATION_BLOCKED: page(
         r"""
-        Safe: The operator takes no further step, and the cluster continues to serve clients.
+        Safe: The operator takes no further step, and the cluster continues to serve clients. But at the position
+        `NoController` no partition gets a new leader: follow the remedy soon.
 
         Confirm: The status has all blockers, each with its remedy:
 
@@ -81,8 +82,9 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
         Kafka does not repeat a failed write to ZooKeeper. But when another controller becomes active, it writes all
         metadata to ZooKeeper again. This also overwrites changes that were made in ZooKeeper manually.
 
-        If the controllers are stopped already (position `NoController`), start them again on the disks that they have,
-        and stop them when the operator asks for it. Until then, no partition gets a new leader.
+        If the controllers are stopped already (position `NoController`), no partition gets a new leader. If they still
+        have their disks, start them again, and stop them when the operator asks for it. With new disks they would
+        delete every topic: then only the consent `zk-rollback-lossy` leads on.
         """
     ),
     Reason.TEMPLATE_AHEAD: page(

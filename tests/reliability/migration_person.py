@@ -45,7 +45,7 @@ class PersonBeside(MigrationScene):
             self._starts_controllers()
         elif "needed: stop the controllers" in message:
             self._stops_controllers()
-        elif "start the controllers again on the disks that they have" in str(status.get("blockers")):
+        elif "if the controllers still have their disks, start them again" in str(status.get("blockers")):
             self._starts_controllers(anew=False)
         elif self.follows_advice:
             self._remedies(f"{message} {status.get('blockers')}")

@@ -30,7 +30,12 @@ MUTANTS: tuple[Mutant, ...] = (
         f"{CORE}/last_comparison.py",
         ("what differed in the end is released", "    if last is not None and last.differences:\n", "    if False:\n"),
         ("what was compared long before the end is released",
-         "    if abs(between) <= timedelta(seconds=COMPARED_WITHIN):\n", "    if True:\n"),
+         "    if -CLOCKS_DIFFER <= between <= LAST_WITHIN:\n", "    if True:\n"),
+        ("what was never compared is released",
+         "    if last is None or last.differences is None:\n        return \"Zoo",
+         "    if last is None or last.differences is None:\n        return \"\" and \"Zoo"),
+        ("what was behind in the end is released", "    if last.written_at is None:\n        return \"Zoo",
+         "    if last.written_at is None:\n        return \"\" and \"Zoo"),
     ),
     *of(
         "migration",

@@ -20,6 +20,7 @@ from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
     cluster,
+    compared,
     looks,
     released,
     restarted,
@@ -127,7 +128,7 @@ def test_nothing_is_deleted_while_a_pod_of_a_controller_is_left(position: Positi
     for workloads, says in ((pods, "controllers to 0 replicas"), (unread, "pods could not be read")):
         seen = replace(without_quorum(cluster(position)), workloads=workloads)
         first = Look(wanting(D.ROLLED_BACK), seen)
-        found = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4)
+        found = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4, status=compared())
         assert not isinstance(found.decision, Act)
         assert says in said(found)
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.status import EMPTY, EqualityStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.kind import Asked
 from kafkafeatures.core.engine.wanted import Wanted
-from kafkafeatures.core.facts.observation import SourceKind, Unknown
+from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import Compared, MigrationProgress
 from kafkafeatures.core.migration.kept import MigrationKept
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.now import demands_of
@@ -39,11 +39,16 @@ from tests.kafkafeatures.worlds import NOW, known
 BACK = wanting(Desired.ROLLED_BACK)
 ACCEPTED = wanting(Desired.ROLLED_BACK, consents=frozenset({ZK_ROLLBACK_LOSSY}))
 GONE = without_quorum(cluster(Position.COPIED))
+DATED = compared().migration
+assert DATED is not None
+assert DATED.equality is not None
+UNDATED = Status(migration=replace(DATED, equality=replace(DATED.equality, written_at=None)))
 LACKING = {
     "was not compared": EMPTY,
     "before the controllers stopped: 2 differences": compared(2),
-    "compared with the metadata log 3 min": compared(ago=timedelta(minutes=3)),
-    "/migration is 3 min older than at the last comparison": compared(ago=timedelta(minutes=-3)),
+    "compared with the metadata log 6 min": compared(ago=timedelta(minutes=6)),
+    "/migration is 30 s older than at the last comparison": compared(ago=timedelta(seconds=-30)),
+    "the date of that is not known": UNDATED,
 }
 
 
@@ -54,7 +59,8 @@ def decided(status: Status, wanted: Wanted = BACK) -> Look:
 
 def test_what_was_equal_until_a_moment_before_the_end_is_released() -> None:
     assert released(decided(compared())).deletes
-    assert released(decided(compared(ago=timedelta(seconds=110)))).deletes
+    assert released(decided(compared(ago=timedelta(minutes=4)))).deletes
+    assert released(decided(compared(ago=timedelta(seconds=-5)))).deletes  # by another server of the ensemble
 
 
 @pytest.mark.parametrize("says", LACKING)
@@ -62,7 +68,7 @@ def test_nothing_is_released_where_the_last_comparison_does_not_show_that_zookee
     found = decided(LACKING[says])
     assert isinstance(found.decision, Stalled)
     assert says in said(found)
-    assert "start the controllers again on the disks that they have" in said(found)
+    assert "if the controllers still have their disks, start them again" in said(found)
     assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(found)
 
 
@@ -94,11 +100,15 @@ def test_a_quorum_that_copied_nothing_leaves_nothing_to_compare() -> None:
     assert released(Look(BACK, seen, before=Look(BACK, seen), seconds=5.0)).deletes
 
 
-def test_a_progress_that_was_deleted_by_hand_leaves_it_unknown() -> None:
-    seen = replace(GONE, zookeeper=known(znodes(controller=claimed(), migration=None), SourceKind.ZOOKEEPER))
-    found = Look(BACK, seen, before=Look(BACK, seen), seconds=5.0, status=compared())
-    assert isinstance(found.decision, Stalled)
-    assert "/migration is absent" in said(found)
+@pytest.mark.parametrize("left", [None, progress(-1)], ids=["deleted", "written anew"])
+def test_with_another_migration_node_only_a_consent_leads_on(left: MigrationProgress | None) -> None:
+    """Controllers that start again would write nothing to ZooKeeper."""
+    seen = replace(GONE, zookeeper=known(znodes(controller=claimed(), migration=left), SourceKind.ZOOKEEPER))
+    for status in (compared(), compared(2)):
+        found = Look(BACK, seen, before=Look(BACK, seen), seconds=5.0, status=status)
+        assert isinstance(found.decision, Stalled)
+        assert "start them again" not in said(found)
+        assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(found)
 
 
 def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look() -> None:
@@ -108,8 +118,8 @@ def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look(
     assert found.decision.steady
     status = after(found)
 
-    def compares(later: float, took: float = 0.3) -> bool:
-        kept = {MIGRATION: MigrationKept(compared=Compared(NOW, 99, took=took))}
+    def compares(later: float, took: float = 0.3, *, tried: datetime = NOW) -> bool:
+        kept = {MIGRATION: MigrationKept(compared=Compared(NOW, 99, took=took), tried=tried)}
         asked = Asked(BACK, status, NOT_ASKED, NOW + timedelta(seconds=later), seen=found.seen, kept=kept)
         assert BACK.migration is not None
         return demands_of(asked, BACK.migration).comparison
@@ -118,14 +128,52 @@ def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look(
     assert not compares(4)
     assert not compares(19, took=10)
     assert compares(20, took=10)
+    failed = NOW + timedelta(seconds=5)
+    assert not compares(19, tried=failed)
+    assert compares(20, tried=failed)
 
 
-def test_a_comparison_without_a_result_leaves_the_one_before_it() -> None:
-    """The log can no longer be read while the controllers are stopping."""
+def without_a_result(kind: FailureKind) -> Status:
+    """The status after a comparison that came to something, and another one that did not."""
     first = after(looks(BACK, cluster(Position.COPIED)))
-    failed = Unknown(Failure(FailureKind.NO_LEADER, "metadata log", "no controller is active"))
+    failed = Unknown(Failure(kind, "", "no result"))
     then = after(Look(BACK, replace(cluster(Position.COPIED), compared=failed), status=first), first)
     assert then.migration is not None
     assert then.migration.equality is not None
     assert then.migration.equality.state == "Unknown"
-    assert released(decided(then)).deletes
+    return then
+
+
+def test_a_comparison_without_a_result_leaves_the_one_before_it() -> None:
+    """The log can no longer be read while the controllers are stopping."""
+    assert released(decided(without_a_result(FailureKind.NO_LEADER))).deletes
+
+
+def test_where_zookeeper_was_behind_the_comparison_before_that_no_longer_counts() -> None:
+    """What the controllers could not write is in no comparison, and `/migration` does not move meanwhile."""
+    assert isinstance(decided(without_a_result(FailureKind.STALE)).decision, Stalled)
+
+
+def test_no_controller_is_to_be_stopped_while_zookeeper_is_behind() -> None:
+    behind = replace(cluster(Position.COPIED, offset=50), source=replace(cluster(Position.COPIED).source, offset=900))
+    assert "behind the metadata log" in said(Look(BACK, behind, before=Look(BACK, behind), seconds=20.0))
+
+
+def test_a_comparison_belongs_to_one_migration_and_is_written_once_in_half_a_minute() -> None:
+    first = after(looks(BACK, cluster(Position.COPIED)))
+    assert equality(after(looks(BACK, cluster(Position.ZOOKEEPER)), first)) is None
+
+    def later(seconds: float) -> Status:
+        seen = cluster(Position.COPIED)
+        assert isinstance(seen.zookeeper, Known)
+        written = progress()
+        moved = replace(written, written_at=written.written_at + timedelta(seconds=seconds))
+        znodes = replace(seen.zookeeper, value=replace(seen.zookeeper.value, migration=moved))
+        return after(looks(BACK, replace(seen, zookeeper=znodes)), first)
+
+    assert equality(later(29)) == equality(first)
+    assert equality(later(30)) != equality(first)
+
+
+def equality(status: Status) -> EqualityStatus | None:
+    return status.migration.equality if status.migration is not None else None

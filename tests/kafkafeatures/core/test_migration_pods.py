@@ -11,7 +11,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import Via
+from kafkafeatures.api.status import Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Held, Stalled, Wait
 from kafkafeatures.core.engine.settling import Looks, Open
@@ -250,10 +250,10 @@ def gone(pods: Collection[int] = BROKERS) -> Observation:
     return in_pods(without_quorum(cluster(P.COPIED)), pods=pods)
 
 
-def released(seen: Observation) -> Look:
+def released(seen: Observation, status: Status | None = None) -> Look:
     """What is decided once `/migration` was seen to stand still."""
     wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
-    return Look(wanted, seen, before=Look(wanted, seen), seconds=5.0, status=compared())
+    return Look(wanted, seen, before=Look(wanted, seen), seconds=5.0, status=status or compared())
 
 
 def test_a_quorum_without_a_pod_is_released() -> None:
@@ -267,6 +267,12 @@ def test_nothing_is_released_while_a_pod_of_a_controller_is_left_whether_it_is_r
     assert isinstance(found, Wait)
     assert "controller-3002" in found.message
     assert "set controller to 0 replicas" in found.blockers[0].remedy
+
+
+def test_a_person_who_has_to_start_the_controllers_again_is_not_asked_to_stop_them() -> None:
+    found = "\n".join(map(str, released(gone([*BROKERS, 3002]), compared(2)).decision.blockers))
+    assert "if the controllers still have their disks, start them again" in found
+    assert "0 replicas" not in found
 
 
 def test_nothing_is_released_while_a_pod_on_a_lost_kubernetes_node_never_ends() -> None:

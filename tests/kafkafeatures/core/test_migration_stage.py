@@ -9,7 +9,7 @@ import pytest
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EqualityStatus, MigrationStatus, Status, Via
+from kafkafeatures.api.status import MigrationStatus, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.kind import Asked
@@ -327,12 +327,12 @@ def test_a_comparison_counts_for_two_minutes() -> None:
 
 def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_back_since() -> None:
     def compares(wanted: Wanted, **ago: timedelta) -> bool:
-        equality = EqualityStatus(at=stamp(NOW - ago.get("compared", timedelta(minutes=5))))
+        tried = NOW - ago.get("compared", timedelta(minutes=5))
         since = stamp(NOW - ago.get("reached", timedelta(hours=1)))
-        migration = MigrationStatus(phase=Phase.DUAL_WRITE.value, since=since, equality=equality)
+        migration = MigrationStatus(phase=Phase.DUAL_WRITE.value, since=since)
         seen = cluster(P.DUAL_WRITE)
         assert wanted.migration is not None
-        kept = {MIGRATION: MigrationKept(compared=Compared(NOW, 99))}
+        kept = {MIGRATION: MigrationKept(compared=Compared(tried, 99), tried=tried)}
         asked = Asked(wanted, Status(migration=migration), NOT_ASKED, NOW, seen, kept)
         return demands_of(asked, wanted.migration).comparison
 

@@ -225,7 +225,7 @@ def consents_used(asked: Asked) -> frozenset[str]:
     differs = asked.compared is not None and asked.compared.differences
     if asked.place.desired is Desired.ROLLED_BACK and needs_comparison(asked.place) and differs:
         found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way is RELEASE and any(what_is_lacking(asked.place, asked.equality)):
+    if asked.place.way is RELEASE and what_is_lacking(asked.place, asked.equality) is not None:
         found.add(ZK_ROLLBACK_LOSSY)
     return frozenset(found) & asked.consents
 
@@ -253,10 +253,13 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
         yield from _unless_consented(asked, found) if lossy else (found,)
 
 
-def both_held_the_same(asked: Asked) -> Iterator[Blocker]:
-    """When the controllers stopped: after the transaction nothing but ZooKeeper is left."""
-    for one in what_is_lacking(asked.place, asked.equality):
-        yield from _unless_consented(asked, one)
+def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
+    """No controller is left, and ZooKeeper held all metadata when they stopped. Where it did not, they may have to be
+    started again: then nothing says to stop them.
+    """
+    lacking = what_is_lacking(asked.place, asked.equality)
+    found = tuple(_unless_consented(asked, lacking)) if lacking is not None else ()
+    yield from found or chain(no_controller_is_left(asked), nothing_writes_to_zookeeper(asked))
 
 
 def _unless_consented(asked: Asked, one: Blocker) -> Iterator[Blocker]:
@@ -354,8 +357,8 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
         zookeeper_keeps_up, both_hold_the_same, finalizing_is_consented,
     ),
     MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
-    STOP_CONTROLLERS: (every_broker_is_back, both_hold_the_same),
-    RELEASE: (no_controller_is_left, nothing_writes_to_zookeeper, both_held_the_same),
+    STOP_CONTROLLERS: (every_broker_is_back, zookeeper_keeps_up, both_hold_the_same),
+    RELEASE: (zookeeper_is_left_alone,),
     UNFLAG_BROKERS: (every_broker_was_seen, every_broker_is_informed),
     WITHDRAW_EARLY: (no_controller_is_left, nothing_writes_to_zookeeper),
     WITHDRAW: (no_controller_is_left, nothing_writes_to_zookeeper),

@@ -6,7 +6,7 @@ Pure. A process that has just started knows nothing of it, and neither does one 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import inf
 
 from msgspec import Struct
@@ -23,7 +23,8 @@ COMPARED_WITHIN = 120.0
 class MigrationKept(Struct, frozen=True):
     """By a clock that is never set. unknown_since: since when it is not known where the cluster is. ends: when the
     metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
-    the last comparison of ZooKeeper with the metadata log. controllers_since: since when some controller answers.
+    the last comparison of ZooKeeper with the metadata log. tried: when the last one began, which may have failed since.
+    controllers_since: since when some controller answers.
     """
 
     unknown_since: float | None = None
@@ -32,6 +33,7 @@ class MigrationKept(Struct, frozen=True):
     still_since: float | None = None
     compared: Compared | None = None
     compared_at: float = -inf
+    tried: datetime | None = None
     controllers_since: float | None = None
 
     def interrupted(self, why: str) -> MigrationKept:
@@ -46,6 +48,7 @@ class MigrationKept(Struct, frozen=True):
         end: int,
         offset: int,
         compared: Compared | None = None,
+        tried: datetime | None = None,
         controllers: bool = False,
     ) -> MigrationKept:
         """With what this look has seen. end: of the metadata log, -1 where it was not read. controllers: whether one
@@ -62,8 +65,14 @@ class MigrationKept(Struct, frozen=True):
             self.still_since if is_still else now,
             self.compared if compared is None else compared,
             self.compared_at if compared is None else now,
+            tried or self.tried,
             (now if self.controllers_since is None else self.controllers_since) if controllers else None,
         )
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last comparison came to no result."""
+        return self.tried is not None and (self.compared is None or self.compared.at < self.tried)
 
     def comparison(self, now: float) -> Compared | None:
         """The last comparison; None where it is too old to close a door on."""

@@ -25,7 +25,7 @@ from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration, Wanted
 from kafkafeatures.core.facts.observation import Known, Unknown
-from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.migration import checks, preflight
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
@@ -57,6 +57,7 @@ COMPARE_EVERY = timedelta(seconds=60)
 """Between two comparisons of ZooKeeper with the metadata log, while a step waits that needs them to hold the same; less
 while the controllers are to be stopped, as what is written after the last one may be lost.
 """
+AFTER_A_FAILURE = timedelta(seconds=15)
 CONTRADICTS_FOR = 60.0
 """Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
@@ -305,6 +306,7 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
     kept = kept.seen(
         now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
         compared=found.value if isinstance(found, Known) else None,
+        tried=None if isinstance(found, Unknown) and found.why.kind is FailureKind.NOT_ASKED else facts.seen.at,
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
     )  # fmt: skip
     roll = permitted_roll(facts, permit_for(place), excused=part.excused)
@@ -347,18 +349,22 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
     """
     known = asked.status.migration
 
-    def passed(at: str | None, span: timedelta) -> bool:
-        """Whether it is so long ago. Of a stamp from the future that is not known: the clock was set since then, and
-        what is read once too often does no harm.
+    def passed(at: datetime, span: timedelta) -> bool:
+        """Whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and what
+        is read once too often does no harm.
         """
-        return at is not None and not timedelta(0) <= asked.now - datetime.fromisoformat(at) < span
+        return not timedelta(0) <= asked.now - at < span
 
-    held = known is not None and passed(known.since, wish.hold_dual_write_for)
+    since = datetime.fromisoformat(known.since) if known is not None and known.since is not None else None
+    held = since is not None and passed(since, wish.hold_dual_write_for)
     if place.way is FINALIZE and not (held and is_approved(asked.wanted)):
         return False
     kept = asked.kept.get(MIGRATION)
-    if not isinstance(kept, MigrationKept) or kept.compared is None:
+    if not isinstance(kept, MigrationKept) or kept.tried is None:
         return True
-    last = known.equality if known is not None else None
-    every = timedelta(seconds=max(5.0, 2 * kept.compared.took)) if place.way is STOP_CONTROLLERS else COMPARE_EVERY
-    return last is None or last.at is None or passed(last.at, every)
+    every = COMPARE_EVERY
+    if kept.has_failed:
+        every = AFTER_A_FAILURE
+    elif place.way is STOP_CONTROLLERS and kept.compared is not None:
+        every = timedelta(seconds=max(5.0, 2 * kept.compared.took))
+    return passed(kept.tried, every)

@@ -121,7 +121,8 @@ def _loses(equality: EqualityStatus | None) -> str:
     """What would be lost, as far as the last comparison shows it."""
     state = equality.state if equality is not None else ""
     if equality is None or state not in (ComparisonState.EQUAL, ComparisonState.DIFFERS):
-        return "it is not known what would be lost: ZooKeeper was not compared with the metadata log"
+        last = f" since {equality.at}" if equality is not None and equality.at else ""
+        return f"it is not known what would be lost: ZooKeeper was not compared with the metadata log{last}"
     if state == ComparisonState.EQUAL:
         return f"nothing is lost: ZooKeeper and the metadata log held the same metadata at {equality.at}"
     found = counted(equality.differences or 0, "difference")

@@ -1,0 +1,24 @@
+"""How soon it is looked again."""
+
+from __future__ import annotations
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import EMPTY
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.reconcile.act import Reconciliation
+from kafkafeatures.reconcile.pace import Pace
+from kafkafeatures.reconcile.pauses import pause_after
+from kafkafeatures.reconcile.ports import Resource
+
+
+def pauses(wait: Wait) -> list[float]:
+    """Seconds after each of some reconciliations that come to the same."""
+    pace, last = Pace(lambda: 0.0), Reconciliation(wait, wait.after, EMPTY)
+    resource = Resource("orders", 1, Wanted({}), EMPTY)
+    return [pause_after(last, resource, pace, 60.0).seconds for _ in range(4)]
+
+
+def test_what_may_take_long_is_looked_at_later_and_later_and_what_has_to_be_seen_as_often_as_it_says() -> None:
+    assert pauses(Wait(Reason.WAITING_FOR_GIT, "", after=5.0)) == [5.0, 10.0, 20.0, 30.0]
+    assert pauses(Wait(Reason.WAITING_FOR_GIT, "", after=5.0, steady=True)) == [5.0, 5.0, 5.0, 5.0]

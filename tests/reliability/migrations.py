@@ -75,6 +75,7 @@ class MigrationHistory(PersonBeside):
             (3, self._a_node_dies),
             (2, self._a_session_ends),
             (2, self._a_write_is_lost),
+            (2, self._writes_stall),
             (2, self._a_topic_is_made),
             (3, self._consents_change),
             (2, self._the_approval_is_withdrawn),
@@ -119,13 +120,21 @@ class MigrationHistory(PersonBeside):
 
     def _a_write_is_lost(self) -> None:
         """For a while, what changes is not written to ZooKeeper."""
-        self.cluster.faults = Faults(lost_writes=1.0, epoch=self.cluster.faults.epoch)
+        self._fails(Faults(lost_writes=1.0, epoch=self.cluster.faults.epoch), 5.0 + 20.0 * self.random.random())
+
+    def _writes_stall(self) -> None:
+        """For a while, the quorum does not reach ZooKeeper."""
+        self._fails(Faults(stalls=True, epoch=self.cluster.faults.epoch), 5.0 + 60.0 * self.random.random())
+
+    def _fails(self, faults: Faults, seconds: float) -> None:
+        """For so long, with a topic that is made meanwhile."""
+        self.cluster.faults = faults
         self._a_topic_is_made()
 
         def again() -> None:
             self.cluster.faults = Faults(epoch=self.cluster.faults.epoch)
 
-        self.loop.call_later(5.0 + 20.0 * self.random.random(), again)
+        self.loop.call_later(seconds, again)
 
     def _a_topic_is_made(self) -> None:
         self._topics += 1

@@ -33,11 +33,13 @@ RELEASE = release_named("3.9")
 
 
 class Faults(Struct, frozen=True):
-    """What goes wrong by itself. `lost_writes`: chance that a change of a topic is not written to ZooKeeper. `epoch`:
-    of the quorum when it is formed: elections have raised it.
+    """What goes wrong by itself. `lost_writes`: chance that a change of a topic is not written to ZooKeeper. `stalls`:
+    the quorum does not reach ZooKeeper, and writes there later. `epoch`: of the quorum when it is formed: elections
+    have raised it.
     """
 
     lost_writes: float = 0.0
+    stalls: bool = False
     epoch: int = 1
 
 
@@ -309,6 +311,10 @@ class MigratingCluster(Elections):
     def finalized(self) -> None:
         """The migration is over."""
         self.on_finalized()
+
+    def stalls(self) -> bool:
+        """Whether nothing is written to ZooKeeper now."""
+        return self.faults.stalls
 
     def loses_a_write(self) -> bool:
         """Whether what is written to ZooKeeper now does not arrive."""

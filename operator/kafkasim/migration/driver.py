@@ -57,6 +57,8 @@ class Cluster(Protocol):
 
     def loses_a_write(self) -> bool: ...
 
+    def stalls(self) -> bool: ...
+
 
 class Driver:
     """The driver of one quorum. `lost`: topics of which ZooKeeper has not heard, until all of it is written again."""
@@ -99,7 +101,7 @@ class Driver:
             self._take_over(leader)
         elif self.driving is Driving.CLAIMED and waited >= COPY_MS:
             self._begin_to_write()
-        elif self.driving is Driving.WRITING:
+        elif self.driving is Driving.WRITING and not self._cluster.stalls():
             self._mirror()
 
     def due_ms(self) -> int | None:

@@ -127,6 +127,8 @@ class SimulatedEnsemble:
         found = comparison.differences()
         if not found:
             return Compared(self._now(), image.offset)
+        if self._cluster.stalls():
+            return Failure(FailureKind.STALE, "znode /migration", "ZooKeeper is behind the metadata log")
         differs = Differs(image.offset, found, comparison.more)
         return Compared(self._now(), image.offset, differs.total, str(differs), tuple(map(str, differs.named)))
 

@@ -72,6 +72,18 @@ def test_the_forecast_is_restarts_times_what_one_has_taken(left: Left) -> None:
             "it is not known whether ZooKeeper and the metadata log hold the same metadata; last compared at "
             "2026-01-02T03:04:05Z",
         ),
+        (
+            "Unknown",
+            7,
+            "it is not known whether ZooKeeper and the metadata log hold the same metadata; when last compared at "
+            "2026-01-02T03:04:05Z, 7 differences",
+        ),
+        (
+            "Unknown",
+            0,
+            "it is not known whether ZooKeeper and the metadata log hold the same metadata; when last compared at "
+            "2026-01-02T03:04:05Z, they held the same",
+        ),
         ("", None, "it is not known whether ZooKeeper and the metadata log hold the same metadata; last compared at "
                    "2026-01-02T03:04:05Z"),
     ],

@@ -43,8 +43,13 @@ def equality_line(found: EqualityStatus) -> str:
     if found.state == ComparisonState.DIFFERS:
         number = counted(found.differences, "difference") if found.differences is not None else "differences"
         return f"ZooKeeper and the metadata log differ: {number}{at}"
-    last = f"; last compared{at}" if at else ""
-    return f"it is not known whether ZooKeeper and the metadata log hold the same metadata{last}"
+    unknown = "it is not known whether ZooKeeper and the metadata log hold the same metadata"
+    if not at:
+        return unknown
+    if found.differences is None:
+        return f"{unknown}; last compared{at}"
+    held = counted(found.differences, "difference") if found.differences else "they held the same"
+    return f"{unknown}; when last compared{at}, {held}"
 
 
 def forecast(now: MigrationStatus, rollout: RolloutStatus | None = None) -> str:

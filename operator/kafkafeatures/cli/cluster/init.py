@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterator
 from typing import Any
 
-from kafkafeatures.api.names import API_VERSION, KIND, KRAFT_VERSION
+from kafkafeatures.api.names import API_VERSION, CREDENTIALS, KIND, KRAFT_VERSION
 from kafkafeatures.cli.cluster.connect import add_connection_flags, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document
 from kafkafeatures.cli.shell.values import resource_name
-from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown, supported_by_all
+from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
+
+_NAME = re.compile(r"[a-z0-9._-]{1,64}")
+_LOGIN, _CA, _CLIENT = "kafka-login", "kafka-ca", "kafka-client"
+_KEYS = {_LOGIN: "username, password", _CA: "ca.crt", _CLIENT: "tls.crt, tls.key"}
+"""Secrets that a document names, and their keys (docs/how-to/connect.md)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +36,51 @@ def add_name_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look once and print the document as YAML."""
+    """Look once and print the document as YAML, with comments for what a person has to do or may add."""
     settings = settings_from_flags(arguments)
-    print_document(document_of(arguments.name, settings, on_cluster(look(settings))), "yaml")
+    seen = on_cluster(look(settings))
+    document = document_of(arguments.name, settings, seen)
+    levels = document["spec"]["features"]["levels"]
+    secrets = _secrets_in(document["spec"]["cluster"])
+    if secrets:
+        print(f"# It needs these Secrets, each with the label {CREDENTIALS}=true: {'; '.join(secrets)}")
+    print_document(_with_names(document), "yaml")
+    for line in _not_finalized(seen) if levels else ():
+        print(f"    # {line}")
     return Exit.DONE
+
+
+def _with_names(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the names of levels that have one."""
+    for one in document["spec"]["features"]["levels"]:
+        one["level"] = level_name(one["name"], one["level"]) or one["level"]
+    return document
+
+
+def _secrets_in(cluster: dict[str, Any]) -> list[str]:
+    """The Secrets that the document names, each with its keys, as a person has to make them."""
+    listeners = (cluster, cluster.get("controllerListener") or {})
+    named = dict.fromkeys(
+        reference["name"]
+        for one in listeners
+        for part in (one.get("tls") or {}, one.get("sasl") or {})
+        for reference in part.values()
+        if isinstance(reference, dict)
+    )
+    return [f"{name} ({_KEYS[name]})" for name in named]
+
+
+def _not_finalized(seen: Observation) -> Iterator[str]:
+    """Features that every node supports, and that are not finalized: lines of YAML that can be added to the levels."""
+    finalized = seen.finalized.value if isinstance(seen.finalized, Known) else {}
+    rest = [name for name in seen.feature_names() if not finalized.get(name) and name != KRAFT_VERSION]
+    plain = filter(_NAME.fullmatch, rest)  # a node may say anything, and a comment has no escapes
+    found = {name: it for name, it in supported_by_all(seen, plain).items() if it is not None and it.max > 0}
+    if found:
+        yield "Not finalized; remove the comment signs of a level to name it:"
+    for name, supported in found.items():
+        yield f"- name: {name}"
+        yield f"  level: {supported.max}"
 
 
 def document_of(name: str, settings: ClusterSettings, observation: Observation) -> dict[str, Any]:
@@ -78,9 +127,9 @@ def _listener(security: Security) -> dict[str, Any]:
     if security.tls is not None:
         found["tls"] = {}
         if security.tls.ca:
-            found["tls"]["caSecretRef"] = {"name": "kafka-ca"}
+            found["tls"]["caSecretRef"] = {"name": _CA}
         if security.tls.certificate:
-            found["tls"]["clientSecretRef"] = {"name": "kafka-client"}
+            found["tls"]["clientSecretRef"] = {"name": _CLIENT}
     if security.sasl is not None:
-        found["sasl"] = {"mechanism": security.sasl.mechanism, "secretRef": {"name": "kafka-login"}}
+        found["sasl"] = {"mechanism": security.sasl.mechanism, "secretRef": {"name": _LOGIN}}
     return found

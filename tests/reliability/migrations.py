@@ -109,8 +109,10 @@ class MigrationHistory(PersonBeside):
         self.loop.call_later(60.0 * self.random.random(), self._comes_back, role, id_)
 
     def _comes_back(self, role: Role, id_: int) -> None:
-        """The owner of a node starts it again, unless it is to be stopped."""
+        """The owner of a node starts it again once it has ended, unless it is to be stopped."""
         self.cluster.catch_up()
+        if self.cluster.is_ending(role, id_):
+            self.loop.call_later(5.0, self._comes_back, role, id_)
         if (role, id_) not in self.stopped and not self.cluster.runs(role, id_):
             self.cluster.start(role, id_)
 

@@ -157,6 +157,12 @@ class MigratingCluster(Elections):
             return formed or node_id in self._formatted
         return any(world.nodes[role, node_id].running for world in self._worlds())
 
+    def is_ending(self, role: Role, node_id: int) -> bool:
+        """Whether it was asked to end and has not yet: a broker that knows no controller hangs."""
+        if role is Role.CONTROLLER:
+            return False
+        return node_id in self._stopping or any(world.nodes[role, node_id].stopping for world in self._worlds())
+
     def wipe(self) -> None:
         """Wipe the disks of the controllers, none of which runs, and format them."""
         if any(self.runs(Role.CONTROLLER, one) for one in self.controller_ids):

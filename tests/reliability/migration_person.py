@@ -43,7 +43,7 @@ class PersonBeside(MigrationScene):
             self._restarts(Role.BROKER if asked[1] == "broker" else Role.CONTROLLER, int(asked[2]), Form(asked[3]))
         elif message.startswith("start the controllers") and is_new:
             self._starts_controllers()
-        elif "needed: stop the controllers" in message:
+        elif "needed: stop the controllers" in message and self.ready.get("reason") == "WaitingForGit":
             self._stops_controllers()
         elif "if the controllers still have their disks, start them again" in str(status.get("blockers")):
             self._starts_controllers(anew=False)

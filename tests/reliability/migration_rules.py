@@ -8,6 +8,7 @@ something of the quorum runs; to finalize takes consent, approval and time; a wa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import inf
 
 from tests.reliability.facts import APPROVE, OPERATOR, applies, condition, seconds
 from tests.reliability.migration_facts import DELETION, RESTART, MigrationFacts, MigrationStep, is_copied, modes
@@ -23,12 +24,15 @@ from tests.reliability.migration_records import (
     Released,
     Seen,
     Truth,
+    Weighed,
 )
 from tests.reliability.records import Copies, Jumped, Sent, Stored
 from tests.reliability.violations import Violation
 
 COMPARED_WITHIN = 125.0
 """Seconds for which a comparison counts, and those until its step is announced."""
+LAST_MOMENTS = 10.0
+"""Seconds after a comparison in which the next one is not due, or not done, and the controllers may be stopped."""
 
 Rule = Callable[[MigrationFacts], Iterator[Violation]]
 
@@ -220,8 +224,8 @@ def no_level_moves_meanwhile(facts: MigrationFacts) -> Iterator[Violation]:
 
 
 def no_topic_vanishes(facts: MigrationFacts) -> Iterator[Violation]:
-    """F01: what was there is there in the end, but what a consent gave up."""
-    made = {one.topic for _, one in facts.of_kind(Made)}
+    """F01: what was there is there in the end, but what a consent gave up, and what was made in the last moments."""
+    made = {one.topic for _, one in facts.of_kind(Made)} - _made_in_the_last_moments(facts)
     over = [one for _, one in facts.of_kind(Aimed) if one.over]
     consented = any(
         "zk-rollback-lossy" in (one.spec.get("consents") or ()) and one.spec["migration"]["desired"] == "RolledBack"
@@ -231,6 +235,13 @@ def no_topic_vanishes(facts: MigrationFacts) -> Iterator[Violation]:
         lost = made - {*over[-1].truth.topics}
         if lost:
             yield Violation("lost", over[-1].at, f"{sorted(lost)} are gone")
+
+
+def _made_in_the_last_moments(facts: MigrationFacts) -> set[str]:
+    """Topics that were made right after the last comparison before a way back: nothing can show that they are lost."""
+    compared = [one.at for _, one in facts.of_kind(Weighed)]
+    ends = [max((at for at in compared if at < one.at), default=-inf) for _, one in facts.of_kind(Released)]
+    return {one.topic for _, one in facts.of_kind(Made) if any(at < one.at <= at + LAST_MOMENTS for at in ends)}
 
 
 def what_is_told_is_so(facts: MigrationFacts) -> Iterator[Violation]:

@@ -129,8 +129,8 @@ def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look(
     assert not compares(19, took=10)
     assert compares(20, took=10)
     failed = NOW + timedelta(seconds=5)
-    assert not compares(19, tried=failed)
-    assert compares(20, tried=failed)
+    assert not compares(9, tried=failed)
+    assert compares(10, tried=failed)
 
 
 def without_a_result(kind: FailureKind) -> Status:
@@ -152,6 +152,17 @@ def test_a_comparison_without_a_result_leaves_the_one_before_it() -> None:
 def test_where_zookeeper_was_behind_the_comparison_before_that_no_longer_counts() -> None:
     """What the controllers could not write is in no comparison, and `/migration` does not move meanwhile."""
     assert isinstance(decided(without_a_result(FailureKind.STALE)).decision, Stalled)
+
+
+def test_no_controller_is_to_be_stopped_where_the_last_comparison_failed() -> None:
+    first = looks(BACK, cluster(Position.COPIED))
+    assert first.decision.reason is Reason.WAITING_FOR_GIT
+    failed = Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time"))
+    seen = replace(cluster(Position.COPIED), compared=failed)
+    then = Look(BACK, replace(seen, at=NOW + timedelta(seconds=5)), before=first, seconds=5.0)
+    assert "no answer in time" in said(then)
+    unread = replace(seen, at=NOW + timedelta(seconds=7), compared=Unknown(NOT_ASKED))
+    assert "it is not known whether ZooKeeper and the metadata log" in said(Look(BACK, unread, before=then))
 
 
 def test_no_controller_is_to_be_stopped_while_zookeeper_is_behind() -> None:

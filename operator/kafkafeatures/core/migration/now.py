@@ -26,6 +26,7 @@ from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration, Wanted
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration import checks, preflight
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
@@ -57,7 +58,6 @@ COMPARE_EVERY = timedelta(seconds=60)
 """Between two comparisons of ZooKeeper with the metadata log, while a step waits that needs them to hold the same; less
 while the controllers are to be stopped, as what is written after the last one may be lost.
 """
-AFTER_A_FAILURE = timedelta(seconds=15)
 CONTRADICTS_FOR = 60.0
 """Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
@@ -133,10 +133,18 @@ class MigrationNow(StageNow, frozen=True):
         now, known = self.facts.monotonic, self.facts.remembered.migration
         return checks.Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
-            lag_of(place, self.memory.lag(now)), self.memory.comparison(now),
+            lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
             self.memory.still_for(now), self.memory.controllers_for(now), known.equality if known is not None else None,
         )  # fmt: skip
+
+    def _compared(self, place: Place) -> Compared | None:
+        """The last comparison. That of before a failed one does not lead to the stop of the controllers: it may be the
+        last one of all.
+        """
+        if place.way is STOP_CONTROLLERS and self.memory.has_failed:
+            return None
+        return self.memory.comparison(self.facts.monotonic)
 
     @property
     def _spent(self) -> frozenset[str]:
@@ -362,9 +370,7 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
     kept = asked.kept.get(MIGRATION)
     if not isinstance(kept, MigrationKept) or kept.tried is None:
         return True
-    every = COMPARE_EVERY
-    if kept.has_failed:
-        every = AFTER_A_FAILURE
-    elif place.way is STOP_CONTROLLERS and kept.compared is not None:
-        every = timedelta(seconds=max(5.0, 2 * kept.compared.took))
+    took = kept.compared.took if kept.compared is not None else 0.0
+    soon = kept.has_failed or place.way is STOP_CONTROLLERS
+    every = timedelta(seconds=max(5.0, 2 * took)) if soon else COMPARE_EVERY
     return passed(kept.tried, every)

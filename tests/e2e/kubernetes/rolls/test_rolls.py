@@ -1,6 +1,6 @@
 """Rolls of nine nodes, in the order of a cluster's life: at 4.1, restarted on request while a voter is away, with an
 image that does not start, up to 4.4 with its levels, with a node that ends by itself, and once more while the operator
-is killed.
+is killed; then one pod on request.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ def test_brokers_roll_without_the_metadata_log(rolling: Rolling, racks: Racks) -
     wait_until("it cannot be scheduled", lambda: racks.phase(away_) == "Pending")
     with rolling.judged(pods_of("brokers")) as judged:
         rolling.apply(NAME)
-        asked = run("restart", NAME, "-n", racks.namespace, "--only", "brokers", environment={
-            **ENVIRONMENT, "KUBECONFIG": str(racks.plane.kubeconfig),
-        })  # fmt: skip
+        asked = run("restart", NAME, "-n", racks.namespace, "--only", "brokers", environment=access(racks))
         assert asked.returncode == 0, asked.stderr
         missing = f"a voter is missing: controller {racks.id_of(away_)} "
         wait_until("the voter is named", lambda: missing in rolling.waits_for(), 60, step=0.2)
@@ -147,3 +145,18 @@ def test_an_operator_killed_in_a_roll_restarts_no_node_twice(rolling: Rolling, o
             operator.kill()
             operator.start()
         rolling.until_rolled()
+
+
+def test_one_pod_is_restarted_on_request_and_no_other(rolling: Rolling, racks: Racks) -> None:
+    pod = pods_of("brokers")[2]
+    with rolling.judged([pod]) as judged:
+        rolling.apply(NAME)
+        asked = run("restart", NAME, "-n", racks.namespace, "--pod", pod, environment=access(racks))
+        assert asked.returncode == 0, asked.stderr
+        judged.until_evicted()
+        rolling.until_rolled()
+
+
+def access(racks: Racks) -> dict[str, str]:
+    """The environment of a command that asks the API server."""
+    return {**ENVIRONMENT, "KUBECONFIG": str(racks.plane.kubeconfig)}

@@ -87,6 +87,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "migration",
         f"{CORE}/now.py",
+        ("controllers are stopped after a comparison that failed",
+         "        if place.way is STOP_CONTROLLERS and self.memory.has_failed:\n", "        if False:\n"),
         ("dual write is not kept", "        if left <= timedelta(0):\n", "        if True:\n"),
         ("to finalize takes no approval", "return self.wish.desired is Desired.FINALIZED or self.facts",
          "return self.facts"),

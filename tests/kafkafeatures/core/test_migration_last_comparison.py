@@ -166,8 +166,12 @@ def test_no_controller_is_to_be_stopped_where_the_last_comparison_failed() -> No
 
 
 def test_no_controller_is_to_be_stopped_while_zookeeper_is_behind() -> None:
-    behind = replace(cluster(Position.COPIED, offset=50), source=replace(cluster(Position.COPIED).source, offset=900))
-    assert "behind the metadata log" in said(Look(BACK, behind, before=Look(BACK, behind), seconds=20.0))
+    level = cluster(Position.COPIED, offset=99)
+    level = replace(level, source=replace(level.source, offset=100))
+    behind = replace(level, source=replace(level.source, offset=900))
+    late = Look(BACK, behind, before=Look(BACK, level), seconds=11.0)
+    assert "0:00:11 behind the metadata log; at most 10 s are allowed" in said(late)
+    assert Look(BACK, behind, before=Look(BACK, level), seconds=9.0).decision.reason is Reason.WAITING_FOR_GIT
 
 
 def test_a_comparison_belongs_to_one_migration_and_is_written_once_in_half_a_minute() -> None:

@@ -21,7 +21,7 @@ from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import Look, a_node, approved, cluster, looks, restarted, said, wanting
 from tests.kafkafeatures.core.preflights import from_file
-from tests.kafkafeatures.worlds import NOW, SILENT, node
+from tests.kafkafeatures.worlds import NOW, SILENT, known, node
 
 P, D = Position, Desired
 
@@ -35,6 +35,15 @@ def with_level(id_: int, level: str) -> Node:
 def without(seen: Observation, id_: int) -> Observation:
     """A broker was unregistered: no list has it."""
     return replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_))
+
+
+def test_no_broker_is_restarted_while_a_voter_does_not_answer_or_has_not_registered() -> None:
+    silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, silent))
+    assert "controller 3002 is a voter that does not answer" in said(found)
+    unregistered = replace(cluster(P.COPIED), registered_controllers=known(frozenset({3001, 3003})))
+    found = looks(wanting(D.DUAL_WRITE), unregistered)
+    assert "controller 3002 is a voter that has not registered" in said(found)
 
 
 def test_a_controller_that_runs_and_was_never_added_to_the_quorum_is_named_before_it_takes_over() -> None:

@@ -6,8 +6,22 @@ from itertools import product
 
 import pytest
 
-from kafkafeatures.core.migration.positions import ROWS, BrokerMode, Claim, Facts, Misplaced, Position, position_of
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.migration.positions import (
+    ROWS,
+    BrokerMode,
+    Claim,
+    Facts,
+    Misplaced,
+    Position,
+    facts_of,
+    position_of,
+)
 from kraftlog.image import ZkMigrationState as S
+from tests.kafkafeatures.core.migrations import cluster
+from tests.kafkafeatures.ensembles import claimed, elected
 
 PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT
 
@@ -100,3 +114,24 @@ def test_whatever_was_read_of_all_nodes_fits_one_position_at_most() -> None:
             assert position.message
         found |= fitting
     assert found == set(Position)
+
+
+@pytest.mark.parametrize(
+    ("claim", "named"),
+    [
+        (claimed(3003, epoch=3), Claim.LEADER),
+        (claimed(3003, epoch=2), Claim.KRAFT),
+        (claimed(3001, epoch=3), Claim.KRAFT),
+        (elected(1), Claim.BROKER),
+        (None, Claim.NONE),
+    ],
+)
+def test_controller_names_the_leader_only_with_its_id_and_its_epoch(
+    claim: ControllerClaim | None, named: Claim
+) -> None:
+    """A leader that was elected anew has claimed nothing yet, and one that was deposed still stands there."""
+    seen = cluster(Position.COPIED)
+    assert isinstance(seen.zookeeper, Known)
+    found = facts_of(seen, replace(seen.zookeeper.value, controller=claim))
+    assert isinstance(found, Facts)
+    assert found.claim is named

@@ -57,13 +57,6 @@ MIGRATION_DEFECTS = (
         of_migrations=True,
     ),
     Defect(
-        "not-held-in-the-end",
-        "on the way back the znodes are deleted although ZooKeeper lacked something at the last comparison",
-        f"{CORE}.checks",
-        (("RELEASE: (zookeeper_is_left_alone,)", "RELEASE: (no_controller_is_left, nothing_writes_to_zookeeper)"),),
-        of_migrations=True,
-    ),
-    Defect(
         "epoch-not-raised",
         "the epoch of the controller stays below that of partitions (KAFKA-20488)",
         f"{CORE}.release",

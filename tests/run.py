@@ -18,6 +18,7 @@ import zlib
 from dataclasses import dataclass, field
 
 from kafkafeatures import __version__
+from tests.amounts import SOAK
 
 PY = [sys.executable, "-m"]
 PYTEST = [*PY, "pytest", "-q", "--durations=5"]
@@ -36,17 +37,17 @@ class Suite:
     needs: dict[str, str] = field(default_factory=dict)
 
 
-HISTORIES = os.environ.get("HISTORIES") or ("10000" if os.environ.get("SOAK") else "2000")
+HISTORIES = os.environ.get("HISTORIES") or ("10000" if SOAK else "2000")
 """How many histories the simulation runs; `make check` asks for 300, `make simulation` for 3000."""
-SEED = os.environ.get("SEED") or (str(zlib.crc32(__version__.encode())) if os.environ.get("SOAK") else "0")
+SEED = os.environ.get("SEED") or (str(zlib.crc32(__version__.encode())) if SOAK else "0")
 """The first of them: a soak runs those that no version before has run."""
 
-CALIBRATION = [[*PY, "tests.reliability", "calibrate"]] if os.environ.get("SOAK") else []
+CALIBRATION = [[*PY, "tests.reliability", "calibrate"]] if SOAK else []
 """Whether the histories would find a defect: each of those that can be put back."""
 
 _GO = "Go 1.26 or newer: the API server, the S3 server and their kin are built from their modules, once"
 
-ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if os.environ.get("SOAK") else []
+ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if SOAK else []
 """Rolls of modelled clusters; the fast tests have a few thousand steps of them."""
 
 WHOLE_RUNS = [
@@ -63,7 +64,7 @@ MIGRATIONS = [
     for name in (
         *("comparing", "migration_by_hand", "migration_equality", "migration_preflight", "migration_refused"),
         *("zookeeper", "zookeeper_damaged", "zookeeper_partitions"),
-        *(("migration_soak",) if os.environ.get("SOAK") else ()),
+        *(("migration_soak",) if SOAK else ()),
     )
 ]
 """Tests on real nodes of Kafka 3.9 with a real ZooKeeper."""
@@ -81,7 +82,7 @@ LONG = (
 """Tests that a soak alone runs, as each takes minutes: benchmarks, Spark in three pods, packages, a release."""
 KUBERNETES = [
     *("tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls", f"--ignore={ON_A_NODE}"),
-    *([] if os.environ.get("SOAK") else [f"--deselect={one}" for one in LONG]),
+    *([] if SOAK else [f"--deselect={one}" for one in LONG]),
 ]
 
 SUITES = [
@@ -102,7 +103,7 @@ SUITES = [
     Suite(
         "pipeline",
         [[*PYTEST, *FILE_BY_FILE, *WHOLE_RUNS], [*PYTEST, "tests/e2e/pipeline"]],
-        30 if os.environ.get("SOAK") else 8,
+        30 if SOAK else 8,
         {"java": "a JDK or JRE, 17 or newer", "go": _GO},
     ),
     Suite(
@@ -115,7 +116,7 @@ SUITES = [
         "migration",
         [
             [*SIDE_BY_SIDE, *MIGRATIONS],
-            [*PYTEST, ON_A_NODE if os.environ.get("SOAK") else f"{ON_A_NODE}/test_forward.py"],
+            [*PYTEST, ON_A_NODE if SOAK else f"{ON_A_NODE}/test_forward.py"],
         ],
         10,
         {"javac": "a JDK, 17 or newer", "mvn": "Maven 3.8 or newer", "go": _GO},
@@ -133,7 +134,7 @@ SUITES = [
     Suite(
         "rolls",
         [[*PYTEST, "tests/e2e/kubernetes/rolls"]],
-        45 if os.environ.get("SOAK") else 10,
+        45 if SOAK else 10,
         {"javac": "a JDK, 17 or newer", "mvn": "Maven 3.8 or newer", "go": _GO},
     ),
 ]

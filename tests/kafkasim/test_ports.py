@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from random import Random
 from typing import Any
 
@@ -27,11 +26,12 @@ from kafkafeatures.reconcile.ports import Resource
 from kafkasim.connection import Access
 from kafkasim.plan import TopicPlan
 from kafkasim.ports import SimulatedCluster
+from tests.amounts import SOAK
 from tests.kafkasim.clusters import plan, world
 
 CUT_OFF = Access(controllers=False, reaches_controllers=False)
 ACCESSES = (Access(), Access(controllers=False), Access(cluster_action=False))
-SEEDS = 1000 if os.environ.get("SOAK") else 60
+SEEDS = 1000 if SOAK else 60
 FEATURE_LEVEL = 12
 
 

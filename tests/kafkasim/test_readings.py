@@ -8,7 +8,6 @@ for times, offsets, the words of failures, and which addresses beside the first 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from random import Random
@@ -32,9 +31,10 @@ from kafkasim.releases import release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.wire.server import Ports, SimulatorServer
 from kafkasim.world import World
+from tests.amounts import SOAK
 from tests.kafkasim.clusters import START_MS, plan
 
-SEEDS, AT_ONCE = 600 if os.environ.get("SOAK") else 12, 4
+SEEDS, AT_ONCE = 600 if SOAK else 12, 4
 TIMEOUT_MS = 1_500
 
 Event = Callable[[World], object]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import AsyncIterator, Iterator
 
@@ -27,6 +26,7 @@ from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
 from kraftlog.rolls import RollReader
+from tests.amounts import SOAK
 from tests.e2e.kafka.followed import (
     ORACLE,
     Follower,
@@ -46,7 +46,7 @@ from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.releases import NEWEST
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-LEADER_CHANGES = 100 if os.environ.get("SOAK") else 10
+LEADER_CHANGES = 100 if SOAK else 10
 
 FAST_ELECTIONS = {
     "controller.quorum.fetch.timeout.ms": "1000",

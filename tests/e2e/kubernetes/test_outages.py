@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.amounts import SOAK
 from tests.e2e.kafka.wire import feature_records, meddle
 from tests.e2e.kubernetes.resources import ROOT, Resources, away, install
 from tests.e2e.rig.cluster import Cluster
@@ -23,7 +23,6 @@ from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
-SOAK = bool(os.environ.get("SOAK"))
 INSTANTS = 60 if SOAK else 4
 
 LEVELS = {"share.version": 1, "streams.version": 1, "eligible.leader.replicas.version": 1}

@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.amounts import SOAK
 from tests.e2e.rig.releases import CACHE as KAFKA
 
 ROOT = Path(__file__).resolve().parents[3]
 CACHE = KAFKA.parent / "spark"
-OLDER = ("4.0.5", "4.1.4") if os.environ.get("SOAK") else ()
+OLDER = ("4.0.5", "4.1.4") if SOAK else ()
 SITE = Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
 _BESIDE = ("pyarrow", "numpy", "google-crc32c", "pyyaml", "setuptools", "msgspec")
 """What is installed beside PySpark: what kraftlog, the data source and the views need, and no pandas."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 import pytest
 
+from tests.amounts import SOAK
 from tests.bench.pipelines import AGAINST_ONE_CORE, LOCAL, ONE_DAY, TWO_WORKERS
 from tests.e2e.pipeline.sparks import ROOT, one_at_a_time
 
@@ -18,7 +18,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("part", LINES if os.environ.get("SOAK") else (AGAINST_ONE_CORE,))
+@pytest.mark.parametrize("part", LINES if SOAK else (AGAINST_ONE_CORE,))
 def test_each_part_of_the_benchmark_runs(part: str) -> None:
     with one_at_a_time():
         ran = subprocess.run(

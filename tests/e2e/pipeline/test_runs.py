@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import tempfile
@@ -13,6 +12,7 @@ import pytest
 
 from featurelog.engine import Engine, OneCore
 from featurelog.manifest import OutputError
+from tests.amounts import SOAK
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
 from tests.e2e.pipeline.standalone import cluster
@@ -74,7 +74,7 @@ def test_the_tables_are_those_of_one_core(inputs: list[Path], expected: dict[str
     assert tables(tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("point", looks().different if os.environ.get("SOAK") else (1, 7))
+@pytest.mark.parametrize("point", looks().different if SOAK else (1, 7))
 def test_the_driver_is_killed_and_another_order_gives_the_same(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path, point: int
 ) -> None:

@@ -12,11 +12,11 @@ it asks for nothing.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 from kafkafeatures.api.names import RESTART, RESTART_POD_UID
+from kafkafeatures.api.records import Json
 from kafkafeatures.cli.kube.api import Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube.resource import ROLES, KubeResource
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -24,8 +24,6 @@ from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.facts.observation import MetadataMode
 
 ATTEMPTS = 5
-
-Json = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -52,6 +52,10 @@ class Pod(Struct, frozen=True):
     ended_at: datetime | None = None
     restart_requested: bool = False
 
+    def stays_at(self, revision: str) -> bool:
+        """Whether it is of this revision, and no restart of it is requested."""
+        return self.revision == revision and not self.restart_requested
+
     @property
     def restarts_text(self) -> str:
         """How often kubelet started its container again, for the end of a sentence: ", restarted 2 times"."""

@@ -38,7 +38,7 @@ from kafkafeatures.core.migration.edges import (
 )
 from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.informed import uninformed
-from kafkafeatures.core.migration.last_comparison import what_is_lacking
+from kafkafeatures.core.migration.last_comparison import ACCEPT, what_is_lacking
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
@@ -246,9 +246,7 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
     elif asked.compared.differences:
         named = "; ".join(asked.compared.named)
         lossy = asked.place.desired is Desired.ROLLED_BACK
-        accept = (
-            f"; or add {ZK_ROLLBACK_LOSSY} to consents, if metadata that ZooKeeper lacks may be lost" if lossy else ""
-        )
+        accept = f"; or {ACCEPT}" if lossy else ""
         found = Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY + accept)
         yield from _unless_consented(asked, found) if lossy else (found,)
 

@@ -106,8 +106,7 @@ class AwayNode(Struct, frozen=True):
         pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid != self.pod_uid or pod.terminating:
             return False
-        is_as_wanted = pod.revision == wanted and not pod.restart_requested
-        return wanted not in ("", self.after) or is_as_wanted or self._is_anothers_turn(seen)
+        return wanted not in ("", self.after) or pod.stays_at(wanted) or self._is_anothers_turn(seen)
 
     def _is_anothers_turn(self, seen: Observation) -> bool:
         """Whether the node is a broker, or leads the quorum by now, and another controller's pod needs a restart."""
@@ -120,9 +119,7 @@ class AwayNode(Struct, frozen=True):
         voting = (one for one in seen.nodes if Role.CONTROLLER in one.roles)
         hosts = {plain_host(host) for one in voting for host, _ in ((one.host, one.port), *one.listeners)}
         return any(
-            (pod.revision != one.update_revision or pod.restart_requested)
-            and pod.name != self.pod
-            and _runs_controller(one, pod, hosts)
+            not pod.stays_at(one.update_revision) and pod.name != self.pod and _runs_controller(one, pod, hosts)
             for one in seen.workloads.value.stateful_sets
             if one.observed
             for pod in one.pods

@@ -234,9 +234,7 @@ def _needs_partitions(asked: Asked) -> bool:
             return True  # not read twice, without them and with them
         return asked.seen is not None and _asks_people(wanted, asked.seen)
     return not isinstance(asked.workloads, Failure) and any(
-        pod.revision != one.update_revision or pod.restart_requested
-        for one in asked.workloads.stateful_sets
-        for pod in one.pods
+        not pod.stays_at(one.update_revision) for one in asked.workloads.stateful_sets for pod in one.pods
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from kazoo.client import KazooClient
 
 from tests.e2e.kubernetes.migrations.migrating import TOPIC, MigratingResource, held
 from tests.e2e.kubernetes.resources import install
@@ -71,3 +72,15 @@ def migrating(kafka: MigratingPods, observer: Observer, operator: Operator) -> I
     """No document yet."""
     yield MigratingResource(kafka, observer, operator)
     kafka.plane.kubectl("delete", "kff", "--all", "-n", kafka.namespace, "--timeout=30s")
+
+
+@pytest.fixture
+def zookeeper(migrating: MigratingResource) -> Iterator[KazooClient]:
+    """A client of the ensemble."""
+    client = KazooClient(migrating.pods.servers)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
-import pytest
 from kazoo.client import KazooClient
 
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -17,17 +15,6 @@ from tests.e2e.rig.kubernetes.migrating import CHROOT
 from tests.e2e.rig.kubernetes.operator import USER
 from tests.e2e.rig.kubernetes.webhook import webhook
 from tests.e2e.rig.process import wait_until
-
-
-@pytest.fixture
-def zookeeper(migrating: MigratingResource) -> Iterator[KazooClient]:
-    client = KazooClient(migrating.pods.servers)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_a_cluster_goes_back_from_half_way_though_the_operator_is_killed_around_the_transaction_and_forward_again(

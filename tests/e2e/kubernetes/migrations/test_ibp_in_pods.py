@@ -11,28 +11,17 @@ from kazoo.client import KazooClient
 
 from kafkafeatures.core.facts.settings import IBP
 from tests.e2e.kubernetes.migrations.migrating import NAME, MigratingResource, shown_by_tools
-from tests.e2e.rig.kubernetes.migrating import CHROOT, MigratingPods
+from tests.e2e.rig.kubernetes.migrating import CHROOT
 
 BEGINS_WITH = "3.8"
 
 
-def controller_of(kafka: MigratingPods) -> int:
-    """The broker that `/controller` names."""
-    client = KazooClient(kafka.servers)
-    client.start()
-    try:
-        return int(json.loads(client.get(f"{CHROOT}/controller")[0])["brokerid"])
-    finally:
-        client.stop()
-        client.close()
-
-
 def test_each_broker_is_restarted_once_for_the_version_that_git_has_while_the_operator_is_killed(
-    migrating: MigratingResource,
+    migrating: MigratingResource, zookeeper: KazooClient
 ) -> None:
     kafka = migrating.pods
     before, brokers = shown_by_tools(kafka), kafka.pods_of("brokers")
-    controller = kafka.node_ids[controller_of(kafka)]
+    controller = kafka.node_ids[json.loads(zookeeper.get(f"{CHROOT}/controller")[0])["brokerid"]]
     migrating.kills = True
     migrating.wants_ibp("3.9")
     migrating.until_asked(f"set {IBP}=3.9 in Git")

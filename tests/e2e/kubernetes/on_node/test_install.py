@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import os
 import random
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from kafkafeatures.api.names import API_VERSION, KIND
+from tests.amounts import SOAK
 from tests.e2e.kafka.wire import count_level_records
 from tests.e2e.kubernetes.chart.rendering import CHART, previous_chart
 from tests.e2e.kubernetes.resources import ROOT, Resources, away
@@ -34,7 +34,7 @@ from tests.kafkafeatures.kafka.wire.test_addresses import SPELLINGS
 SCENE = "installed"
 RELEASE, NS = "kafka-features-operator", "kafka-features"
 ACCOUNT = f"system:serviceaccount:{NS}:{RELEASE}"
-INSTANTS = 20 if os.environ.get("SOAK") else 4
+INSTANTS = 20 if SOAK else 4
 REFUSED = "the operator's settings do not allow this address"
 JUDGED = {("Reachable", "False"), ("Stalled", "True")}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
 from functools import partial
@@ -12,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kafkafeatures.reconcile.operators import HAND_OVER
+from tests.amounts import SOAK
 from tests.e2e.kafka.wire import feature_records, meddle
 from tests.e2e.kubernetes.resources import Resources, away
 from tests.e2e.rig.cluster import Cluster
@@ -19,7 +19,7 @@ from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
 
 LEVELS = {"share.version": 1, "streams.version": 1}
-ROUNDS = 12 if os.environ.get("SOAK") else 2
+ROUNDS = 12 if SOAK else 2
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.amounts import SOAK
 from tests.e2e.kubernetes.rolls.rig import kafka_in_racks, operator_beside
-from tests.e2e.kubernetes.rolls.rolling import SOAK, TOPIC, Rolling
+from tests.e2e.kubernetes.rolls.rolling import TOPIC, Rolling
 from tests.e2e.rig.kubernetes.kind import KIND
 from tests.e2e.rig.kubernetes.observer import Observer
 from tests.e2e.rig.kubernetes.operator import Operator

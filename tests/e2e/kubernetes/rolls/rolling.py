@@ -4,7 +4,6 @@ the API server's audit log, Kafka's dump of its metadata log, and an observer on
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import wait_until
 
 TOPIC, NAME = "orders", "orders"
-SOAK = bool(os.environ.get("SOAK"))
 QUIET = 8.0
 """Seconds: longer than from one restart to the next."""
 ROLLED = 300.0

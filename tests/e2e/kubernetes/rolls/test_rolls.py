@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.amounts import SOAK
 from tests.e2e.kafka.cli import run
 from tests.e2e.kubernetes.resources import away
 from tests.e2e.kubernetes.rolls import reported
@@ -15,7 +16,6 @@ from tests.e2e.kubernetes.rolls.rolling import (
     NAME,
     QUIET,
     ROLLOUT,
-    SOAK,
     TOPIC,
     Rolling,
     grant,

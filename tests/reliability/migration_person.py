@@ -18,14 +18,22 @@ from tests.reliability.migration_records import MIGRATION
 from tests.reliability.migration_scene import MigrationScene
 from tests.reliability.records import Approved
 
+LATE = 60.0
+"""Seconds that a change in Git takes at most until it has arrived."""
 STILL_NEEDS = re.compile(r"(broker|controller) (\d+) was restarted in this roll, and still needs it")
 
 
 class PersonBeside(MigrationScene):
-    """`follows_advice`: also what is no step, but a remedy."""
+    """`follows_advice`: also what is no step, but a remedy. `git_is_late`: chance that controllers stop later than they
+    were asked to, whatever is asked for by then.
+    """
 
     follows_advice = False
     _asked = ""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.git_is_late = self.random.choice((0.0, 0.0, 0.7))
 
     async def helps_on(self) -> None:
         while True:
@@ -44,7 +52,8 @@ class PersonBeside(MigrationScene):
         elif message.startswith("start the controllers") and is_new:
             self._starts_controllers()
         elif "needed: stop the controllers" in message and self.ready.get("reason") == "WaitingForGit":
-            self._stops_controllers()
+            late = LATE * self.random.random() if self.random.random() < self.git_is_late else 0.0
+            self.loop.call_later(late, self._stops_controllers)
         elif "if the controllers still have their disks, start them again" in str(status.get("blockers")):
             self._starts_controllers(anew=False)
         elif self.follows_advice:

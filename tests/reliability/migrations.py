@@ -176,7 +176,8 @@ class MigrationHistory(PersonBeside):
         for field in ("dies", "lost_before", "lost_after", "refused", "stale", "unseen", "late", "slow"):
             setattr(self.weather, field, 0.0)
         self.weather.roads = Roads()
-        self.skew, self.cluster.stale, self.follows_advice = timedelta(0), 0.0, True
+        self.skew, self.cluster.stale = timedelta(0), 0.0
+        self.follows_advice, self.git_is_late = True, 0.0
         self.cluster.faults = Faults(epoch=self.cluster.faults.epoch)
         for process in self.processes:
             await process.kill()

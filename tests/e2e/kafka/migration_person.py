@@ -27,9 +27,9 @@ class Person(by_hand.Person[Shape]):
 
     patience = 150.0
 
-    def wants(self, desired: str, *consents: str) -> None:
+    def wants(self, desired: str, *consents: str, stable_for: str = "1s") -> None:
         self.writes(
-            rollout={"stableFor": "1s"},
+            rollout={"stableFor": stable_for},
             consents=list(consents),
             migration={"desired": desired, "holdDualWriteFor": "0m"},
         )

@@ -63,6 +63,13 @@ def test_what_was_equal_until_a_moment_before_the_end_is_released() -> None:
     assert released(decided(compared(ago=timedelta(seconds=-5)))).deletes  # by another server of the ensemble
 
 
+def test_from_the_stop_of_the_controllers_until_the_deletion_it_is_looked_often() -> None:
+    """Meanwhile no partition gets a new leader."""
+    for found, most in ((looks(BACK, cluster(Position.COPIED)), 2.0), (Look(BACK, GONE, status=compared()), 1.0)):
+        assert isinstance(found.decision, Wait)
+        assert found.decision.after <= most
+
+
 @pytest.mark.parametrize("says", LACKING)
 def test_nothing_is_released_where_the_last_comparison_does_not_show_that_zookeeper_has_all(says: str) -> None:
     found = decided(LACKING[says])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Via
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.wanted import Rollout, Wanted
 from kafkafeatures.core.facts.observation import NodeState, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
@@ -49,6 +51,17 @@ def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_supp
     again = rolled(told, RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON), rollout=by_hand, changes=(raised,))
     assert "was not restarted yet" in refused(again, Reason.ROLLING_NODES)
     assert rolled(told, rollout=by_hand).decision is None
+
+
+@pytest.mark.parametrize(("taken", "after"), [(0, 1.0), (30, 3.0), (3_600, 5.0)])
+def test_a_restart_by_hand_is_looked_for_less_often_the_longer_it_takes(taken: int, after: float) -> None:
+    by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
+    told = replace(cluster(), workloads=Unknown(SILENT))
+    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
+    since = Stamp((NOW - timedelta(seconds=taken)).isoformat())
+    waits = rolled(told, RestartInFlight(step, since, Via.PERSON), rollout=by_hand, changes=(raised,)).decision
+    assert isinstance(waits, Wait)
+    assert waits.after == after
 
 
 @pytest.mark.parametrize(

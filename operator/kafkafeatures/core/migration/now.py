@@ -164,9 +164,14 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if isinstance(self.place, Place):
             refused = isinstance(self.place.edge, Refused)
-            return Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found) if refused else blocked(found)
+            if refused:
+                return Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found)
+            waits = blocked(found)
+            if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
+                return replace(waits, after=1.0)
+            return waits
         if isinstance(self.place, Failure):
-            return Wait(Reason.MIGRATING, f"the phase is not known: {self.place}", after=5.0, blockers=found)
+            return Wait(Reason.MIGRATING, f"the phase is not known: {self.place}", after=2.0, blockers=found)
         if (away := self._away) is not None:
             return away
         since = self.memory.unknown_since
@@ -292,6 +297,8 @@ class MigrationNow(StageNow, frozen=True):
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
             return replace(status, rollout=previous.rollout if self.is_due else completed(previous.rollout))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
+        if rollout is not None and previous.rollout is not None and not isinstance(self.place, Place):
+            rollout = replace(rollout, done=previous.rollout.done)  # which nodes are left is not known
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:

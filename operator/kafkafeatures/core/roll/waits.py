@@ -21,6 +21,8 @@ NODES_A_SECOND = 200.0
 """A large cluster takes longer to read, and is read less often."""
 REFUSED_POLL = 5.0
 """Seconds until the next reconciliation where a user has to act first."""
+PATIENCE = 10.0
+"""A restart by a person is looked for each tenth of the time that it has taken: a script is fast, a person is not."""
 
 
 def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") -> Wait:
@@ -65,5 +67,8 @@ def waiting(question: RestartQuestion) -> Wait:
     if not first.is_back and question.is_left_behind(first.step):
         stable = f"; delete pod {first.step.pod} if it does not come back: its next one is of the current revision"
     text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")
-    poll = REFUSED_POLL if first.is_asked_of_a_person else POLL
+    poll = POLL
+    if first.is_asked_of_a_person:
+        taken = question.remembered.age_of(first.sent.at).total_seconds()
+        poll = min(max(taken / PATIENCE, POLL), REFUSED_POLL)
     return Wait(Reason.ROLLING_NODES, text, after=max(poll, len(question.seen.nodes) / NODES_A_SECOND))

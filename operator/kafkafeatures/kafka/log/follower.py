@@ -65,6 +65,9 @@ SNAPSHOT_WITHIN = 1.8
 BETWEEN_ROUNDS, SLOWEST_ROUND = 0.1, 1.0
 """Seconds until the leader is looked for again: twice as long each time, up to the second one."""
 
+NOBODY_WITHIN = 1.0
+"""Seconds after which it is believed that no controller listens: one that restarts is away for longer."""
+
 _FINAL = (NotAuthorized, UnsupportedApi, WrongCluster, TooLarge)
 """What another try, or another controller, would not mend."""
 
@@ -201,7 +204,7 @@ class MetadataLog:
     async def _retrying(self, step: Callable[[], Awaitable[None]], deadline: float) -> None:
         """Take a step with the leader; look for it anew when it is gone, while there is time and a controller."""
         self._leaders.begin()
-        pause = BETWEEN_ROUNDS
+        pause, soon = BETWEEN_ROUNDS, min(deadline, self._monotonic() + NOBODY_WITHIN)
         while True:
             try:
                 if self._link is None or self._link.closed:
@@ -213,7 +216,7 @@ class MetadataLog:
                     self._leaders.strike(self._link.address, error)
                 await self.close()
                 final = isinstance(error, _FINAL) or self._leaders.given_up
-                if final or self._monotonic() >= deadline:
+                if final or self._monotonic() >= (soon if self._leaders.nobody_listens else deadline):
                     raise
             await self._environment.sleep(pause)
             pause = min(2 * pause, SLOWEST_ROUND)

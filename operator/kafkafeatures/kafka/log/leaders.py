@@ -77,6 +77,8 @@ class Leaders:
     """
 
     cluster_id: str | None = None
+    nobody_listens = False
+    """Whether no controller could be connected to when the leader was last looked for."""
 
     def __init__(self, connect: Connect, controllers: Sequence[Address], timeout: float) -> None:
         self._connect = connect
@@ -121,6 +123,7 @@ class Leaders:
         tasks = [*asked.values()]
         errors: list[KafkaError] = []
         found: Connection | None = None
+        self.nobody_listens = False
         try:
             answers: Iterable[Awaitable[_Answer]] = asyncio.as_completed(tasks)
             if ask_all:
@@ -141,6 +144,7 @@ class Leaders:
                     return found, leader
         finally:
             await _abandon(tasks, keep=found)
+        self.nobody_listens = all(isinstance(_error_of(task), Unreachable) for task in tasks)
         raise _most_telling(errors)
 
     async def _to(
@@ -244,8 +248,12 @@ def _most_telling(errors: list[KafkaError]) -> KafkaError:
     return errors[-1] if errors else NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no active controller is known")
 
 
+def _error_of(task: asyncio.Task[_Answer]) -> BaseException | None:
+    return None if task.cancelled() else task.exception()
+
+
 def _epoch_named(task: asyncio.Task[_Answer]) -> int:
-    return -1 if task.cancelled() or task.exception() else task.result()[1].epoch
+    return -1 if task.cancelled() or _error_of(task) else task.result()[1].epoch
 
 
 async def _abandon(tasks: Sequence[asyncio.Task[_Answer]], *, keep: Connection | None) -> None:

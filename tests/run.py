@@ -64,7 +64,7 @@ MIGRATIONS = [
     for name in (
         *("comparing", "migration_by_hand", "migration_equality", "migration_preflight", "migration_refused"),
         *("zookeeper", "zookeeper_damaged", "zookeeper_partitions"),
-        *(("migration_soak",) if SOAK else ()),
+        *(("ibp_soak", "migration_soak") if SOAK else ()),
     )
 ]
 """Tests on real nodes of Kafka 3.9 with a real ZooKeeper."""

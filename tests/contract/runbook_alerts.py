@@ -44,7 +44,7 @@ _NOT_RECORDED = page(
     about a week (`metadata.max.retention.ms`, `metadata.max.retention.bytes`). Nothing is lost before that, and the
     recorder continues at the end of its files.
 
-    Confirm: The operator logs the cause, once for each resource until the cause changes:
+    Confirm: The operator logs the cause once for each resource, and again when the cause changes:
 
         kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | grep 'metadata log is'
 
@@ -73,8 +73,8 @@ _NOT_RECORDED = page(
     Nothing is recorded while the document or a Secret of the resource is not valid: see its conditions. If the resource
     needs no history, silence the alert for it.
 
-    This alert does not fire for a suspended resource, which is recorded like any other, for a resource that the
-    operator looks at only every few hours, or for a cluster in ZooKeeper mode, which has no metadata log.
+    Being suspended does not cause this alert, because a suspended resource is recorded like any other. Neither does
+    a long `spec.drift.checkEvery`, or ZooKeeper mode, in which a cluster has no metadata log.
     """
 )
 _RECORDING_GAP = page(
@@ -175,7 +175,7 @@ _NOT_WATCHED = page(
     Safe: The operator changes no level and restarts no node for resources of that namespace. It reconciles resources of
     other namespaces as before.
 
-    Confirm: The operator logs why it cannot list or watch the namespace, once until the cause changes:
+    Confirm: The operator logs once why it cannot list or watch the namespace, and again when the cause changes:
 
         kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | grep 'NS'
 
@@ -222,7 +222,7 @@ OF_ALERTS: Mapping[str, AlertPage] = {
     ),
     "MigrationStuck": AlertPage(
         "Action required",
-        "a migration from ZooKeeper is between two phases in which it can stay (its phase is `Migrating`, `Finalizing` "
+        "a migration from ZooKeeper is in a phase in which a cluster should not stay (`Migrating`, `Finalizing` "
         "or `RollingBack`), and no node has changed its mode for an hour",
         _MIGRATION_STUCK,
     ),

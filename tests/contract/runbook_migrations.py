@@ -84,7 +84,7 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
 
         If the controllers are stopped already (position `NoController`), no partition gets a new leader. If they still
         have their disks, start them again, and stop them when the operator asks for it. With new disks they would
-        delete every topic: then only the consent `zk-rollback-lossy` leads on.
+        delete every topic: then the only way to continue is the consent `zk-rollback-lossy`.
         """
     ),
     Reason.TEMPLATE_AHEAD: page(

@@ -42,8 +42,8 @@ OF_ROLLS: Mapping[Reason, Page] = {
             kubectl get kff NAME -n NS -o \
               jsonpath='{.status.conditions[?(@.type=="NodesRolled")].message}{"\n"}'
 
-        Fix: Install the newer Kafka on that node and restart the node. The operator sees that it comes back, waits
-        until it is in sync and stable, and then asks for the next node.
+        Fix: Make the change that the message of Ready names (a newer Kafka, or settings), then restart the node. The
+        operator waits until the node is back, in sync and stable, and then asks for the next node.
         """
     ),
     Reason.NODES_BEHIND: page(
@@ -94,9 +94,9 @@ OF_ROLLS: Mapping[Reason, Page] = {
 
         Fix: Leave the pods to one of the two:
 
-        - Another operator (Strimzi, Confluent for Kubernetes, ...): set `spec.workload.driver: Manual`. This resource
-          then asks for one restart at a time, and you have the other operator carry it out. If this resource should
-          ask for no restarts, set `None`.
+        - Another operator (Confluent for Kubernetes, ...): set `spec.workload.driver: None`. That operator restarts
+          the nodes, and this resource only changes levels. With `Manual` this resource asks for one restart at a time,
+          and you have the other operator carry it out.
         - Two KafkaFeatures resources: remove the StatefulSet from one of them.
         """
     ),

@@ -89,7 +89,7 @@ DEFECTS = (
     ),
     Defect(
         "consent-kept",
-        "a consent is not spent before it is used",
+        "a consent is not marked as used before it is used",
         "kafkafeatures.reconcile.act",
         (('sorted({*status.spent_consents, step.consent} - {""})', "sorted(status.spent_consents)"),),
     ),
@@ -130,7 +130,7 @@ DEFECTS = (
     ),
     Defect(
         "no-isr-gate",
-        "a broker goes whatever becomes of its partitions",
+        "a broker is restarted regardless of its partitions",
         "kafkafeatures.core.facts.replication",
         (("        return at is None or not self._forbidden[at]\n", "        return True\n"),),
         of_rolls=True,
@@ -157,7 +157,7 @@ DEFECTS = (
     ),
     Defect(
         "leader-first",
-        "the leader of the quorum goes before the other controllers",
+        "the leader of the quorum is restarted before the other controllers",
         "kafkafeatures.core.facts.quorum",
         (("key=lambda id_: (id_ == quorum.leader_id, ", "key=lambda id_: (id_ != quorum.leader_id, "),),
         of_rolls=True,

@@ -9,16 +9,33 @@ CORE = "kafkafeatures.core.migration"
 MIGRATION_DEFECTS = (
     Defect(
         "stores-differ",
-        "a door closes although ZooKeeper lacks what the metadata log has",
+        "a way back closes although ZooKeeper lacks metadata that the log has",
         f"{CORE}.checks",
         (("    elif asked.compared.differences:\n", "    elif False:\n"),),
         of_migrations=True,
     ),
     Defect(
         "not-compared",
-        "a door closes although the two stores were not compared",
+        "a way back closes although the two stores were not compared",
         f"{CORE}.checks",
         (("    if not asked.closes or not needs_comparison(asked.place):\n", "    if True:\n"),),
+        of_migrations=True,
+    ),
+    Defect(
+        "last-comparison",
+        "the cluster is given back to ZooKeeper although the last comparison does not show that it has everything",
+        f"{CORE}.checks",
+        (("    lacking = what_is_lacking(asked.place, asked.equality)\n", "    lacking = None\n"),),
+        of_migrations=True,
+    ),
+    Defect(
+        "level-meanwhile",
+        "a cluster that is migrating is taken for one in KRaft mode, and its levels are changed",
+        "kafkafeatures.core.facts.observe",
+        (
+            ("from_log(MetadataMode.MIGRATING)", "from_log(MetadataMode.KRAFT)"),
+            ("Known(MetadataMode.MIGRATING, Source", "Known(MetadataMode.KRAFT, Source"),
+        ),
         of_migrations=True,
     ),
     Defect(
@@ -65,7 +82,7 @@ MIGRATION_DEFECTS = (
     ),
     Defect(
         "progress-not-kept",
-        "what stood in /migration is deleted before it was saved",
+        "/migration is deleted before its content is saved",
         f"{CORE}.release",
         (('migration.text if migration is not None else "", consent,', '"", consent,'),),
         of_migrations=True,

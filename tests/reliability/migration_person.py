@@ -52,8 +52,7 @@ class PersonBeside(MigrationScene):
         elif message.startswith("start the controllers") and is_new:
             self._starts_controllers()
         elif "needed: stop the controllers" in message and self.ready.get("reason") == "WaitingForGit":
-            late = LATE * self.random.random() if self.random.random() < self.git_is_late else 0.0
-            self.loop.call_later(late, self._stops_controllers)
+            self._has_controllers_stopped()
         elif "if the controllers still have their disks, start them again" in str(status.get("blockers")):
             self._starts_controllers(anew=False)
         elif self.follows_advice:
@@ -84,6 +83,16 @@ class PersonBeside(MigrationScene):
             self.cluster.change(Role.CONTROLLER, one, Form.MIGRATING_CONTROLLER)
             self.cluster.start(Role.CONTROLLER, one)
         self.note(f"starts the controllers, wiped: {self.cluster.quorum is None}")
+
+    def _has_controllers_stopped(self) -> None:
+        """By Git, which may be late, and then whatever happens meanwhile."""
+        if self.random.random() >= self.git_is_late:
+            self._stops_controllers()
+            return
+        late = LATE * self.random.random()
+        self.loop.call_later(late, self._stops_controllers)
+        if self.random.random() < 0.5:
+            self.loop.call_later(late * self.random.random(), self.a_write_is_lost)
 
     def _stops_controllers(self) -> None:
         for one in self.cluster.controller_ids:

@@ -15,6 +15,7 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.reconcile.connections import OpenCluster
 from kafkafeatures.zookeeper.ensemble import Ensemble as Servers
+from kafkasim.migration.cluster import Faults
 from tests.reliability.kafka import Roads
 from tests.reliability.migrating_cluster import Ensemble, Migrating, MigrationConnection
 from tests.reliability.process import Process, Surrounding, Weather
@@ -22,6 +23,8 @@ from tests.reliability.recorded_world import START_MS
 from tests.reliability.records import History, Sent, Stored
 from tests.simulated.kubernetes import ApiServer
 
+LOWERS = "metadata.version:21->20"
+"""A consent to the only level that a cluster of Kafka 3.9 could move to."""
 NAMESPACE, NAME = "kafka", "orders"
 START = datetime.fromtimestamp(START_MS / 1000, UTC)
 
@@ -49,7 +52,7 @@ class MigrationScene:
         self.loop = asyncio.get_running_loop()
         self.skew = timedelta(0)
         self.processes: list[MigrationProcess] = []
-        self._instances = self._sent = 0
+        self._instances = self._sent = self._topics = 0
         self.stopped: set[tuple[Role, int]] = set()
         """What a person, or Git, wants stopped."""
         self.weather = self._drawn_weather()
@@ -108,7 +111,8 @@ class MigrationScene:
             },
             "workload": {"driver": "Manual"},
             "rollout": {"stableFor": "1s", "nodeTimeout": "2m"},
-            "features": {"levels": [{"name": "metadata.version", "level": 20}]} if self.random.random() < 0.2 else {},
+            "features": {"levels": [{"name": "metadata.version", "level": 20}]} if self.random.random() < 0.3 else {},
+            "consents": [LOWERS],
             "approval": {"policy": self.random.choice(("IrreversibleOnly", "IrreversibleOnly", "Always"))},
             "migration": {"desired": desired, "holdDualWriteFor": self.random.choice(("1m", "1m", "3m"))},
         }
@@ -154,6 +158,24 @@ class MigrationScene:
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
         self.cluster.catch_up()
+
+    def a_write_is_lost(self) -> None:
+        """For a while, what changes is not written to ZooKeeper."""
+        self.fails(Faults(lost_writes=1.0, epoch=self.cluster.faults.epoch), 5.0 + 20.0 * self.random.random())
+
+    def fails(self, faults: Faults, seconds: float) -> None:
+        """For so long, with a topic that is made meanwhile."""
+        self.cluster.faults = faults
+        self.a_topic_is_made()
+
+        def again() -> None:
+            self.cluster.faults = Faults(epoch=self.cluster.faults.epoch)
+
+        self.loop.call_later(seconds, again)
+
+    def a_topic_is_made(self) -> None:
+        self._topics += 1
+        self.cluster.make(f"made-{self._topics}")
 
     def note(self, text: str) -> None:
         """What happens now, for people."""

@@ -18,7 +18,7 @@ from kafkasim.migration.cluster import Faults
 from tests.reliability.kafka import Roads
 from tests.reliability.migration_person import PersonBeside
 from tests.reliability.migration_records import FINALIZED, Aimed, Mode
-from tests.reliability.migration_scene import NAME, NAMESPACE
+from tests.reliability.migration_scene import LOWERS, NAME, NAMESPACE
 from tests.reliability.records import History, Jumped
 
 MIGRATIONS, FIRST = 32, 17
@@ -43,8 +43,6 @@ def is_migration(seed: int) -> bool:
 
 class MigrationHistory(PersonBeside):
     """One history while it happens."""
-
-    _topics = 0
 
     async def live(self) -> History:
         """From the beginning to the end."""
@@ -74,9 +72,9 @@ class MigrationHistory(PersonBeside):
             (4, self._another_aim),
             (3, self._a_node_dies),
             (2, self._a_session_ends),
-            (2, self._a_write_is_lost),
+            (2, self.a_write_is_lost),
             (2, self._writes_stall),
-            (2, self._a_topic_is_made),
+            (2, self.a_topic_is_made),
             (3, self._consents_change),
             (2, self._the_approval_is_withdrawn),
             (2, self._held_or_released),
@@ -120,30 +118,12 @@ class MigrationHistory(PersonBeside):
         """The session of a broker in ZooKeeper ends, although its process continues."""
         self.cluster.end_session(self.random.choice(self.cluster.broker_ids))
 
-    def _a_write_is_lost(self) -> None:
-        """For a while, what changes is not written to ZooKeeper."""
-        self._fails(Faults(lost_writes=1.0, epoch=self.cluster.faults.epoch), 5.0 + 20.0 * self.random.random())
-
     def _writes_stall(self) -> None:
         """For a while, the quorum does not reach ZooKeeper."""
-        self._fails(Faults(stalls=True, epoch=self.cluster.faults.epoch), 5.0 + 60.0 * self.random.random())
-
-    def _fails(self, faults: Faults, seconds: float) -> None:
-        """For so long, with a topic that is made meanwhile."""
-        self.cluster.faults = faults
-        self._a_topic_is_made()
-
-        def again() -> None:
-            self.cluster.faults = Faults(epoch=self.cluster.faults.epoch)
-
-        self.loop.call_later(seconds, again)
-
-    def _a_topic_is_made(self) -> None:
-        self._topics += 1
-        self.cluster.make(f"made-{self._topics}")
+        self.fails(Faults(stalls=True, epoch=self.cluster.faults.epoch), 5.0 + 60.0 * self.random.random())
 
     def _consents_change(self) -> None:
-        self.set(consents=self.random.choice(([], ["zk-finalize"], ["zk-finalize"], ["zk-rollback-lossy"])))
+        self.set(consents=self.random.choice(([LOWERS], ["zk-finalize"], ["zk-finalize"], ["zk-rollback-lossy"])))
 
     def _the_approval_is_withdrawn(self) -> None:
         def withdrawn(one: dict[str, Any]) -> None:

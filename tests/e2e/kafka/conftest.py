@@ -18,7 +18,7 @@ from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
 from tests.e2e.rig.shared import Shared
 from tests.e2e.side_by_side import together
 
-collect_ignore = [] if os.environ.get("SOAK") else ["test_migration_soak.py"]
+collect_ignore = [] if os.environ.get("SOAK") else ["test_ibp_soak.py", "test_migration_soak.py"]
 
 ONE_EACH: dict[str, Any] = {"controllers": 1, "brokers": 1}
 

@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+BEFORE = "3.8.1"  # has to be upgraded before it can migrate from ZooKeeper
 OLD = "3.9.2"  # the last with ZooKeeper mode; UpdateFeatures v1, partial success
 MIDDLE = "4.1.2"  # the first in which kraft.version can be raised
 RECENT = "4.3.1"  # the newest whose own tools are published

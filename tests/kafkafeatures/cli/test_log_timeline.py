@@ -200,7 +200,7 @@ def test_people_read_the_same_in_any_width() -> None:
             "broker 4 registered, fenced: metadata.version 7-27",
             "broker 4 unregistered",
             "controller 3001 is the leader of epoch 9",
-            "-- behind this it is not known what was committed",
+            "-- the following records may not be committed",
             "-- the log ends at offset 495",
         ):
             assert text in seen.text

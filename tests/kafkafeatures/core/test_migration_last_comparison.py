@@ -140,6 +140,18 @@ def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look(
     assert compares(10, tried=failed)
 
 
+def test_what_a_look_has_found_is_not_lost_with_the_status_that_it_could_not_write() -> None:
+    """The controllers stop in that moment, and what the status says is older, and better."""
+    equal = after(looks(BACK, cluster(Position.COPIED)))
+    later = NOW + timedelta(seconds=6)
+    differs = replace(cluster(Position.COPIED), compared=known(Compared(later, 99, 2), SourceKind.ZOOKEEPER), at=later)
+    unwritten = Look(BACK, differs, status=equal)
+    interrupted = Look(BACK, GONE, status=equal, before=unwritten)
+    found = Look(BACK, GONE, status=equal, before=interrupted, seconds=5.0)
+    assert found.decision.reason is Reason.METADATA_DIFFERS
+    assert released(Look(BACK, GONE, status=equal, before=Look(BACK, GONE, status=equal), seconds=5.0)).deletes
+
+
 def without_a_result(kind: FailureKind) -> Status:
     """The status after a comparison that came to something, and another one that did not."""
     first = after(looks(BACK, cluster(Position.COPIED)))
@@ -183,7 +195,7 @@ def test_no_controller_is_to_be_stopped_while_zookeeper_is_behind() -> None:
 
 def test_a_comparison_belongs_to_one_migration_and_is_written_once_in_half_a_minute() -> None:
     first = after(looks(BACK, cluster(Position.COPIED)))
-    assert equality(after(looks(BACK, cluster(Position.ZOOKEEPER)), first)) is None
+    assert equality(after(looks(BACK, cluster(Position.ZOOKEEPER), status=first), first)) is None
 
     def later(seconds: float) -> Status:
         seen = cluster(Position.COPIED)
@@ -191,7 +203,7 @@ def test_a_comparison_belongs_to_one_migration_and_is_written_once_in_half_a_min
         written = progress()
         moved = replace(written, written_at=written.written_at + timedelta(seconds=seconds))
         znodes = replace(seen.zookeeper, value=replace(seen.zookeeper.value, migration=moved))
-        return after(looks(BACK, replace(seen, zookeeper=znodes)), first)
+        return after(looks(BACK, replace(seen, zookeeper=znodes), status=first), first)
 
     assert equality(later(29)) == equality(first)
     assert equality(later(30)) != equality(first)

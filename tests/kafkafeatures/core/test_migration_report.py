@@ -79,10 +79,10 @@ def test_a_comparison_without_a_result_is_said_and_when_the_last_one_had_a_resul
         at=EARLIER, state="Equal", differences=0,
     )))  # fmt: skip
     seen = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)
-    found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen), before)).equality
+    found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen, status=before), before)).equality
     assert found == EqualityStatus(at=EARLIER, state="Unknown", differences=0)
     seen = replace(seen, compared=Unknown(NOT_ASKED))
-    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen), before)).equality == (
+    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen, status=before), before)).equality == (
         EqualityStatus(at=EARLIER, state="Equal", differences=0)
     )
 

@@ -240,7 +240,7 @@ def _draw(screen: Console, folder: LogFolder, image: Image, evidence: Evidence, 
             say(f"    supports metadata.version {format_ranges(one.registration.features)}")
     say("")
     if not ghosts:
-        say("No ghost registration is suspected." if not unclear else "No other registration may be that of a ghost.")
+        say("No ghost registration is suspected." if not unclear else "No other registration is suspected.")
         return
     say("A ghost registration is that of a node that no longer exists. Files do not show which processes run.")
     say("To confirm it:")

@@ -160,7 +160,7 @@ def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str
     yield f"Cluster {folder.cluster_id or 'id unknown'}{whose}"
     when = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
     yield f"State at offset {image.offset}, epoch {image.epoch}{when}"
-    yield f"Made of {', '.join(found.made_of) or 'an empty log'}"
+    yield f"Read from {', '.join(found.made_of) or 'an empty log'}"
     if image.offset > committed:
         since = f"from offset {committed} on" if committed else "for all of it"
         yield f"Committed: unknown {since}; what is behind the last snapshot may yet be removed by a new leader"

@@ -42,7 +42,7 @@ Json = dict[str, Any]
 
 _WIDE = 72
 _INDENT = 40  # what stands before the words of a change
-UNSURE = "behind this it is not known what was committed: these records are behind the last whole snapshot"
+UNSURE = "the following records may not be committed: they are after the last whole snapshot"
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from math import inf
 
 from msgspec import Struct
 
+from kafkafeatures.api.status import EqualityStatus
 from kafkafeatures.core.facts.znodes import Compared
 
 KEEPS = 60.0
@@ -24,7 +25,7 @@ class MigrationKept(Struct, frozen=True):
     """By a clock that is never set. unknown_since: since when it is not known where the cluster is. ends: when the
     metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
     the last comparison of ZooKeeper with the metadata log. tried: when the last one began, which may have failed since.
-    controllers_since: since when some controller answers.
+    controllers_since: since when some controller answers. equality: the last comparison, as it goes into a status.
     """
 
     unknown_since: float | None = None
@@ -35,10 +36,11 @@ class MigrationKept(Struct, frozen=True):
     compared_at: float = -inf
     tried: datetime | None = None
     controllers_since: float | None = None
+    equality: EqualityStatus | None = None
 
     def interrupted(self, why: str) -> MigrationKept:
         """Where nothing could be read, nothing is known to have stood still."""
-        return MigrationKept(unknown_since=self.unknown_since)
+        return MigrationKept(unknown_since=self.unknown_since, equality=self.equality)
 
     def seen(
         self,
@@ -50,9 +52,10 @@ class MigrationKept(Struct, frozen=True):
         compared: Compared | None = None,
         tried: datetime | None = None,
         controllers: bool = False,
+        equality: EqualityStatus | None = None,
     ) -> MigrationKept:
         """With what this look has seen. end: of the metadata log, -1 where it was not read. controllers: whether one
-        answers.
+        answers. equality: the last comparison by now.
         """
         ends = tuple((at, one) for at, one in self.ends if now - at <= KEEPS)
         if end >= 0:
@@ -67,6 +70,7 @@ class MigrationKept(Struct, frozen=True):
             self.compared_at if compared is None else now,
             tried or self.tried,
             (now if self.controllers_since is None else self.controllers_since) if controllers else None,
+            equality,
         )
 
     @property

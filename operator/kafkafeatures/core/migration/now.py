@@ -29,6 +29,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration import checks, preflight
 from kafkafeatures.core.migration.checks import lag_of
+from kafkafeatures.core.migration.comparisons import last_comparison, later
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NAMES
@@ -130,12 +131,12 @@ class MigrationNow(StageNow, frozen=True):
 
     def _asked(self, place: Place) -> checks.Asked:
         """What the checks are asked about."""
-        now, known = self.facts.monotonic, self.facts.remembered.migration
+        now = self.facts.monotonic
         return checks.Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
-            self.memory.still_for(now), self.memory.controllers_for(now), known.equality if known is not None else None,
+            self.memory.still_for(now), self.memory.controllers_for(now), self.memory.equality,
         )  # fmt: skip
 
     def _compared(self, place: Place) -> Compared | None:
@@ -292,7 +293,9 @@ class MigrationNow(StageNow, frozen=True):
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
-        status = with_migration(status, self.place, self.wish, previous, self.facts, flying=self._flying)
+        status = with_migration(
+            status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality
+        )
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
             return replace(status, rollout=previous.rollout if self.is_due else completed(previous.rollout))
@@ -317,12 +320,14 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
     now, before = facts.monotonic, facts.kept.get(MIGRATION)
     kept = before if isinstance(before, MigrationKept) else MigrationKept()
     offset = place.facts.offset if isinstance(place, Place) else -1
-    found = facts.seen.compared
+    found, known = facts.seen.compared, facts.remembered.migration
+    last = later(kept.equality, known.equality if known is not None else None)
     kept = kept.seen(
         now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
         compared=found.value if isinstance(found, Known) else None,
         tried=None if isinstance(found, Unknown) and found.why.kind is FailureKind.NOT_ASKED else facts.seen.at,
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
+        equality=last_comparison(place, last) if isinstance(place, Place) else last,
     )  # fmt: skip
     roll = permitted_roll(facts, permit_for(place), excused=part.excused)
     return MigrationNow(facts, wish, place, kept, roll, part.excused)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import (
     BrokersByMode,
-    ComparisonState,
     EqualityStatus,
     MigrationStatus,
     RolloutStatus,
@@ -21,19 +20,13 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.stage import Said
 from kafkafeatures.core.engine.wanted import Migration
-from kafkafeatures.core.facts.observation import Unknown
-from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.znodes import MigrationProgress
-from kafkafeatures.core.migration.checks import PREFLIGHTED
+from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
 from kafkafeatures.core.migration.way_back import held_until, way_back
 from kraftlog.image import ZkMigrationState
-
-WRITTEN_EVERY = timedelta(seconds=30)
-"""For how long a status may say of a comparison that came to the same."""
 
 
 def with_migration(
@@ -44,9 +37,10 @@ def with_migration(
     facts: Facts,
     *,
     flying: Collection[int] = (),
+    equality: EqualityStatus | None = None,
 ) -> Status:
     """The status with where the migration is; as it was where that is not known now. `flying`: nodes that are being
-    restarted.
+    restarted. `equality`: the last comparison.
     """
     before = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
@@ -66,42 +60,13 @@ def with_migration(
             flagged=modes.count(BrokerMode.FLAGGED),
             kraft=modes.count(BrokerMode.KRAFT),
         ),
-        equality=_equality(place, before.equality),
+        equality=equality,
         lag_records=_steady(lag, before.lag_records),
         kept_migration_node=before.kept_migration_node,
         restarts_left=_restarts_left(place, flying),
         node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
     )
     return replace(status, migration=found, way_back=_way_back(place, wish, found, facts, previous.way_back))
-
-
-def _equality(place: Place, before: EqualityStatus | None) -> EqualityStatus | None:
-    """What came of a comparison in this look, else what came of the last one of this migration. One that came to no
-    result is said beside that; where ZooKeeper was behind, it is not known what it has by now.
-    """
-    if place.position in PREFLIGHTED:
-        return None  # nothing is copied yet, or no longer
-    found, written = place.seen.compared, place.znodes.migration
-    if isinstance(found, Unknown):
-        if found.why.kind is FailureKind.NOT_ASKED:
-            return before
-        last = before or EqualityStatus()
-        at = None if found.why.kind is FailureKind.STALE else last.written_at
-        return replace(last, state=ComparisonState.UNKNOWN.value, written_at=at)
-    state = ComparisonState.DIFFERS if found.value.differences else ComparisonState.EQUAL
-    at = stamp(written.written_at) if isinstance(written, MigrationProgress) else None
-    now = EqualityStatus(
-        at=stamp(found.value.at), state=state.value, differences=found.value.differences, written_at=at
-    )
-    return before if before is not None and _says_as_much(before, now) else now
-
-
-def _says_as_much(before: EqualityStatus, now: EqualityStatus) -> bool:
-    """Whether a status that was written moments ago says the same: it is not written for less."""
-    if (before.state, before.differences) != (now.state, now.differences) or not (before.written_at and now.written_at):
-        return False
-    between = datetime.fromisoformat(now.written_at) - datetime.fromisoformat(before.written_at)
-    return timedelta(0) <= between < WRITTEN_EVERY
 
 
 def _restarts_left(place: Place, flying: Collection[int]) -> int | None:

@@ -16,7 +16,7 @@ from kafkafeatures.core.migration.edges import START_CONTROLLERS, STOP_CONTROLLE
 from kafkafeatures.core.migration.place import Place
 
 LOOK_AGAIN = 2.0
-"""Seconds. Once the controllers have stopped, for one, no partition gets a new leader until the cluster is given back."""
+"""Seconds. Once the controllers have stopped, no partition gets a new leader until the cluster is given back."""
 NAMED = 3
 SEE = "kafkafeatures migration settings shows every line"
 

@@ -1,0 +1,59 @@
+"""The last comparison of ZooKeeper with the metadata log: as the status has it, and as this process does.
+
+Pure. What a look has found out is not lost with the status that it could not write: the controllers may stop in that
+moment, and then nothing can be compared again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.status import ComparisonState, EqualityStatus
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.facts.znodes import MigrationProgress
+from kafkafeatures.core.migration.checks import PREFLIGHTED
+from kafkafeatures.core.migration.place import Place
+
+WRITTEN_EVERY = timedelta(seconds=30)
+"""For how long a status may say of a comparison that came to the same."""
+
+
+def later(one: EqualityStatus | None, other: EqualityStatus | None) -> EqualityStatus | None:
+    """Which of two comparisons was made later; the first where they are of the same time."""
+    if one is None or one.at is None:
+        return other or one
+    if other is None or other.at is None:
+        return one
+    return other if datetime.fromisoformat(other.at) > datetime.fromisoformat(one.at) else one
+
+
+def last_comparison(place: Place, before: EqualityStatus | None) -> EqualityStatus | None:
+    """What came of a comparison in this look, else what came of the last one of this migration. One that came to no
+    result is said beside that; where ZooKeeper was behind, it is not known what it has by now.
+    """
+    if place.position in PREFLIGHTED:
+        return None  # nothing is copied yet, or no longer
+    found, written = place.seen.compared, place.znodes.migration
+    if isinstance(found, Unknown):
+        if found.why.kind is FailureKind.NOT_ASKED:
+            return before
+        last = before or EqualityStatus()
+        at = None if found.why.kind is FailureKind.STALE else last.written_at
+        return replace(last, state=ComparisonState.UNKNOWN.value, written_at=at)
+    state = ComparisonState.DIFFERS if found.value.differences else ComparisonState.EQUAL
+    at = stamp(written.written_at) if isinstance(written, MigrationProgress) else None
+    now = EqualityStatus(
+        at=stamp(found.value.at), state=state.value, differences=found.value.differences, written_at=at
+    )
+    return before if before is not None and _says_as_much(before, now) else now
+
+
+def _says_as_much(before: EqualityStatus, now: EqualityStatus) -> bool:
+    """Whether a status that was written moments ago says the same: it is not written for less."""
+    if (before.state, before.differences) != (now.state, now.differences) or not (before.written_at and now.written_at):
+        return False
+    between = datetime.fromisoformat(now.written_at) - datetime.fromisoformat(before.written_at)
+    return timedelta(0) <= between < WRITTEN_EVERY

@@ -269,8 +269,8 @@ CASES = {
         with_znodes(reassigning=True), Z, "/admin/reassign_partitions has a reassignment", "--cancel", BOTH
     ),
     "replica on a broker that is gone": Case(
-        with_survey(assigned={1: "orders-0", 7: "orders-1"}), Z, "broker 7 has replicas, of orders-1 for example",
-        "start broker 7, or move its replicas", BOTH,
+        with_survey(assigned={1: "orders-0", 7: "orders-1"}), BlockerKind.NODE_UNKNOWN,
+        "broker 7 has replicas, of orders-1 for example", "start broker 7; if it no longer exists, move", BOTH,
     ),
     "finding of the copy": Case(
         with_survey(findings=(Finding("/config/users/u", "the quota x is not a number", "remove it"),)),

@@ -97,6 +97,20 @@ def test_nodes_that_are_still_to_come_have_lines_without_a_number(release: str) 
     assert found.differing == ()
 
 
+def test_controllers_are_asked_for_what_they_decide_by_where_all_brokers_have_it() -> None:
+    two = node(**{"default.replication.factor": "3", "num.partitions": "6"})
+    other = node(**{"default.replication.factor": "3", "num.partitions": "12"})
+    for said, wanted in (
+        ({(B, 1): two, (B, 2): two}, {"default.replication.factor=3", "num.partitions=6"}),
+        ({(B, 1): two, (B, 2): other}, {"default.replication.factor=3"}),
+    ):
+        found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, ""), said)
+        add = {shape: lines.add for _, shape, lines in found.lines}
+        asked = {one for one in add[Shape.MIGRATING_CONTROLLER] if one.startswith(("default.", "num."))}
+        assert asked == wanted
+        assert not [one for one in add[Shape.PLAIN_BROKER] if one.startswith(("default.", "num."))]
+
+
 def test_what_must_not_be_done_yet_is_in_the_document_as_well() -> None:
     (finalize,) = (edge for edge in FORWARD if edge.end is P.FINALIZED)
     found = demands(P.DUAL_WRITE, P.FINALIZED, finalize, known_of({}, ""), {})

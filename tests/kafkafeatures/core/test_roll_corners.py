@@ -157,7 +157,10 @@ def test_a_broker_that_is_registered_nowhere_during_a_migration_is_only_stopped(
     assert not AwayNode(2, "broker 2").is_overtaken(seen)
     state = AwayNode(2, "broker 2").state_in(seen, None)
     assert state.phase is Phase.STARTING
-    assert "broker 2 is not registered: start it; if it was unregistered" in state.detail
+    assert (
+        "broker 2 is not registered: start it; if it runs, see its log, and if that shows no reason, restart it"
+        in state.detail
+    )
 
 
 def test_in_kraft_mode_the_restart_of_a_broker_that_was_unregistered_is_over() -> None:

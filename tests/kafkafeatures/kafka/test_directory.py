@@ -306,7 +306,7 @@ async def test_addresses_of_two_clusters_are_not_taken_for_one() -> None:
         cluster.nodes[at(host.id)] = controller(CONTROLLERS, 3002, quorum(3002, CONTROLLERS), cluster_id="C2")
     directory = await found(cluster, settings(servers=(1,), controllers=(3001,)))
     assert isinstance(directory.cluster_id, Failure)
-    assert "2 clusters: C1, C2" in directory.cluster_id.message
+    assert "2 clusters: brokers: C1; controllers: C2" in directory.cluster_id.message
 
 
 @pytest.mark.parametrize("named", ["C" * 65, "C\x1b[2J"], ids=["long", "not printable"])

@@ -20,6 +20,7 @@ from kafkafeatures.core.migration.settings import (
     AUTHORIZER,
     BOOTSTRAP,
     CONNECT,
+    DECIDED,
     LISTENER,
     OF_ZOOKEEPER,
     PROTOCOLS,
@@ -48,7 +49,7 @@ SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
 }
 """Where a way can lead, and what the nodes are there. A role that is not named has no nodes there."""
 
-NAMES = frozenset({*TABLE, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PROTOCOLS}) - {"{quorum}"}
+NAMES = frozenset({*TABLE, *DECIDED, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PROTOCOLS}) - {"{quorum}"}
 """What a node is asked for."""
 
 
@@ -87,6 +88,7 @@ def known_of(said: Said, release: str) -> Known:
             for name in (CONNECT, VOTERS, BOOTSTRAP, QUORUM_LISTENERS)
             if (same := _only(value for one in said.values() if (value := value_of(one, name))))
         },
+        decided={name: same for name in DECIDED if (same := _only(value_of(one, name) or "" for one in brokers))},
     )
 
 

@@ -19,7 +19,10 @@ from kafkafeatures.core.migration.settings import Shape
 class Beside(StrEnum):
     """What Git, or a person, is asked for beside settings."""
 
-    NO_CONTROLLERS = "stop the controllers (on Kubernetes: 0 replicas)"
+    NO_CONTROLLERS = (
+        "stop the controllers (on Kubernetes: 0 replicas), all without a pause; keep their disks, and start none "
+        "until that is requested"
+    )
     WIPE = "wipe the controllers' disks"
 
 

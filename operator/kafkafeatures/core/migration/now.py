@@ -181,7 +181,8 @@ class MigrationNow(StageNow, frozen=True):
             return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
         if not self.place.may_pass:
             return Wait(Reason.MIGRATING, str(self.place), after=2.0, blockers=found)
-        text = self.place.message  # without the remedy, which is a lot of work and may be for nothing
+        # Without the remedy, which is a lot of work and may be for nothing.
+        text = self.place.at_first or self.place.message
         noted = (Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute"),) if self.place.remedy else ()
         return Wait(Reason.MIGRATING, f"the phase is not known yet: {text}", after=2.0, blockers=noted)
 

@@ -92,7 +92,7 @@ class Facts(Struct, frozen=True):
 class Misplaced(Struct, frozen=True):
     """No position, and why. remedy empty: it may pass by itself. may_pass: also where there is one, for a moment. hint:
     what to look at where there is no remedy, and it does not pass. silent: nodes that do not answer, where what they
-    are is all that is missing.
+    are is all that is missing. at_first: what is said while it may pass, where that is not the message.
     """
 
     message: str
@@ -100,6 +100,7 @@ class Misplaced(Struct, frozen=True):
     may_pass: bool = False
     hint: str = ""
     silent: tuple[int, ...] = ()
+    at_first: str = ""
 
     def __str__(self) -> str:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
@@ -243,6 +244,7 @@ def _contradiction(facts: Facts) -> Misplaced | None:
             "cluster",
             f"set it to true on these controllers; {WIPE}" if unflagged else WIPE,
             may_pass=True,  # a leader that was just elected has not written its first state yet
+            at_first="" if unflagged else "the controllers have not written yet that they migrate",
         )
     return None
 

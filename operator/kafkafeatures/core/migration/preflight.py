@@ -18,14 +18,14 @@ from kafkafeatures.core.migration import preflight_nodes as nodes
 from kafkafeatures.core.migration import preflight_znodes as znodes
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight_question import Preflight
-from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, LISTENER
+from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, DECIDED, LISTENER
 
 NOT_DEFINED = frozenset({controllers.SUPER_USERS})
 """Settings that a node gives only where they are set: Kafka itself does not define them."""
 
 NAMES = NOT_DEFINED | {
     nodes.BROKER_ID, nodes.GENERATED, nodes.RESERVED, nodes.LOG_DIRS, nodes.ROLES, IBP, LISTENER, CONNECT, AUTHORIZER,
-    controllers.PROTOCOL, controllers.PROTOCOLS, controllers.ENCODER, *controllers.TOKEN_KEYS, *controllers.DECIDED,
+    controllers.PROTOCOL, controllers.PROTOCOLS, controllers.ENCODER, *controllers.TOKEN_KEYS, *DECIDED,
     *controllers.OF_ITS_CLIENT,
 }  # fmt: skip
 """What each node has to be asked for."""

@@ -17,7 +17,14 @@ from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import RegisteredBroker
 from kafkafeatures.core.migration.copied.entries import Kind
 from kafkafeatures.core.migration.preflight_question import Preflight, is_set, names_in, of_each, own, said, sets
-from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, LISTENER, OF_ZOOKEEPER, STANDARD_AUTHORIZER
+from kafkafeatures.core.migration.settings import (
+    AUTHORIZER,
+    CONNECT,
+    DECIDED,
+    LISTENER,
+    OF_ZOOKEEPER,
+    STANDARD_AUTHORIZER,
+)
 
 PROTOCOL, PROTOCOLS = "security.inter.broker.protocol", "listener.security.protocol.map"
 ENCODER = "password.encoder.secret"
@@ -25,14 +32,6 @@ TOKEN_KEYS = ("delegation.token.secret.key", "delegation.token.master.key")
 SUPER_USERS = "super.users"
 """Kafka does not define it, so that a node gives no value of it, but only that it is set."""
 
-DECIDED = (
-    "create.topic.policy.class.name", "alter.config.policy.class.name", "default.replication.factor", "num.partitions",
-    "auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "unclean.leader.election.enable",
-    "delete.topic.enable",
-)  # fmt: skip
-"""What controllers decide by. leader.imbalance.per.broker.percentage is not among them: KRaft controllers do not read
-it.
-"""
 OF_ITS_CLIENT = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
 """How a node uses ZooKeeper. A controller with zookeeper.set.acl does not start without credentials
 (`KafkaZkClient.createZkClient`).

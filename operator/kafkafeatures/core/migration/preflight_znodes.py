@@ -159,10 +159,10 @@ def every_replica_has_its_broker(asked: Preflight) -> Iterator[Blocker]:
     if isinstance(asked.seen.registered_brokers, Known) and asked.end is not Position.PRE_MIGRATION:
         there |= asked.seen.registered_brokers.value
     for id_ in sorted(asked.survey.assigned.keys() - there):
-        yield _blocker(
-            f"broker {id_} has replicas, of {printable(asked.survey.assigned[id_])} for example, but is not registered",
-            f"start broker {id_}, or move its replicas to other brokers: kafka-reassign-partitions.sh",
-        )
+        some = printable(asked.survey.assigned[id_])
+        text = f"broker {id_} has replicas, of {some} for example, but is not registered"
+        remedy = f"start broker {id_}; if it no longer exists, move its replicas: kafka-reassign-partitions.sh"
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)  # most often it restarts
 
 
 def the_copy_works(asked: Preflight) -> Iterator[Blocker]:

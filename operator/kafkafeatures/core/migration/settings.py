@@ -24,6 +24,14 @@ NAMED_BY_DEFAULT = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 AUTHORIZER = "authorizer.class.name"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 HIDDEN = "(secret)"
+DECIDED = (
+    "create.topic.policy.class.name", "alter.config.policy.class.name", "default.replication.factor", "num.partitions",
+    "auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "unclean.leader.election.enable",
+    "delete.topic.enable",
+)  # fmt: skip
+"""What controllers decide by. leader.imbalance.per.broker.percentage is not among them: KRaft controllers do not read
+it.
+"""
 OF_ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
 
 
@@ -56,7 +64,8 @@ class Known(Struct, frozen=True):
     dynamic: the quorum is named by controller.quorum.bootstrap.servers. listener: inter.broker.listener.name of the
     brokers, empty where it is not set. acls: whether brokers keep ACLs in ZooKeeper. quorum_listener: the one of the
     controllers, empty where it is not known. values: what a setting is on all nodes that have it; only shown, as
-    another value may be right too.
+    another value may be right too. decided: what controllers decide by, as all brokers have it; only shown, as the
+    preflight compares it.
     """
 
     node_id: int | None
@@ -66,6 +75,7 @@ class Known(Struct, frozen=True):
     acls: bool = False
     quorum_listener: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
+    decided: Mapping[str, str] = field(default_factory=dict)
 
 
 class Difference(Struct, frozen=True):
@@ -180,4 +190,6 @@ def lines_of(shape: Shape, known: Known) -> Lines:
     ]
     if shape in (C, N) and (entry := _entry_of(known.listener)):
         add.append(f"{PROTOCOLS}={entry}")  # only shown: a controller that runs has it
+    if shape is C:
+        add += [f"{name}={value}" for name, value in known.decided.items()]
     return Lines(tuple(add), tuple(name for name, rule in rules if rule is Wish.NOT_SET))

@@ -149,7 +149,8 @@ class AwayNode(Struct, frozen=True):
         if node is None and isinstance(seen.registered_brokers, Known):
             return RestartState(
                 Phase.STARTING,
-                f"{self.title} is not registered: start it; if it was unregistered while it ran, restart it",
+                f"{self.title} is not registered: start it; if it runs, see its log, and if that shows no reason, "
+                "restart it",
             )
         if node is None or node.state in (NodeState.GHOST, NodeState.UNREACHABLE, NodeState.REFUSED):
             return RestartState(Phase.STARTING, f"{self.title} does not answer yet")

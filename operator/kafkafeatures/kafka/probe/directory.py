@@ -16,7 +16,7 @@ It never raises for what nodes do or leave undone: that is a `Failure` in the `D
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -359,8 +359,9 @@ class Discovery:
             return Failure(
                 FailureKind.WRONG_CLUSTER,
                 " and ".join(_NODE_KIND[role][1] for role in ids),
-                f"they lead to {len(named)} clusters: {', '.join(named)}",
-                "use addresses of one cluster",
+                f"they lead to {len(named)} clusters: {_by_role(ids)}",
+                "use addresses of one cluster; if new controllers were formatted with another --cluster-id than that "
+                "of the brokers, empty their disks and format them again",
             )
         if named:
             return named[0]
@@ -368,6 +369,10 @@ class Discovery:
             return controllers
         failures = [*self._broker_race.failures().values(), *self._controller_race.failures().values()]
         return combined("bootstrap", failures) if failures else _NO_ADDRESS
+
+
+def _by_role(ids: Mapping[Role, Set[str]]) -> str:
+    return "; ".join(f"{role.value.lower()}s: {', '.join(sorted(found))}" for role, found in sorted(ids.items()))
 
 
 _WITHOUT = {

@@ -108,6 +108,8 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
 
         - An address belongs to another cluster (the usual cause): correct `bootstrapServers` or
           `bootstrapControllers`.
+        - New controllers were formatted with another id than that of the brokers (a migration from ZooKeeper): stop
+          them, empty their disks, and format them with the id of the brokers.
         - The cluster was re-created with another id: delete the resource and create it again. Deleting the resource
           changes nothing in Kafka.
         - The pinned id is missing, because it was removed manually or dropped by an older CRD. The operator cannot know

@@ -65,6 +65,8 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
 
             kafkafeatures status NAME -n NS
 
+        On the command line, `kafkafeatures plan -f FILE` has them.
+
         Fix: Follow the remedy of each blocker. The migration continues automatically once no blocker is left.
         """
     ),

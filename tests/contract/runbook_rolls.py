@@ -42,6 +42,8 @@ OF_ROLLS: Mapping[Reason, Page] = {
             kubectl get kff NAME -n NS -o \
               jsonpath='{.status.conditions[?(@.type=="NodesRolled")].message}{"\n"}'
 
+        On the command line, `apply -f FILE` prints it.
+
         Fix: Make the change that the message of Ready names (a newer Kafka, or settings), then restart the node. The
         operator waits until the node is back, in sync and stable, and then asks for the next node.
         """
@@ -114,8 +116,12 @@ OF_ROLLS: Mapping[Reason, Page] = {
             kubectl get kff NAME -n NS -o jsonpath='{.status.intents}'
             kubectl get poddisruptionbudget -n NS
 
-        Fix: The roll continues automatically once the cause is gone. By cause:
+        On the command line: `kafkafeatures plan -f FILE`, and the log of the node.
 
+        Fix: The roll continues automatically once the cause is gone; on the command line, run `apply` again. By cause:
+
+        - A node came back without a setting, or with the old Kafka (driver Manual, or a migration): make the change that
+          the message names, and restart the node.
         - The pod cannot start on its image: revert the image in Git, or set another one. The operator replaces this
           pod first. It restarts no node on the revision that failed, not even a node that does not run.
         - A container ended by itself on the current revision: `kubectl logs --previous` says why. Revert the image, or

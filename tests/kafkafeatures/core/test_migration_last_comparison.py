@@ -8,6 +8,7 @@ import pytest
 
 from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, EqualityStatus, Status
 from kafkafeatures.api.values import replace
@@ -141,8 +142,14 @@ def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look(
 
 
 def test_what_a_look_has_found_is_not_lost_with_the_status_that_it_could_not_write() -> None:
-    """The controllers stop in that moment, and what the status says is older, and better."""
+    """The controllers stop in that moment, and what the status says is older, and better: of another process, whose
+    clock was wrong.
+    """
     equal = after(looks(BACK, cluster(Position.COPIED)))
+    assert equal.migration is not None
+    assert equal.migration.equality is not None
+    ahead = replace(equal.migration.equality, at=stamp(NOW + timedelta(hours=1)))
+    equal = replace(equal, migration=replace(equal.migration, equality=ahead))
     later = NOW + timedelta(seconds=6)
     differs = replace(cluster(Position.COPIED), compared=known(Compared(later, 99, 2), SourceKind.ZOOKEEPER), at=later)
     unwritten = Look(BACK, differs, status=equal)

@@ -21,13 +21,14 @@ WRITTEN_EVERY = timedelta(seconds=30)
 """For how long a status may say of a comparison that came to the same."""
 
 
-def later(one: EqualityStatus | None, other: EqualityStatus | None) -> EqualityStatus | None:
-    """Which of two comparisons was made later; the first where they are of the same time."""
-    if one is None or one.at is None:
-        return other or one
-    if other is None or other.at is None:
-        return one
-    return other if datetime.fromisoformat(other.at) > datetime.fromisoformat(one.at) else one
+def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> EqualityStatus | None:
+    """Which comparison was made later, by the clock of ZooKeeper: two processes have two clocks. That of this process
+    where it is not known.
+    """
+    if ours is None or written is None or not (ours.written_at and written.written_at):
+        return ours or written
+    is_newer = datetime.fromisoformat(written.written_at) > datetime.fromisoformat(ours.written_at)
+    return written if is_newer else ours
 
 
 def last_comparison(place: Place, before: EqualityStatus | None) -> EqualityStatus | None:

@@ -120,8 +120,8 @@ OF_ROLLS: Mapping[Reason, Page] = {
 
         Fix: The roll continues automatically once the cause is gone; on the command line, run `apply` again. By cause:
 
-        - A node came back without a setting, or with the old Kafka (driver Manual, or a migration): make the change that
-          the message names, and restart the node.
+        - A node came back without a setting, or with the old Kafka (driver Manual, or a migration): make the change
+          that the message names, and restart the node.
         - The pod cannot start on its image: revert the image in Git, or set another one. The operator replaces this
           pod first. It restarts no node on the revision that failed, not even a node that does not run.
         - A container ended by itself on the current revision: `kubectl logs --previous` says why. Revert the image, or

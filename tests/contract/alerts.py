@@ -84,10 +84,10 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesSuspended",
-        SUSPENDED,
+        f"{_series('suspended')} == 1",
         "7d",
         f"{Reason.SUSPENDED}.md",
-        f"{RESOURCE} has been suspended for a week although a change is waiting",
+        f"{RESOURCE} has been suspended for a week",
         "The operator starts no step before the resource is resumed.",
         severity="info",
     ),

@@ -124,8 +124,14 @@ def test_a_resource_that_waits_for_a_day_is_an_alarm_unless_another_one_speaks_f
 
 
 def test_a_suspension_that_was_forgotten_is_an_alarm_after_a_week() -> None:
-    assert fired_after(stands("Suspended"), 8 * DAY, "Suspended", every=HOUR) == 7 * DAY
-    assert fired_after(stands("Soaking"), 8 * DAY, "Suspended", every=HOUR) is None
+    def look(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
+        stands("InSync", status="True")(minute, metrics, recorder)
+        metrics.suspended(ORDERS, holds=minute < lasts)
+
+    lasts = 8 * DAY
+    assert fired_after(look, 8 * DAY, "Suspended", every=HOUR) == 7 * DAY
+    lasts = 6 * DAY
+    assert fired_after(look, 8 * DAY, "Suspended", every=HOUR) is None
 
 
 def test_what_is_stalled_is_an_alarm_that_knows_its_reason() -> None:

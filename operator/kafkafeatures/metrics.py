@@ -117,6 +117,12 @@ class Metrics:
             _OF_RESOURCE,
             registry=self.registry,
         )
+        self._suspended = Gauge(
+            "kafkafeatures_suspended",
+            "1 while the resource is suspended, also if it is in sync.",
+            _OF_RESOURCE,
+            registry=self.registry,
+        )
         self._approval = Gauge(
             "kafkafeatures_approval_pending",
             "1 while a plan is waiting for approval.",
@@ -210,10 +216,14 @@ class Metrics:
         if before != status:
             self._show(key, before or EMPTY, status)
 
+    def suspended(self, key: Key, holds: bool) -> None:
+        """See `Watcher` of the controller."""
+        self._suspended.labels(*key).set(holds)
+
     def forgot(self, key: Key) -> None:
         """See `Watcher` of the controller."""
         self._show(key, self._said.pop(key, EMPTY), EMPTY)
-        for gauge in (self._drift, self._approval, self._approval_since, self._success):
+        for gauge in (self._drift, self._suspended, self._approval, self._approval_since, self._success):
             gauge.remove(*key)
 
     def _show(self, key: Key, before: Status, now: Status) -> None:

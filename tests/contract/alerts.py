@@ -1,8 +1,8 @@
 """The alerts of the chart, made of conditions and reasons: `make docs` writes them to files/alerts.yaml of the chart.
 
 Few on purpose. One alert stands for all reasons of `Stalled`; its link leads to the page of the reason. Those of
-recordings fire only where the operator records. `@JOB@` and `@NAMESPACE@` are filled in by the chart: each release has
-alerts for what it scrapes alone.
+recordings fire only where the operator records. `@JOB@`, `@NAMESPACE@` and `@WATCHED@`, a pattern for the namespaces
+that the operator watches, are filled in by the chart: each release has alerts for what it scrapes alone.
 """
 
 from __future__ import annotations
@@ -30,9 +30,14 @@ class Alert:
     severity: str = "warning"
 
 
+_OF_PROCESS = {"reconciliations_total", "recorder_held_bytes"}
+"""Series of the operator as a whole; the others have the namespace of a resource."""
+
+
 def _series(name: str, **labels: str) -> str:
     """Series of the operator that this release installed; `~x` for a pattern."""
-    chosen = {"job": "@JOB@", **labels}
+    of_namespace = {} if name in _OF_PROCESS else {"namespace": "~@WATCHED@"}
+    chosen = {"job": "@JOB@", **of_namespace, **labels}
     pairs = (f'{label}{"=~" if value[0] == "~" else "="}"{value.lstrip("~")}"' for label, value in chosen.items())
     return f"kafkafeatures_{name}{{{','.join(pairs)}}}"
 
@@ -84,10 +89,10 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesSuspended",
-        SUSPENDED,
+        f"{_series('suspended')} == 1",
         "7d",
         f"{Reason.SUSPENDED}.md",
-        f"{RESOURCE} has been suspended for a week although a change is waiting",
+        f"{RESOURCE} has been suspended for a week",
         "The operator starts no step before the resource is resumed.",
         severity="info",
     ),

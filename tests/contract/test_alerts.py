@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,7 +20,10 @@ from tests.contract.promql import Vector, evaluated
 ORDERS = Key("kafka", "orders")
 SINCE = Stamp("2026-01-02T00:00:00Z")
 START = datetime(2026, 1, 2, tzinfo=UTC)
-RULES = {one.name.removeprefix("KafkaFeatures"): one for one in ALERTS}
+RULES = {
+    one.name.removeprefix("KafkaFeatures"): replace(one, expression=one.expression.replace("@WATCHED@", "kafka|gone"))
+    for one in ALERTS
+}
 HOUR, DAY = 60, 24 * 60
 LASTING = {"1m": 1, "5m": 5, "15m": 15, "1h": HOUR, "24h": DAY, "7d": 7 * DAY}
 Look = Callable[[int, Metrics, RecorderMetrics], None]
@@ -124,8 +128,14 @@ def test_a_resource_that_waits_for_a_day_is_an_alarm_unless_another_one_speaks_f
 
 
 def test_a_suspension_that_was_forgotten_is_an_alarm_after_a_week() -> None:
-    assert fired_after(stands("Suspended"), 8 * DAY, "Suspended", every=HOUR) == 7 * DAY
-    assert fired_after(stands("Soaking"), 8 * DAY, "Suspended", every=HOUR) is None
+    def look(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
+        stands("InSync", status="True")(minute, metrics, recorder)
+        metrics.suspended(ORDERS, holds=minute < lasts)
+
+    lasts = 8 * DAY
+    assert fired_after(look, 8 * DAY, "Suspended", every=HOUR) == 7 * DAY
+    lasts = 6 * DAY
+    assert fired_after(look, 8 * DAY, "Suspended", every=HOUR) is None
 
 
 def test_what_is_stalled_is_an_alarm_that_knows_its_reason() -> None:
@@ -140,12 +150,13 @@ def test_what_is_stalled_is_an_alarm_that_knows_its_reason() -> None:
 def test_an_alert_looks_at_the_operator_of_its_release_alone() -> None:
     metrics = Metrics(environment=SYSTEM)
     metrics.passed(ORDERS, "success", 0.1, Status(conditions=(other("Stalled", "Halted"),)))
-    elsewhere = {
-        name: {frozenset({**dict(labels), "job": "another"}.items()): value for labels, value in vector.items()}
-        for name, vector in _samples(metrics, "Stalled").items()
-    }
-    assert elsewhere
-    assert evaluated(RULES["Stalled"].expression, elsewhere, 0.0) == {}
+    assert evaluated(RULES["Stalled"].expression, _samples(metrics, "Stalled"), 0.0)
+    for other_release in ({"job": "another"}, {"namespace": "of-another"}):
+        elsewhere = {
+            name: {frozenset({**dict(labels), **other_release}.items()): value for labels, value in vector.items()}
+            for name, vector in _samples(metrics, "Stalled").items()
+        }
+        assert evaluated(RULES["Stalled"].expression, elsewhere, 0.0) == {}
     assert all('job="@JOB@"' in one.expression for one in ALERTS)
 
 

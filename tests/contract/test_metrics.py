@@ -52,6 +52,7 @@ def exposed() -> dict[str, tuple[str, frozenset[str]]]:
     metrics.follow(lambda: 0, {"": lambda: True})
     metrics.answered(200)
     metrics.passed(Key("kafka", "orders"), "success", 0.1, STATUS)
+    metrics.suspended(Key("kafka", "orders"), holds=True)
     recorder = metrics.of_recorder()
     recorder.recorded(Key("kafka", "orders"))
     recorder.gap(Key("kafka", "orders"))

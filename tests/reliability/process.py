@@ -154,6 +154,9 @@ class Process:
         """One reconciliation is over."""
         self.world.reconciled()
 
+    def suspended(self, key: Key, holds: bool) -> None:
+        """Nothing depends on it here."""
+
     def forgot(self, key: Key) -> None:
         """The resource is gone."""
 

@@ -9,18 +9,39 @@
 {{- end -}}
 
 {{- define "kafka-features-operator.selector" -}}
-app.kubernetes.io/name: {{ include "kafka-features-operator.chartName" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "kafka-features-operator.chartName" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{- define "kafka-features-operator.testSelector" -}}
+app.kubernetes.io/name: {{ include "kafka-features-operator.chartName" . }}-test
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{- /* Mappings, given as a list, in one: where two have a key, the later one counts. Strict readers of YAML refuse a key that is there twice. */ -}}
+{{- define "kafka-features-operator.merged" -}}
+{{- $all := dict -}}
+{{- range . -}}
+{{- $all = mergeOverwrite $all (deepCopy (default dict .)) -}}
+{{- end -}}
+{{- toYaml $all -}}
 {{- end -}}
 
 {{- define "kafka-features-operator.labels" -}}
-{{ include "kafka-features-operator.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{ include "kafka-features-operator.labelsWith" (list . dict) }}
+{{- end -}}
+
+{{- /* Labels of an object, given (list $ "more labels"); those of the user never replace the selector's. */ -}}
+{{- define "kafka-features-operator.labelsWith" -}}
+{{- $more := last . -}}
+{{- with first . -}}
+{{- $ours := dict
+  "app.kubernetes.io/version" .Chart.AppVersion
+  "app.kubernetes.io/managed-by" .Release.Service
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version)
+-}}
+{{- include "kafka-features-operator.merged" (list $ours .Values.commonLabels $more (include "kafka-features-operator.selector" . | fromYaml)) -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* The namespaces to watch, as JSON; empty: all of them, which only watchAllNamespaces asks for. */ -}}
@@ -32,6 +53,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- else -}}
 []
 {{- end -}}
+{{- end -}}
+
+{{- define "kafka-features-operator.approveRole" -}}
+{{ include "kafka-features-operator.name" . }}-approve-{{ .Release.Namespace }}
 {{- end -}}
 
 {{- define "kafka-features-operator.account" -}}
@@ -61,14 +86,19 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- default (printf "%s-recordings" (include "kafka-features-operator.name" .)) .Values.recorder.existingClaim -}}
 {{- end -}}
 
+{{- /* Of a pod, given (list $ "group of its volumes"), which is 0 where none is to be set. */ -}}
 {{- define "kafka-features-operator.podSecurity" -}}
 {{- $ours := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
-{{- mergeOverwrite $ours (deepCopy .Values.podSecurityContext) | toYaml }}
+{{- with last . -}}
+{{- /* OnRootMismatch: not file by file at each start, and the modes of what is there stay as they are. */ -}}
+{{- $ours = merge $ours (dict "fsGroup" (int .) "fsGroupChangePolicy" "OnRootMismatch") -}}
+{{- end -}}
+{{- include "kafka-features-operator.merged" (list $ours (first .).Values.podSecurityContext) -}}
 {{- end -}}
 
 {{- define "kafka-features-operator.containerSecurity" -}}
 {{- $ours := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
-{{- mergeOverwrite $ours (deepCopy .Values.securityContext) | toYaml }}
+{{- include "kafka-features-operator.merged" (list $ours .Values.securityContext) -}}
 {{- end -}}
 
 {{- define "kafka-features-operator.placement" -}}
@@ -88,7 +118,7 @@ affinity: {{- toYaml . | nindent 2 }}
 topologySpreadConstraints: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .Values.hostAliases }}
 hostAliases: {{- toYaml . | nindent 2 }}
@@ -99,4 +129,30 @@ dnsPolicy: {{ . }}
 {{- with .Values.dnsConfig }}
 dnsConfig: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{- define "kafka-features-operator.bytes" -}}
+{{- $units := dict "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- mulf (regexFind "^[0-9.]+" .) (get $units (regexFind "[a-zA-Z]+$" .)) -}}
+{{- end -}}
+
+{{- /* What the operator would exit at, or fill the volume with, is refused before it is installed. */ -}}
+{{- define "kafka-features-operator.checked" -}}
+{{- $sizes := list
+  (list "memory.perCluster" .Values.memory.perCluster "memory.allClusters" .Values.memory.allClusters)
+  (list "recorder.perCluster" .Values.recorder.perCluster "recorder.allClusters" .Values.recorder.allClusters)
+-}}
+{{- range $sizes -}}
+{{- if lt (include "kafka-features-operator.bytes" (index . 1) | float64) (include "kafka-features-operator.bytes" "32Mi" | float64) -}}
+{{- fail (printf "%s is %s: the operator needs 32Mi or more" (index . 0) (index . 1)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.recorder.enabled (not .Values.recorder.existingClaim) -}}
+{{- $sizes = append $sizes (list "recorder.allClusters" .Values.recorder.allClusters "recorder.size" .Values.recorder.size) -}}
+{{- end -}}
+{{- range $sizes -}}
+{{- if gt (include "kafka-features-operator.bytes" (index . 1) | float64) (include "kafka-features-operator.bytes" (index . 3) | float64) -}}
+{{- fail (printf "%s (%s) is more than %s (%s): lower the first or raise the second" (index . 0) (index . 1) (index . 2) (index . 3)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}

@@ -146,6 +146,7 @@ class Controller:
         self._claims.note(store.raw, read=store.is_whole)
         self._claims.passed(key)
         self._watcher.passed(key, pause.result, self._monotonic() - began, store.status)
+        self._watcher.suspended(key, store.is_suspended)
         return self._until_next(key, known, store.version, pause.seconds)
 
     async def failed(self, key: Key, error: BaseException) -> None:

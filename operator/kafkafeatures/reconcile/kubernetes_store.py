@@ -101,6 +101,12 @@ class KubernetesStore:
         return not self._last.dropped
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether the document or the annotation suspends it, also where the document is not valid."""
+        annotations = self.raw["metadata"].get("annotations") or {}
+        return annotations.get(PAUSE) == "true" or (self.raw.get("spec") or {}).get("suspend") is True
+
+    @property
     def version(self) -> str:
         """The resourceVersion."""
         return str(self.raw["metadata"]["resourceVersion"])

@@ -15,6 +15,9 @@ class Watcher(Protocol):
     def passed(self, key: Key, result: str, seconds: float, status: Status) -> None:
         """One is over. `result`: success, requeued or failed."""
 
+    def suspended(self, key: Key, holds: bool) -> None:
+        """Whether the resource is suspended, wherever it may have changed."""
+
     def forgot(self, key: Key) -> None:
         """The resource is gone."""
 

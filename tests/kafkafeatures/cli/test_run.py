@@ -232,6 +232,13 @@ def test_log_lines_below_the_level_that_is_named_are_left_out_and_a_flag_wins(
             "--recorder-per-cluster is more than --recorder-all-clusters",
         ),
         ((), {"DENY_ADDRESS": "10.0.0.0/99"}, "KAFKAFEATURES_DENY_ADDRESS: invalid network '10.0.0.0/99'"),
+        (
+            (),
+            {"ALLOW_ADDRESS": "10.20.1.0/16"},
+            "KAFKAFEATURES_ALLOW_ADDRESS: invalid network '10.20.1.0/16': the address has bits beyond /16; "
+            "the network is 10.20.0.0/16",
+        ),
+        (("--deny-address", "fd00::1/8"), {}, "the address has bits beyond /8; the network is fd00::/8"),
     ],
 )
 def test_what_cannot_be_meant_ends_in_one_line_and_starts_nothing(

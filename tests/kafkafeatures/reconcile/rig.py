@@ -110,13 +110,13 @@ class Rig:
         self.client = api.client()
         self.watched = ""
         """The version that a watch shows; empty without one."""
-        self.recorder = Recorder()
+        self.recorder, self.metrics = Recorder(), Metrics(environment=SYSTEM)
         self.controller = Controller(
             self.client,
             self.claims,
             self._open,
             context,
-            Metrics(environment=SYSTEM),
+            self.metrics,
             current=lambda _: self.watched,
             recorder=self.recorder,
         )

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.kafka.wire import tls
@@ -101,6 +102,28 @@ async def test_who_records_logs_hears_of_each_look_with_the_id_of_the_status_and
     rig.watched = ""
     await rig.controller.reconcile(KEY)
     assert rig.recorder.forgotten == [KEY]
+
+
+async def test_a_suspended_resource_is_one_in_the_metrics_also_where_nothing_is_to_be_done() -> None:
+    api = Orders()
+    rig = Rig(api)
+
+    async def shown() -> float | None:
+        await rig.work()
+        labels = {"namespace": KEY.namespace, "name": KEY.name}
+        return rig.metrics.registry.get_sample_value("kafkafeatures_suspended", labels)
+
+    assert await shown() == 0.0
+    api.edit(suspend=True)
+    assert [await shown() for _ in range(4)] == [1.0] * 4
+    assert api.condition("Ready")["reason"] == "InSync"
+    api.edit(suspend=False)
+    assert await shown() == 0.0
+    api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={"kafkafeatures.dev/pause": "true"}))
+    assert await shown() == 1.0
+    api.server.delete(*KEY)
+    await rig.controller.reconcile(KEY)
+    assert "kafkafeatures_suspended{" not in generate_latest(rig.metrics.registry).decode()
 
 
 async def test_an_address_that_was_mended_is_connected_to() -> None:

@@ -229,11 +229,16 @@ def _count(text: str) -> int:
 
 def _network(text: str) -> Network:
     try:
-        return ipaddress.ip_network(text)
+        meant = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"invalid network {text!r}: expected CIDR notation such as 10.0.0.0/8"
         ) from None
+    if ipaddress.ip_interface(text).ip != meant.network_address:
+        raise argparse.ArgumentTypeError(
+            f"invalid network {text!r}: the address has bits beyond /{meant.prefixlen}; the network is {meant}"
+        )
+    return meant
 
 
 def _listen(text: str) -> tuple[str, int]:

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ EVERYTHING: Values = {
             "metricRelabelings": [{"action": "drop", "sourceLabels": ["level"], "regex": "x"}],
         },
         "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/kafka"},
-        "grafanaDashboard": {"enabled": True, "namespace": "grafana"},
+        "grafanaDashboard": {"enabled": True, "namespace": "grafana", "annotations": {"grafana_folder": "Kafka"}},
     },
 }
 
@@ -85,10 +85,26 @@ def helm(*arguments: str, values: Values | None = None) -> subprocess.CompletedP
     return subprocess.run(words, input=given, capture_output=True, text=True, check=False, timeout=60)
 
 
-def render(values: Values | None = None, *, name: str = NAME, kubernetes: str = KUBERNETES) -> list[Object]:
-    done = helm("template", name, str(CHART), "-n", NS, "--kube-version", kubernetes, values=values or {})
+def render(
+    values: Values | None = None, *, name: str = NAME, namespace: str = NS, kubernetes: str = KUBERNETES
+) -> list[Object]:
+    done = helm("template", name, str(CHART), "-n", namespace, "--kube-version", kubernetes, values=values or {})
     assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one]
+    return list(strictly(done.stdout))
+
+
+class _Strict(yaml.CSafeLoader):
+    """Refuses a mapping that has a key twice, as Flux and `helm lint --strict` of some releases do."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"{node.start_mark}: a key is there twice: {keys}"
+        return super().construct_mapping(node, deep)
+
+
+def strictly(text: str) -> Iterator[Object]:
+    """The documents of a text that are not empty."""
+    return (one for one in yaml.load_all(text, _Strict) if one)
 
 
 def of_kind(objects: Iterable[Object], kind: str) -> list[Object]:

@@ -86,11 +86,6 @@ def _image(spec: Object) -> str:
     return str(container["image"])
 
 
-def test_common_labels_are_on_every_object_that_the_chart_makes() -> None:
-    labelled = [one["metadata"].get("labels", {}) for one in render(EVERYTHING)]
-    assert all(labels.get("cost-center") == "42" for labels in labelled)
-
-
 def test_labels_and_annotations_are_where_they_were_asked_for() -> None:
     objects = render(EVERYTHING)
     deployment, account = only(objects, "Deployment"), only(objects, "ServiceAccount")
@@ -154,11 +149,18 @@ def test_the_network_policy_is_for_the_operators_pod_and_lets_probes_in() -> Non
 
 def test_with_rules_for_kafka_nothing_is_left_open_but_dns_and_the_api_server() -> None:
     spec = only(render(EVERYTHING), "NetworkPolicy")["spec"]
-    dns, api_server, *kafka = spec["egress"]
+    dns, dns_of_openshift, api_server, *kafka = spec["egress"]
     assert {one["port"] for one in dns["ports"]} == {53}
+    assert {(one["port"], one["protocol"]) for one in dns_of_openshift["ports"]} == {(5353, "UDP"), (5353, "TCP")}
     assert {one["port"] for one in api_server["ports"]} == {443, 6443}
     assert kafka == EVERYTHING["networkPolicy"]["egress"]
-    assert spec["ingress"][0]["from"] == EVERYTHING["networkPolicy"]["ingressFrom"]
+
+
+def test_where_peers_are_named_the_pod_of_helm_test_is_let_in_beside_them() -> None:
+    objects = render(EVERYTHING)
+    test, *others = only(objects, "NetworkPolicy")["spec"]["ingress"][0]["from"]
+    assert test["podSelector"]["matchLabels"].items() <= only(objects, "Pod")["metadata"]["labels"].items()
+    assert others == EVERYTHING["networkPolicy"]["ingressFrom"]
 
 
 # --- monitoring ---
@@ -172,6 +174,7 @@ def test_the_service_monitor_has_its_relabelings_and_the_dashboard_its_namespace
     assert [one["action"] for one in endpoint["metricRelabelings"]] == ["drop"]
     dashboards = [one for one in objects if one["metadata"]["name"].endswith("-dashboard")]
     assert [one["metadata"]["namespace"] for one in dashboards] == ["grafana"]
+    assert [one["metadata"]["annotations"] for one in dashboards] == [{"grafana_folder": "Kafka"}]
 
 
 @pytest.mark.parametrize(

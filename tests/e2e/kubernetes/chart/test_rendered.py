@@ -197,6 +197,19 @@ def test_alerts_are_of_this_release_and_lead_to_runbooks_that_are_there() -> Non
         assert "@" not in one["expr"]
 
 
+@pytest.mark.parametrize(
+    ("values", "pattern"),
+    [({}, NS), ({"watchNamespaces": ["kafka", "payments"]}, "kafka|payments"), ({"watchAllNamespaces": True}, ".+")],
+    ids=str,
+)
+def test_alerts_are_of_the_namespaces_that_the_operator_watches(values: Values, pattern: str) -> None:
+    """Two releases of one name have the same job; what they watch differs."""
+    rules = only(render({**values, "monitoring": {"prometheusRule": {"enabled": True}}}), "PrometheusRule")
+    stalled = rules["spec"]["groups"][0]["rules"][0]["expr"]
+    selector = f'{{job="{NAME}-metrics",namespace=~"{pattern}",type="Stalled",status="True"}}'
+    assert stalled == f"kafkafeatures_condition_reason{selector} == 1"
+
+
 def test_without_a_place_for_runbooks_alerts_have_no_links() -> None:
     rules = only(render({"monitoring": {"prometheusRule": {"enabled": True}}}), "PrometheusRule")
     assert all("runbook_url" not in one["annotations"] for one in rules["spec"]["groups"][0]["rules"])

@@ -16,7 +16,7 @@ from typing import NoReturn
 from kafkafeatures import __version__, interrupts
 from kafkafeatures.cli.shell.exit_codes import PROGRAM, CommandFailed, Exit
 from kafkafeatures.cli.shell.output import Patient, tell_failed
-from kafkafeatures.cli.shell.words import flags_behind, form_in, unknown_flag
+from kafkafeatures.cli.shell.words import flags_behind, form_in, misplaced_word, unknown_flag
 from kafkafeatures.core.words import printable
 
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser(words)
     try:
         _check_command(parser, words)
-        unknown = unknown_flag(parser, words, others=_flags_of_all)
+        unknown = unknown_flag(parser, words, others=_flags_of_all) or misplaced_word(parser, words)
         if unknown:
             program = f"{PROGRAM} {parser.command}".strip()
             raise wrong_usage(unknown, program, program)

@@ -24,10 +24,8 @@ def main() -> None:
 
 def complete() -> None:
     """`kubectl_complete-kafkafeatures`. Does not return either."""
-    from kafkafeatures.cli.shell.completion import for_kubectl
-
-    for_kubectl()
-    interrupts.end(0)
+    sys.argv.insert(1, "__complete")
+    main()
 
 
 if __name__ == "__main__":

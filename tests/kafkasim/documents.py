@@ -34,6 +34,14 @@ def document(
     return path
 
 
+def release(folder: Path, cluster: dict[str, Any]) -> None:
+    """A document whose plan the operator computes, so that it waits for approval."""
+    path = document(folder, cluster, {})
+    body = json.loads(path.read_text())
+    body["spec"]["features"] = {"releaseVersion": "4.2"}
+    path.write_text(json.dumps(body))
+
+
 def finalized(cluster: dict[str, Any], feature: str) -> int:
     described = shell(f"{PROGRAM} describe --bootstrap-server {cluster['bootstrapServers']} -o json")
     return next(int(one["finalized"]) for one in json.loads(described.stdout)["features"] if one["name"] == feature)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.kafkasim.commands import ENVIRONMENT, shell
-from tests.kafkasim.documents import PROGRAM, document, finalized
+from tests.kafkasim.documents import PROGRAM, document, finalized, release
 from tests.kafkasim.test_process import heard, say, simulator
 
 INVALID = "invalid security.protocol: expected one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"
@@ -97,7 +97,7 @@ def test_a_timeout_bounds_a_single_reconciliation_as_well(tmp_path: Path) -> Non
         ("describe --bootstrap-server [::1:9092", 64, "invalid address '[::1:9092': expected host:port"),
         ("describe --bootstrap-server a..b:9092", 64, "invalid host name 'a..b'"),
         ("describe --bootstrap-server user:canary@h:9092", 64, "invalid address: it contains a user"),
-        ("apply -f /", 4, "/: no KafkaFeatures document found"),
+        ("apply -f /usr", 4, "/usr: no KafkaFeatures document found"),
         ("apply -f . -f levels.yaml", 4, "levels.yaml: default/x is in levels.yaml as well; remove one"),
         ("apply -f nothing.yaml", 4, "nothing.yaml: No such file or directory"),
         ("apply -f levels.yaml --state levels.yaml", 64, "is the document itself"),
@@ -159,6 +159,31 @@ def test_in_a_pipe_apply_says_once_what_blocks_each_group_of_nodes(tmp_path: Pat
     assert done.stderr.count("upgrade Kafka on these brokers") == 1
 
 
+def test_in_a_pipe_apply_ends_with_that_it_is_blocked_and_changed_nothing(
+    cluster: dict[str, Any], tmp_path: Path
+) -> None:
+    document(tmp_path, cluster, {"metadata.version": 99})
+    first, blocker, last = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).stderr.splitlines()
+    assert first == "Blockers"
+    assert blocker.startswith("kafkafeatures: no node supports metadata.version 99; ")
+    assert last == "default/x: UnsupportedLevel: blocked; nothing was changed"
+
+
+def test_in_a_pipe_apply_shows_a_plan_that_waits_and_then_how_to_approve_it_each_once(
+    cluster: dict[str, Any], tmp_path: Path
+) -> None:
+    release(tmp_path, cluster)
+    done = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
+    first, *steps, how, last = done.stderr.splitlines()
+    assert done.returncode == 3
+    assert first.startswith("Plan sha256:")
+    assert all(one.startswith("  ") for one in steps)
+    assert how.startswith(
+        "kafkafeatures: a plan is waiting for approval; to approve: kafkafeatures apply -f levels.yaml "
+    )
+    assert last == "default/x: ApprovalRequired; nothing was changed"
+
+
 def test_in_a_pipe_apply_says_once_that_a_level_drifted(tmp_path: Path) -> None:
     with simulator("--release", "4.2", "--metadata-version", "29", "--feature", "share.version=1") as process:
         document(tmp_path, heard(process), {"share.version": 1})
@@ -187,10 +212,10 @@ def test_apply_with_dry_run_says_what_plan_says_and_leaves_nothing_behind(
 def test_apply_with_dry_run_ends_with_the_code_of_plan(
     cluster: dict[str, Any], tmp_path: Path, levels: dict[str, int], code: int
 ) -> None:
-    path = document(tmp_path, cluster, levels)
-    if not levels:
-        body = json.loads(path.read_text())
-        path.write_text(json.dumps({**body, "spec": {**body["spec"], "features": {"releaseVersion": "4.2"}}}))
+    if levels:
+        document(tmp_path, cluster, levels)
+    else:
+        release(tmp_path, cluster)
     assert [
         shell(f"{PROGRAM} {one}", tmp_path).returncode
         for one in ("apply --dry-run -f levels.yaml", "plan -f levels.yaml")

@@ -64,8 +64,9 @@ def test_apply_gives_up_in_time_and_says_what_it_waited_for(tmp_path: Path) -> N
         document(tmp_path, heard(process), {"metadata.version": 29})
         code, said = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "12s"))
     assert code == 5
-    assert "timed out" in said.splitlines()[-2]
-    assert "broker 2" in said.splitlines()[-1]
+    assert said.splitlines()[-3] == "Blockers"
+    assert "broker 2" in said.splitlines()[-2]
+    assert "timed out" in said.splitlines()[-1]
 
 
 def test_apply_does_not_wait_where_an_action_is_required(tmp_path: Path) -> None:

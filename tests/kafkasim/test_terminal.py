@@ -12,7 +12,7 @@ import pytest
 
 from tests.amounts import SOAK
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
-from tests.kafkasim.documents import CONSENT, DOWN, RAISED, document, finalized
+from tests.kafkasim.documents import CONSENT, DOWN, RAISED, document, finalized, release
 from tests.kafkasim.test_process import heard, simulator
 
 
@@ -152,14 +152,6 @@ def test_a_plan_that_the_terminal_may_not_approve_is_shown_and_not_asked_about(t
     assert ended.code == 3, ended.text
     assert "1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)" in ended.text
     assert "[y/N]" not in ended.text
-
-
-def release(folder: Path, cluster: dict[str, Any]) -> None:
-    """A document whose plan the operator computes, so that it waits for approval."""
-    path = document(folder, cluster, {})
-    body = json.loads(path.read_text())
-    body["spec"]["features"] = {"releaseVersion": "4.2"}
-    path.write_text(json.dumps(body))
 
 
 def test_an_apply_that_has_nothing_to_change_asks_nothing(cluster: dict[str, Any], tmp_path: Path) -> None:

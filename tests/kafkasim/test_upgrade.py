@@ -43,6 +43,8 @@ def test_for_scripts_it_raises_every_level_of_the_release_and_prints_the_status(
 def test_a_level_that_is_higher_than_that_of_the_release_stays(server: str) -> None:
     done = shell(f"{PROGRAM} upgrade --release 3.9 --bootstrap-server {server} --yes")
     assert done.returncode == 0, done.stderr
+    first = "metadata.version is at 25 (4.0-IV3), above 21 (3.9-IV0) of Kafka 3.9: upgrade never downgrades"
+    assert done.stderr.splitlines()[0] == first
     assert finalized(server)["metadata.version"] == 25
 
 

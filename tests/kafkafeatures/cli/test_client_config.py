@@ -80,7 +80,11 @@ def test_tokens_are_fetched_or_read_from_a_file(tmp_path: Path) -> None:
             "unsupported property ssl.engine.factory.class",
         ),
         ({"security.protocol": "SSL", "ssl.keystore.key": "abc"}, "ssl.keystore.key contains no PEM private key"),
-        ({"security.protocol": "SASL_SSL"}, "invalid sasl.mechanism GSSAPI: expected one of"),
+        ({"securty.protocol": "SSL"}, "unknown property securty.protocol; did you mean security.protocol?"),
+        ({"Security.Protocol": "SSL"}, "unknown property Security.Protocol; did you mean security.protocol?"),
+        ({"sasl_mechanism": "PLAIN"}, "unknown property sasl_mechanism; did you mean sasl.mechanism?"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism is not set; set it to one of PLAIN, SCRAM-SHA-256"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "invalid sasl.mechanism GSSAPI: expected one"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "no username and password"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs"),
         ({"security.protocol": "SSL", "ssl.truststore.location": "/nowhere.pem"}, "No such file"),
@@ -91,6 +95,19 @@ def test_what_cannot_be_used_is_refused_by_name(properties: dict[str, str], said
     with pytest.raises(ConfigInvalid, match=r"^f: .*") as caught:
         security_of(properties, "f")
     assert said in str(caught.value)
+
+
+def test_what_kafkas_tools_take_and_is_not_about_the_connection_is_ignored() -> None:
+    """The other properties of Kafka's AdminClientConfig and CommonClientConfigs, and some of consumers and tools."""
+    names = (
+        "bootstrap.servers bootstrap.controllers client.dns.lookup client.id connections.max.idle.ms "
+        "receive.buffer.bytes send.buffer.bytes request.timeout.ms socket.connection.setup.timeout.ms "
+        "socket.connection.setup.timeout.max.ms reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms "
+        "retry.backoff.max.ms retries metadata.max.age.ms metadata.recovery.strategy metric.reporters "
+        "metrics.num.samples metrics.recording.level metrics.sample.window.ms enable.metrics.push group.id "
+        "default.api.timeout.ms group.protocol key.deserializer schema.registry.url isolation.level session.timeout.ms"
+    )
+    assert security_of(dict.fromkeys(names.split(), "x"), "f") == security_of({}, "f")
 
 
 def test_a_jks_store_is_refused_with_the_way_out(tmp_path: Path) -> None:

@@ -2,13 +2,94 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from kafkafeatures.cli.shell.completion import SHELLS, for_kubectl
-from kafkafeatures.cli.shell.main import COMMANDS
+from kafkafeatures.cli.kube.offers import offer
+from kafkafeatures.cli.shell.completion import SHELLS
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import COMMANDS, main
+from tests.simulated.conformance import SPEC
+from tests.simulated.kubernetes import ApiServer
+from tests.simulated.requests import Request
+from tests.started import PYTHONPATH
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a kubeconfig, for an API server with two resources."""
+    api = ApiServer()
+    api.create("kafka", "orders", SPEC)
+    api.create("streaming", "clicks", SPEC)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = urlsplit(self.path)
+            reply = api.answer(Request("GET", found.path, dict(parse_qsl(found.query))))
+            self.send_response(reply.status)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(reply.body).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is logged."""
+
+    folder = tmp_path_factory.mktemp("home")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        addresses = {"here": f"http://127.0.0.1:{server.server_port}", "gone": "http://127.0.0.1:1"}
+        config = {
+            "current-context": "here",
+            "clusters": [{"name": name, "cluster": {"server": one}} for name, one in addresses.items()],
+            "contexts": [{"name": name, "context": {"cluster": name, "namespace": "kafka"}} for name in addresses],
+        }
+        (folder / "config").write_text(json.dumps(config))
+        program = folder / "kafkafeatures"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kafkafeatures "$@"\n')
+        program.chmod(0o755)
+        yield folder
+        server.shutdown()
+
+
+LIVE = [
+    (("status", ""), {"orders"}),
+    (("wait", "-n", "streaming", "c"), {"clicks"}),
+    (("plan", "-n", ""), {"kafka", "streaming"}),
+    (("list", "--context", ""), {"here", "gone"}),
+    (("status", "--context", "gone", "-n", ""), set[str]()),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), LIVE)
+def test_names_are_those_of_the_api_server_and_the_kubeconfig(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    home: Path,
+    words: tuple[str, ...],
+    expected: set[str],
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(home / "config"))
+    assert main(["__complete", *words]) == Exit.DONE
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert {one for one in said.out.split("\n")[:-2] if not one.startswith("-")} == expected
+
+
+@pytest.mark.parametrize(("words", "expected"), LIVE)
+def test_bash_asks_the_program_for_names(
+    monkeypatch: pytest.MonkeyPatch, home: Path, words: tuple[str, ...], expected: set[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(home / "config"))
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
+    assert {one for one in offered(str(home / "kafkafeatures"), *words) if not one.startswith("-")} == expected
 
 
 def offered(*words: str) -> set[str]:
@@ -48,14 +129,12 @@ def test_commands_flags_and_values_are_offered(words: tuple[str, ...], expected:
     ],
 )
 def test_kubectl_is_offered_the_same(
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...],
     expected: set[str],
     files: bool,
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["kubectl_complete-kafkafeatures", *words])
-    for_kubectl()
+    offer(words)
     *offers, directive = capsys.readouterr().out.splitlines()
     assert {one.split("\t")[0] for one in offers} == expected
     assert directive == (":0" if files else ":4")

@@ -147,7 +147,7 @@ def test_a_file_that_a_flag_names_goes_before_all_others(use: Any, tmp_path: Pat
     named = tmp_path / "named"
     named.write_text(json.dumps(config("b")))
     assert kubeconfig(file=named).cluster["server"] == "https://b:6443"
-    with pytest.raises(CommandFailed, match="/nowhere: No such file"):
+    with pytest.raises(CommandFailed, match="kubeconfig /nowhere does not exist; set KUBECONFIG or --kubeconfig"):
         kubeconfig(file=Path("/nowhere"))
 
 

@@ -73,12 +73,20 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
             "unknown flag --tmeout (did you mean --timeout?); see kafkafeatures apply --help",
         ),
         (("migration", "settings", "--frob"), 64, "kafkafeatures migration: unknown flag --frob; see"),
+        (("plan", "-R"), 64, "kafkafeatures plan: unknown flag -R; see kafkafeatures plan --help"),
+        (("plan", "-A"), 64, "kafkafeatures plan: unknown flag -A (list takes it); see"),
+        (("describe", "h:9092"), 64, "invalid argument 'h:9092': use --bootstrap-server h:9092; see"),
+        (("plan", "a.yaml"), 64, "kafkafeatures plan: invalid argument 'a.yaml': use -f a.yaml; see"),
+        (("apply", "--yes", "./a.yml"), 64, "invalid argument './a.yml': use -f ./a.yml; see"),
+        (("check", "--release", "4.2.1"), 64, "release '4.2.1' is not known to this version; did you mean 4.2?"),
+        (("check", "--release", "v4.2"), 64, "release 'v4.2' is not known to this version; did you mean 4.2?"),
         (("-n", "kafka", "status"), 64, "kafkafeatures status: the following arguments are required: NAME"),
-        (("-n", "kafka"), 64, "invalid choice: 'kafka'"),
+        (("-n", "kafka"), 64, "kafkafeatures: unknown flag -n (plan, list, status take it); see"),
+        (("kafka",), 64, "unknown command 'kafka'"),
         (("--as-group", "a", "status", "orders"), 64, "--as-group requires --as USER"),
-        (("--as", "a", "--kubeconfig", "/nowhere", "-v", "list"), 4, "/nowhere: No such file"),
+        (("--as", "a", "--kubeconfig", "/nowhere", "-v", "list"), 4, "kubeconfig /nowhere does not exist; set"),
         (("-o", "json", "list", "--kubeconfig=/nowhere"), 4, '"exitCode": 4'),
-        (("list", "--kubeconfig=/nowhere"), 4, "/nowhere: No such file"),
+        (("list", "--kubeconfig=/"), 4, "/: Is a directory"),
         (("plan", "orders", "--config", "c"), 64, "--config requires -f FILE"),
         (("plan", "-f", "-", "--config", "-"), 64, "-f - and --config - cannot both be stdin"),
         (("plan", "-f", "/dev/null", "--config", "/nowhere"), 4, "/nowhere: No such file"),
@@ -95,7 +103,8 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("status",), 64, "required: NAME"),
         (("report", "a", "--bootstrap-controller", "b:1"), 64, "--bootstrap-controller needs --html FILE"),
         (("report", "a", "--html", "/dev/null", "--config", "c"), 64, "--bootstrap-server or --bootstrap-controller"),
-        (("status", "kafka/orders"), 64, "invalid resource name"),
+        (("status", "kafka/orders"), 64, "invalid argument 'kafka/orders': use -n kafka orders; see"),
+        (("status", "Orders"), 64, "invalid resource name"),
         (("restart", "orders", "--only", "brokers", "--pod", "broker-1"), 64, "not allowed with argument --only"),
         (("restart", "orders", "--pod", "pod/broker-1"), 64, "invalid resource name"),
         (("wait", "orders", "--for", "feature=group.version"), 64, "in quotes"),
@@ -131,7 +140,7 @@ def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
         (("plan",), {"what": "specify either -f FILE or the NAME of a resource on Kubernetes", "exitCode": 64}),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("form", [("-o", "json"), ("--output=json",), ("-ojson",)])
+@pytest.mark.parametrize("form", [("-o", "json"), ("--output=json",), ("-ojson",), ("-o=json",)])
 def test_with_json_an_error_is_one_object_on_stderr(
     words: tuple[str, ...], error: dict[str, object], form: tuple[str, ...]
 ) -> None:

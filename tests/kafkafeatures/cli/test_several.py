@@ -46,10 +46,24 @@ def test_of_a_folder_the_yaml_files_are_read_in_order_and_what_is_of_others_is_n
     (tmp_path / "pod.yaml").write_text(POD)
     (tmp_path / "b.status.yaml").write_text("no document")
     (tmp_path / "readme.md").write_text("no document")
-    (tmp_path / "below.yaml").mkdir()
+    (tmp_path / ".below.yaml").mkdir()
     assert [str(one) for one in documents_of(flags(tmp_path))] == ["default/first", "default/second", "default/third"]
     skipped = "skipped, as not of KafkaFeatures: Pod (other)"
     assert capsys.readouterr().err.splitlines() == [f"{tmp_path}/a.yml: {skipped}", f"{tmp_path}/pod.yaml: {skipped}"]
+
+
+def test_of_a_folder_json_is_read_as_well_and_it_is_said_that_its_folders_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text(
+        '{"apiVersion": "kafkafeatures.dev/v1alpha1", "kind": "KafkaFeatures", "metadata": {"name": "a"}, '
+        '"spec": {"cluster": {"bootstrapServers": "a:1"}, "features": {"levels": []}}}'
+    )
+    for name in ("base", ".git", "overlays"):
+        (tmp_path / name).mkdir()
+    assert [str(one) for one in documents_of(flags(tmp_path))] == ["default/a"]
+    said = f"{tmp_path}: its subfolders are not followed; name each with -f\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_list_as_kubectl_prints_it_is_its_items(tmp_path: Path) -> None:
@@ -85,7 +99,7 @@ def test_a_resource_that_only_observes_may_be_of_the_same_cluster(tmp_path: Path
 
 
 def test_an_empty_folder_and_one_state_for_several_documents_are_refused(tmp_path: Path) -> None:
-    assert str(refused(tmp_path)) == f"{tmp_path}: no KafkaFeatures document found"
+    assert str(refused(tmp_path)) == f"{tmp_path}: no KafkaFeatures document found; subfolders are not followed"
     (tmp_path / "a.yaml").write_text(document("a", "a:1") + document("b", "b:1"))
     failed = refused(tmp_path, state=tmp_path / "state.yaml")
     assert (str(failed).partition(";")[0], failed.code) == (
@@ -152,7 +166,7 @@ def test_each_document_has_its_own_result_and_the_worst_code_is_that_of_the_comm
     assert '{"error": {"what": "connection refused", "where": "127.0.0.1:1", ' in done.stderr
     for heading in ("default/a", "default/b", "default/c"):
         assert any(line.startswith(f"{heading} (") for line in lines)
-    assert lines[-1] == "exit codes: default/c 4, default/a 5, default/b 0"
+    assert lines[-1] == "default/c: blocked (4); default/a: unreachable (5); default/b: done (0)"
     kept = sorted(one.name for one in tmp_path.glob("*.status.yaml"))
     assert kept == ["a.default.a.status.yaml", "a.default.b.status.yaml", "c.status.yaml"]
 

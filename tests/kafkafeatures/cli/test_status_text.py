@@ -67,6 +67,13 @@ def test_what_a_terminal_breaks_of_a_list_stays_indented(name: str, width: int) 
         assert all(one.startswith("  ") for one in lines[at + 1 : end]), lines[at:end]
 
 
+@pytest.mark.parametrize("draw", [draw_status, partial(draw_plan_of, verdict=PlanVerdict.APPROVAL_REQUIRED)])
+def test_a_message_that_a_terminal_breaks_is_indented_below_its_first_line(draw: Callable[..., None]) -> None:
+    lines = drawn(lambda console: draw(console, KINDS["approval"], now=LATER), 60)
+    begins = next(at for at, one in enumerate(lines) if "approve plan sha256:" in one)
+    assert lines[begins + 1].startswith("  ")
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_status_fits_every_terminal(kind: str, width: int) -> None:

@@ -80,6 +80,19 @@ def test_what_ends_it_early_says_what_to_do() -> None:
     assert "kafkafeatures approve orders -n kafka --plan sha256:" in approval.text
 
 
+def test_the_remedy_of_a_stalled_resource_is_that_of_the_blocker_it_names() -> None:
+    status = statuses.stalled()
+    other = {**status["blockers"][0], "message": "broker 7 is old", "remedy": "upgrade Kafka on broker 7"}
+    named, unnamed = (
+        judge(resource({**status, "blockers": blockers}), READY) for blockers in ([other, *status["blockers"]], [other])
+    )
+    assert named is not None
+    assert "; start a controller with id 3003 on the new Kafka once" in named.text
+    assert unnamed is not None
+    assert unnamed.text.endswith("; see kafkafeatures status orders -n kafka")
+    assert "broker 7" not in named.text + unnamed.text
+
+
 def test_a_remedy_that_the_message_has_is_not_said_twice() -> None:
     remedy = "repair the node, or revert the image"
     message = f"no other node is restarted: broker 2 is not back after 10m; {remedy}"

@@ -39,6 +39,8 @@ _WITHOUT_MEANING = frozenset(
     "ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation "
     "sasl.client.callback.handler.class".split()
 )
+_MISSPELT = 0.8
+"""How alike (difflib) a name and one that is known are, of which one is taken for the other misspelt."""
 _OF_KAFKAS_LOGIN = ("sasl.login.", "sasl.kerberos.", "sasl.oauthbearer.")
 
 
@@ -69,10 +71,12 @@ def _refuse_what_would_matter(properties: dict[str, str], where: str) -> None:
     for name in properties:
         if name in _UNDERSTOOD or name in _WITHOUT_MEANING or name.startswith(_OF_KAFKAS_LOGIN):
             continue
+        close = difflib.get_close_matches(name.lower(), (*_UNDERSTOOD, *_WITHOUT_MEANING), 1, _MISSPELT)
+        hint = f"; did you mean {close[0]}?" if close else ""
         if name.startswith(("security.", "ssl.", "sasl.")):
-            close = difflib.get_close_matches(name, (*_UNDERSTOOD, *_WITHOUT_MEANING), n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigInvalid(f"{where}: unsupported property {name}; it would change the connection{hint}")
+        if close:
+            raise ConfigInvalid(f"{where}: unknown property {name}{hint}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -151,7 +155,9 @@ def _blocks(text: str, kind: str) -> list[str]:
 
 
 def _sasl(properties: dict[str, str], where: str) -> Sasl:
-    mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
+    mechanism = properties.get("sasl.mechanism", "").upper()
+    if not mechanism:  # Kafka's own default is GSSAPI
+        raise ConfigInvalid(f"{where}: sasl.mechanism is not set; set it to one of {', '.join(MECHANISMS)}")
     if mechanism not in MECHANISMS:
         raise ConfigInvalid(f"{where}: invalid sasl.mechanism {mechanism}: expected one of {', '.join(MECHANISMS)}")
     options = _jaas(properties.get("sasl.jaas.config", ""))

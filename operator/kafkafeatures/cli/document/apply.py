@@ -133,12 +133,17 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
     if code is Exit.APPROVAL and last.status.plan:
         to_approve = how_to_approve(arguments, document, last.status.plan.hash)
     _last_words(last, code, to_approve)
+    refused = code in (Exit.APPROVAL, Exit.BLOCKED)
+    ending = f"{document}: {last.status.reason(Condition.READY)}{': blocked' if code is Exit.BLOCKED else ''}"
+    if refused and not progress.has_sent:
+        ending += "; nothing was changed"
     if _ends_in_words(arguments):
         if progress.summary:
             print(progress.summary)
-        kept = f"; status kept in {state}" if state else ""
-        print(f"{document}: {last.status.reason(Condition.READY)}{kept}")
+        print(f"{ending}; status kept in {state}" if state else ending)
         return code, None
+    if refused:
+        tell(ending)
     return code, {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -214,6 +219,7 @@ class _Progress:
     def __init__(self) -> None:
         self.ages = Ages(SYSTEM.monotonic)
         self.said = ""
+        self.has_sent = False
         self._seen = False
         self._live: LiveSteps | None = None
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -228,6 +234,7 @@ class _Progress:
 
     def sent(self, effect: EffectRecord) -> None:
         """A step was sent."""
+        self.has_sent = True
         if self._live is not None:
             self._live.sent(effect)
 
@@ -237,11 +244,11 @@ class _Progress:
             self._live.read(found.observation)
 
     def tell(self, last: Reconciliation, code: Exit | None = None) -> None:
-        """Say what is new. `code`: the command is over, and what blocks it is said at its end."""
+        """Say what is new. `code`: the command is over, and what prevents more is said at its end."""
         line = _line(last, code)
         if self._live is not None and self._live.ended(last):
             return
-        if line != self.said:
+        if line and line != self.said:
             (tell if self._live is None else self._live.say)(line)
             self.said = line
 
@@ -277,12 +284,14 @@ def _may_pass(decision: Act | Wait) -> bool:
 
 
 def _line(last: Reconciliation, code: Exit | None) -> str:
-    """A line of progress. At the end only the reason, where the message is that of a blocker: all of them follow."""
+    """A line of progress; empty at the end, where what is said last has it: the plan to approve, or all blockers."""
     decision = last.decision
+    if code is Exit.APPROVAL:
+        return ""
     if not isinstance(decision, Wait | Stalled | Held) or not decision.blockers:
         return summary_of(last)
     if code is not None and decision.message.startswith(tuple(one.message for one in grouped(decision.blockers))):
-        return f"{decision.reason}: blocked"
+        return ""
     return f"{summary_of(last)}{'; waiting' if isinstance(decision, Wait) and _may_pass(decision) else ''}"
 
 
@@ -293,8 +302,10 @@ def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
 
     records = map(blocker_status, grouped(blockers))
     if sys.stderr.isatty():
+        console(errors=True).print("Blockers", style="bold")
         draw_blockers(console(errors=True), records)
         return
+    tell("Blockers")
     for line in blocker_lines(records):
         tell(f"kafkafeatures: {line}")
 
@@ -302,10 +313,10 @@ def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
 def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
     """Why it ended, and what prevents more."""
     decision: Decision | Failure = last.decision
-    if code is Exit.UNREACHABLE:
-        tell(f"kafkafeatures: {TIMED_OUT}")
     if isinstance(decision, Stalled | Wait | Held):
         if decision.blockers:
             _tell_blockers(decision.blockers)
         if code is Exit.APPROVAL:
             tell(f"kafkafeatures: a plan is waiting for approval; to approve: {to_approve}")
+    if code is Exit.UNREACHABLE:
+        tell(f"kafkafeatures: {TIMED_OUT}")

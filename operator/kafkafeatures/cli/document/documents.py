@@ -35,6 +35,7 @@ from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of
 from kafkafeatures.reconcile.file_store import StateHeld, StateUnreadable, is_state_of
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
+_SUFFIXES = (".yaml", ".yml", ".json")
 STATE = ".status.yaml"
 """How a state file is named: after its document, with this instead of its suffix."""
 
@@ -46,7 +47,8 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
     """
     parser.add_argument(
         "-f", "--file", type=Path, action="append", required=required, metavar="FILE",
-        help="KafkaFeatures documents (YAML), one or several in a file; a folder: its *.yaml and *.yml; - is stdin; "
+        help="KafkaFeatures documents (YAML), one or several in a file; a folder: its *.yaml, *.yml and *.json; - is "
+        "stdin; "
         "may be repeated",
     )  # fmt: skip
     parser.add_argument(
@@ -123,7 +125,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
         found += [Document(file, one, alone, owners, _settings(one, security)) for one in resources]
     problems += _twins(found)
     if not found and not problems:
-        problems.append(_refused("no KafkaFeatures document found", *arguments.file))
+        problems.append(_refused("no KafkaFeatures document found; subfolders are not followed", *arguments.file))
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -148,13 +150,18 @@ def _settings(resource: KafkaFeatures, security: tuple[Security, Security] | Non
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
-    """The files, and whether each was found in a folder: there its YAML files, sorted, but not our state files."""
+    """The files, and whether each was found in a folder: there its YAML and JSON files, sorted, but not our
+    state files. Subfolders are not followed, which is said.
+    """
     for path in paths:
         if not path.is_dir():
             yield path, False
             continue
         with document_errors(path):
-            files = sorted(one for one in path.iterdir() if one.suffix in (".yaml", ".yml") and one.is_file())
+            inside = sorted(path.iterdir())
+            files = [one for one in inside if one.suffix in _SUFFIXES and one.is_file()]
+        if files and any(one.is_dir() and not one.name.startswith(".") for one in inside):
+            tell(f"{path}: its subfolders are not followed; name each with -f")
         yield from ((one, True) for one in files if not one.name.endswith(STATE))
 
 

@@ -14,6 +14,7 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.cli.shell.indented import hanging
 from kafkafeatures.cli.shell.output import console
 from kafkafeatures.core.engine.decisions import Act, Done, Wait
 from kafkafeatures.core.engine.steps import Applied, DryRunAccepted, Step
@@ -85,7 +86,7 @@ class LiveSteps:
     def say(self, text: str) -> None:
         """Print a line above."""
         self._lift()
-        self._console.print(Text(text), overflow="fold")
+        hanging(self._console, Text(text), indent=2, first=Text())
         self._draw()
 
     def summary(self) -> str:

@@ -43,7 +43,7 @@ def each(
     worst = max(codes.values(), key=SEVERITY.index)
     if worst is not Exit.DONE:
         by_code = sorted(codes.items(), key=lambda one: -SEVERITY.index(one[1]))
-        tell(f"exit codes: {', '.join(f'{name} {code}' for name, code in by_code)}")
+        tell("; ".join(f"{name}: {code.name.lower()} ({code})" for name, code in by_code))
     return worst
 
 

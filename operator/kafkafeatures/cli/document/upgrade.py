@@ -27,7 +27,7 @@ from kafkafeatures.cli.document.reader import STDIN
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
 from kafkafeatures.cli.shell.values import release
-from kafkafeatures.core.facts.releases import METADATA_VERSIONS, bundle
+from kafkafeatures.core.facts.releases import METADATA_VERSIONS, bundle, format_level
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,11 +52,25 @@ def run(arguments: argparse.Namespace) -> int:
     if not (arguments.yes or arguments.dry_run or at_terminal()):
         raise CommandFailed("not a terminal; use --yes to skip confirmation", Exit.USAGE)
     made = document_of(arguments.name, settings, on_cluster(look(settings)))
-    made["spec"] |= {"mode": "Apply", "features": {"levels": _raised(made["spec"]["features"]["levels"], arguments)}}
+    levels = made["spec"]["features"]["levels"]
+    _tell_higher(levels, arguments.release)
+    made["spec"] |= {"mode": "Apply", "features": {"levels": _raised(levels, arguments)}}
     document = Document(file or STDIN, read_document(made), settings=settings)
     if file is not None and not arguments.dry_run:
         _save(made, file)
     return apply_all(arguments, [document])
+
+
+def _tell_higher(levels: list[dict[str, Any]], release: str) -> None:
+    """A line on stderr for what is above the levels of the release already, and stays."""
+    of_release = bundle(release) or {}
+    higher = [
+        f"{name} is at {format_level(name, level)}, above {format_level(name, of_release[name])} of Kafka {release}"
+        for name, level in ((one["name"], one["level"]) for one in levels)
+        if level > of_release.get(name, level)
+    ]
+    if higher:
+        tell(f"{'; '.join(higher)}: upgrade never downgrades")
 
 
 def _raised(levels: list[dict[str, Any]], arguments: argparse.Namespace) -> list[dict[str, Any]]:

@@ -28,8 +28,8 @@ def kubeconfig(context: str = "", file: Path | None = None) -> KubeConfig:
     """The kubeconfig that kubectl would use; pykube-ng would prefer the service account. Raises CommandFailed."""
     if file is not None:
         return _chosen([file], context)
-    named = [Path(one).expanduser() for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
-    files = [one for one in named or [Path("~/.kube/config").expanduser()] if one.is_file()]
+    named = _named()
+    files = _there(named)
     if files:
         return _chosen(files, context)
     if named:
@@ -37,6 +37,11 @@ def kubeconfig(context: str = "", file: Path | None = None) -> KubeConfig:
     if not context and (POD_ACCOUNT / "token").is_file():
         return _of_pod()
     raise _refused("no kubeconfig: KUBECONFIG is not set and ~/.kube/config does not exist; set it as for kubectl")
+
+
+def contexts(file: Path | None = None) -> list[str]:
+    """The names of the contexts to choose from. Raises CommandFailed."""
+    return sorted(_merged([file] if file is not None else _there(_named()))[1]["contexts"])
 
 
 def only(context: str, cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str = "") -> KubeConfig:
@@ -50,6 +55,14 @@ def only(context: str, cluster: Mapping[str, Any], user: Mapping[str, Any], name
         "contexts": [{"name": context, "context": content}],
     }
     return pykube.KubeConfig(document, current_context=context)
+
+
+def _named() -> list[Path]:
+    return [Path(one).expanduser() for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+
+
+def _there(named: list[Path]) -> list[Path]:
+    return [one for one in named or [Path("~/.kube/config").expanduser()] if one.is_file()]
 
 
 def _of_pod() -> KubeConfig:
@@ -130,6 +143,8 @@ def _read(file: Path) -> Any:
 
     try:
         return yaml.safe_load(file.read_text()) or {}
+    except FileNotFoundError:
+        raise _refused(f"kubeconfig {file} does not exist; set KUBECONFIG or --kubeconfig") from None
     except OSError as error:
         raise _refused(f"{file}: {error.strerror}; name the one of kubectl (KUBECONFIG, --kubeconfig)") from None
     except (yaml.YAMLError, UnicodeDecodeError):

@@ -79,18 +79,17 @@ class _Rows:
 
     def cells(self, one: KubeResource, age: str = "") -> dict[str, str]:
         """A row, by its titles. Without the age, as it is another one all the time."""
-        from kafkafeatures.cli.kube.status_text import NOT_YET, READY_WORDS
+        from kafkafeatures.cli.kube.status_text import NOT_YET
 
         status, ready = one.status, one.status.condition(Condition.READY)
-        word, _ = READY_WORDS.get(ready.status if ready else "", NOT_YET)
         return {
             "Namespace": str(one.metadata["namespace"]),
             "Name": str(one.metadata["name"]),
-            "State": word if ready is None else f"{word}: {ready.reason}",
+            "State": NOT_YET[0] if ready is None else ready.reason,
             "For": age,
             "Metadata": status.metadata_version or "-",
             "Target": status.target_metadata_version or "-",
-            "Levels": status.progress or "-",
+            "Levels": status.progress.removesuffix(" levels") or "-",
         }
 
     def draw(self, found: list[KubeResource]) -> None:

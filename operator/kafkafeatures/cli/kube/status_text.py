@@ -29,7 +29,7 @@ from kafkafeatures.api.status import (
 from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.document.steps_text import APPROVED, COLOURS, draw_steps, draw_way_back
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
-from kafkafeatures.cli.shell.indented import hanging, item
+from kafkafeatures.cli.shell.indented import hanging, item, line
 from kafkafeatures.cli.shell.output import natural_width
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.kinds import in_flight, kind_of
@@ -61,7 +61,7 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
     plan = resource.status.plan
     if plan is not None:
         _title(console, "Plan")
-        console.print(_plan_line(resource, plan, now), overflow="fold")
+        line(console, _plan_line(resource, plan, now))
         draw_steps(console, plan.steps)
         _soak(console, resource, now)
         draw_how_to_approve(console, resource)
@@ -78,9 +78,9 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
 def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict, now: datetime) -> None:
     """What `plan NAME` shows of it."""
     cluster = resource.status.cluster_id
-    console.print(Text.assemble((str(resource), "bold"), f"  cluster {cluster or 'unknown'}"), overflow="fold")
+    line(console, Text.assemble((str(resource), "bold"), f"  cluster {cluster or 'unknown'}"))
     for caution in cautions(resource, now):
-        console.print(Text(caution, "yellow"), overflow="fold")
+        line(console, Text(caution, "yellow"))
     draw_features(console, resource)
     plan = resource.status.plan
     if plan is not None:
@@ -89,12 +89,12 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
     draw_blockers_of(console, resource)
     _migration(console, resource)
     console.print()
-    line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
+    text = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if plan is not None:
-        line.append("  ").append_text(_plan_line(resource, plan, now))
-    console.print(line, overflow="fold")
+        text.append("  ").append_text(_plan_line(resource, plan, now))
+    line(console, text)
     ready = resource.status.condition(Condition.READY)
-    console.print(Text(f"{ready.reason}: {ready.message}" if ready else NOT_RECONCILED), overflow="fold")
+    line(console, Text(f"{ready.reason}: {ready.message}" if ready else NOT_RECONCILED))
     _soak(console, resource, now)
     draw_how_to_approve(console, resource)
 
@@ -104,11 +104,11 @@ def draw_headline(console: Console, resource: KubeResource, now: datetime) -> No
     status = resource.status
     ready = status.condition(Condition.READY)
     word, style = READY_WORDS.get(ready.status if ready else "", NOT_YET)
-    line = Text.assemble((str(resource), "bold"), "  ", (word, style))
+    text = Text.assemble((str(resource), "bold"), "  ", (word, style))
     if ready:
-        line.append(f": {ready.reason}", style).append(f", for {_ages_of(status, ready, word, now)}")
-    console.print(line, overflow="fold")
-    console.print(Text(ready.message if ready else NOT_RECONCILED), overflow="fold")
+        text.append(f": {ready.reason}", style).append(f", for {_ages_of(status, ready, word, now)}")
+    line(console, text)
+    line(console, Text(ready.message if ready else NOT_RECONCILED))
     facts = (
         f"Cluster {status.cluster_id}" if status.cluster_id else "cluster unknown",
         status.metadata_mode,
@@ -116,9 +116,9 @@ def draw_headline(console: Console, resource: KubeResource, now: datetime) -> No
         f"generation {resource.generation}",
         f"operator {status.operator_version}" if status.operator_version else "",
     )
-    console.print(Text("  ".join(filter(None, facts))), overflow="fold")
+    line(console, Text("  ".join(filter(None, facts))))
     for caution in cautions(resource, now):
-        console.print(Text(caution, "yellow"), overflow="fold")
+        line(console, Text(caution, "yellow"))
 
 
 def cautions(resource: KubeResource, now: datetime) -> Iterator[str]:
@@ -156,11 +156,10 @@ def draw_features(console: Console, resource: KubeResource) -> None:
         console.print(table)
         return
     for one in features:
-        console.print(Text.assemble((one.name, "bold"), "  ", _state(one)), overflow="fold")
+        line(console, Text.assemble((one.name, "bold"), "  ", _state(one)))
         moves = one.desired is not None and one.desired != one.finalized
         wanted = f" -> {level_of(one, one.desired, '-')}" if moves else ""
-        line = Text(f"{level_of(one, one.finalized, '?')}{wanted}; all nodes support {range_of(one, '?')}")
-        item(console, line)
+        item(console, Text(f"{level_of(one, one.finalized, '?')}{wanted}; all nodes support {range_of(one, '?')}"))
 
 
 def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
@@ -233,7 +232,7 @@ def _soak(console: Console, resource: KubeResource, now: datetime) -> None:
     """Since when all nodes have been healthy with what the plan needs, and the way back."""
     since = resource.status.soak_started_at
     if since:
-        console.print(Text(f"Soaking for {age(since, now)}: every node healthy since {since}"), overflow="fold")
+        line(console, Text(f"Soaking for {age(since, now)}: every node healthy since {since}"))
     draw_way_back(console, resource.status.way_back)
 
 
@@ -243,8 +242,8 @@ def _migration(console: Console, resource: KubeResource) -> None:
     if status.migration is None or not status.migration.phase:
         return
     _title(console, "Migration")
-    for line in migration_lines(status.migration, status.rollout):
-        item(console, Text(line))
+    for text in migration_lines(status.migration, status.rollout):
+        item(console, Text(text))
 
 
 def _in_progress(console: Console, resource: KubeResource, now: datetime) -> None:
@@ -268,8 +267,8 @@ def _roll(console: Console, resource: KubeResource) -> None:
         lines.append(f"{rollout.restarted} nodes restarted, in {rollout.node_seconds} s each on average")
         lines += _forecast(rollout)
     lines += [f"note: {note}" for note in rollout.notes]
-    for line in lines:
-        item(console, Text(line))
+    for text in lines:
+        item(console, Text(text))
 
 
 def _forecast(rollout: RolloutStatus) -> Iterator[str]:

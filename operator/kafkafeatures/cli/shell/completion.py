@@ -1,24 +1,31 @@
 """`kafkafeatures completion bash|zsh|fish`: words that a shell offers: commands, their flags, and what flags can be.
 
-Made of the commands themselves, printed once, static: pressing Tab starts no Python.
+Made of the commands themselves, printed once, static. Only for names that are there now (resources, namespaces,
+contexts) pressing Tab starts the program, as `kafkafeatures __complete WORDS`.
 
     source <(kafkafeatures completion bash)       # zsh the same, after compinit
     kafkafeatures completion fish | source
 
-For `kubectl kafkafeatures` it is kubectl that completes, and asks the program `kubectl_complete-kafkafeatures`.
+For `kubectl kafkafeatures` it is kubectl that completes, and asks `kubectl_complete-kafkafeatures`
+(`cli/kube/offers.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
+import shlex
 
 from kafkafeatures.cli.shell.exit_codes import Exit
-from kafkafeatures.cli.shell.main import every_command
+from kafkafeatures.cli.shell.main import COMMANDS, every_command
 
 PROGRAMS = ("kafkafeatures", "kubectl-kafkafeatures")
 
 _BASH = """\
+_kafkafeatures_live() {{
+    [[ $current == -* ]] && return
+    local found=$("${{COMP_WORDS[0]}}" __complete "${{COMP_WORDS[@]:1:$COMP_CWORD}}" 2>/dev/null </dev/null | cut -f1)
+    offered+=" "$(echo $(grep -v ^: <<< "$found"))
+}}
 _kafkafeatures() {{
     local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} offered=""
     if [[ $COMP_CWORD -eq 1 ]]; then
@@ -35,7 +42,20 @@ _kafkafeatures() {{
 }}
 complete -o default -F _kafkafeatures {programs}
 """
-_ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
+_ZSH = """\
+autoload -U +X bashcompinit && bashcompinit
+{bash}
+_kafkafeatures_zsh() {{
+    local -a commands=(
+{commands}
+    )
+    if (( CURRENT == 2 )); then _describe command commands; else _bash_complete -o default -F _kafkafeatures; fi
+}}
+compdef _kafkafeatures_zsh {programs}
+"""
+
+
+_CALL = "; _kafkafeatures_live"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,13 +75,14 @@ def _bash() -> str:
     for command, _, actions in every_command():
         names = [flag for action in actions for flag in action.option_strings]
         places = [str(one) for action in actions if not action.option_strings for one in action.choices or ()]
-        flags.append(f'            {command}) offered="{" ".join((*places, *names))}" ;;')
+        live = any(is_live(action) for action in actions if not action.option_strings)
+        flags.append(f'            {command}) offered="{" ".join((*places, *names))}"{_CALL if live else ""} ;;')
         by_words: dict[str, list[str]] = {}
         for action in actions:
             if action.option_strings and action.nargs != 0:
-                words = " ".join(map(str, action.choices or ()))
+                words = f'"{" ".join(map(str, action.choices or ()))}"{_CALL if is_live(action) else ""}'
                 by_words.setdefault(words, []).extend(f'"{command} {flag}"' for flag in action.option_strings)
-        values += [f'        {"|".join(cases)}) offered="{words}" ;;' for words, cases in by_words.items()]
+        values += [f"        {'|'.join(cases)}) offered={words} ;;" for words, cases in by_words.items()]
     return _BASH.format(
         commands=" ".join(name for name, _, _ in every_command()),
         values="\n".join(values),
@@ -70,8 +91,14 @@ def _bash() -> str:
     )
 
 
+def is_live(action: argparse.Action) -> bool:
+    """Whether it takes a resource, a namespace or a context, which are offered as they are now."""
+    return action.dest in (("namespace", "context") if action.option_strings else ("name",))
+
+
 def _zsh() -> str:
-    return _ZSH + _bash()
+    lines = "\n".join(f"        {shlex.quote(f'{name}:{line}')}" for name, (_, line) in COMMANDS.items())
+    return _ZSH.format(bash=_bash(), commands=lines, programs=" ".join(PROGRAMS))
 
 
 def _fish() -> str:
@@ -94,30 +121,6 @@ def _fish() -> str:
 def _quoted(text: str) -> str:
     """For fish."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def for_kubectl() -> None:
-    """The program that kubectl runs with the words after `kafkafeatures`: an offer a line, and last what else to offer.
-
-    Its answer is that of Cobra's `__complete`: `:4` for nothing else, `:0` for files.
-    """
-    *before, current = sys.argv[1:] or [""]
-    offered, files = _offered(before)
-    print(*(one for one in offered if one.startswith(current)), f":{0 if files else 4}", sep="\n")
-
-
-def _offered(before: list[str]) -> tuple[list[str], bool]:
-    """What may come next, and whether files may."""
-    known = {name: (help_line, actions) for name, help_line, actions in every_command()}
-    if not before:
-        return [f"{name}\t{help_line}" for name, (help_line, _) in known.items()], False
-    _, actions = known.get(before[0], ("", []))
-    flags = {flag: action for action in actions for flag in action.option_strings}
-    asking = flags.get(before[-1])
-    if asking is not None and asking.nargs != 0:
-        return [str(one) for one in asking.choices or ()], not asking.choices
-    places = [str(one) for action in actions if not action.option_strings for one in action.choices or ()]
-    return [*places, *(f"{flag}\t{(action.help or '') % vars(action)}" for flag, action in flags.items())], False
 
 
 SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}

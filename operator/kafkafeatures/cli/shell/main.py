@@ -16,7 +16,7 @@ from typing import NoReturn
 from kafkafeatures import __version__, interrupts
 from kafkafeatures.cli.shell.exit_codes import PROGRAM, CommandFailed, Exit
 from kafkafeatures.cli.shell.output import Patient, tell_failed
-from kafkafeatures.cli.shell.words import flags_behind, form_in, unknown_flag
+from kafkafeatures.cli.shell.words import flags_behind, form_in, misplaced_word, unknown_flag
 from kafkafeatures.core.words import printable
 
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
@@ -103,11 +103,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
+    if words[:1] == ["__complete"]:  # of kubectl, and of what `completion` prints
+        importlib.import_module("kafkafeatures.cli.kube.offers").offer(words[1:])
+        return Exit.DONE
     words = flags_behind(words)
     parser = _parser(words)
     try:
         _check_command(parser, words)
-        unknown = unknown_flag(parser, words, others=_flags_of_all)
+        unknown = unknown_flag(parser, words, others=_flags_of_all) or misplaced_word(parser, words)
         if unknown:
             program = f"{PROGRAM} {parser.command}".strip()
             raise wrong_usage(unknown, program, program)
@@ -165,9 +168,11 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         parser.error(f"unknown command {words[0][:60]!r}{meant}")
 
 
-def every_command() -> Iterator[tuple[str, str, list[argparse.Action]]]:
-    """(command, its line of help, its flags and arguments). Imports all of them."""
+def every_command(only: str = "") -> Iterator[tuple[str, str, list[argparse.Action]]]:
+    """(command, its line of help, its flags and arguments), of all commands or of one. Imports them."""
     for name, (module, help_line) in COMMANDS.items():
+        if only not in ("", name):
+            continue
         parser = argparse.ArgumentParser()
         _add_common(parser)
         importlib.import_module(module).add_arguments(parser)

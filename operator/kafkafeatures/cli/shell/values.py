@@ -40,6 +40,9 @@ def release(text: str) -> str:
     from kafkafeatures.core.facts.releases import bundle
 
     if bundle(text) is None:
-        why = f"release {text[:60]!r} is not known to this version; kafkafeatures version lists those that are"
-        raise argparse.ArgumentTypeError(why)
+        found = re.search(r"\d+\.\d+", text)
+        meant = (
+            f"did you mean {found[0]}?" if found and bundle(found[0]) else "kafkafeatures version lists those that are"
+        )
+        raise argparse.ArgumentTypeError(f"release {text[:60]!r} is not known to this version; {meant}")
     return text

@@ -7,13 +7,21 @@ at flags: of a flag that the command does not have, the value counts as a NAME, 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 _OF_KUBECTL = {
     **dict.fromkeys(("-n", "--namespace", "--context", "--kubeconfig", "--as", "--as-group", "-o", "--output"), 1),
     **dict.fromkeys(("-A", "--all-namespaces", "-v", "--verbose", "--debug"), 0),
 }
 """Flags that may stand before the command, with how many words follow each."""
+_OF_FLAGS = {
+    "-f": r".+\.(?:ya?ml|json)",
+    "-n": r"([a-z0-9-]+)/([a-z0-9.-]+)",
+    "--bootstrap-server": r"[^/\s]+:\d+(?:,[^/\s]+:\d+)*",
+}
+"""What a flag takes, and what people write without it."""
 
 
 def flags_behind(words: Sequence[str]) -> list[str]:
@@ -31,7 +39,7 @@ def form_in(words: Sequence[str]) -> str:
             return after
         for flag in ("--output=", "-o"):
             if word.startswith(flag):
-                return word.removeprefix(flag)
+                return word.removeprefix(flag).removeprefix("=")
     return ""
 
 
@@ -41,12 +49,13 @@ def unknown_flag(
     """What is wrong with the first flag that the command does not have; empty where it has all. `others`: the flags of
     each command.
     """
-    known = frozenset(_flags(parser, words))
+    known = _flags(parser, words)
     for word in words:
         name = word.partition("=")[0]
         if word == "--":
             break
-        if not name.startswith("--") or name in known:
+        is_short = name[:1] == "-" and name[1:2].isalpha()  # its value may follow without a blank
+        if not (name.startswith("--") or is_short) or (name[:2] if is_short else name) in known:
             continue
         from difflib import get_close_matches
 
@@ -58,15 +67,30 @@ def unknown_flag(
     return ""
 
 
+def misplaced_word(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
+    """What is wrong with the first word that stands alone, but is what a flag of this command takes; else empty."""
+    known = _flags(parser, words)
+    for before, word in pairwise(words):
+        taking = known.get(before)
+        if word.startswith("-") or (taking is not None and taking.nargs != 0):
+            continue
+        for flag, pattern in _OF_FLAGS.items():
+            if flag in known and (found := re.fullmatch(pattern, word)):
+                return f"invalid argument {word[:60]!r}: use {flag} {' '.join(found.groups() or (word,))}"
+    return ""
+
+
 def _take(having: Sequence[str]) -> str:
     return "takes" if len(having) == 1 else "take"
 
 
-def _flags(parser: argparse.ArgumentParser, words: Sequence[str]) -> Iterator[str]:
+def _flags(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str, argparse.Action]:
     """The flags of this parser, and of those of its commands that the words name."""
+    found: dict[str, argparse.Action] = {}
     for action in parser._actions:
-        yield from action.option_strings
+        found |= dict.fromkeys(action.option_strings, action)
         if isinstance(action, argparse._SubParsersAction):
             named = next((word for word in words if word in action.choices), None)
             if named is not None:
-                yield from _flags(action.choices[named], words)
+                found |= _flags(action.choices[named], words)
+    return found

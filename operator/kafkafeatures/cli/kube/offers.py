@@ -1,0 +1,67 @@
+"""What Tab offers while a command line is typed: commands, flags, values, and names that are there now.
+
+Asked by kubectl as `kubectl_complete-kafkafeatures WORDS`, and by the scripts of `cli/shell/completion.py`, only for
+names, as `kafkafeatures __complete WORDS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from kafkafeatures.cli.kube.api import add_kube_flags, connected
+from kafkafeatures.cli.kube.config import contexts
+from kafkafeatures.cli.shell.completion import is_live
+from kafkafeatures.cli.shell.main import COMMANDS, every_command
+
+LIVE_SECONDS = 2
+
+
+def offer(words: Sequence[str]) -> None:
+    """Print what the last of these words may become: an offer a line, and last what else to offer.
+
+    The answer is that of Cobra's `__complete`: `:4` for nothing else, `:0` for files.
+    """
+    *before, current = words or [""]
+    offered, files = _offered(before)
+    print(*(one for one in offered if one.startswith(current)), f":{0 if files else 4}", sep="\n")
+
+
+def _offered(before: list[str]) -> tuple[list[str], bool]:
+    """What may come next, and whether files may."""
+    if not before:
+        return [f"{name}\t{help_line}" for name, (_, help_line) in COMMANDS.items()], False
+    actions = [one for _, _, found in every_command(before[0]) for one in found]
+    flags = {flag: action for action in actions for flag in action.option_strings}
+    asking = flags.get(before[-1])
+    if asking is not None and asking.nargs != 0:
+        if is_live(asking):
+            return _live(asking.dest, before[1:-1]), False
+        return [str(one) for one in asking.choices or ()], not asking.choices
+    of_places = [action for action in actions if not action.option_strings]
+    places = [str(one) for action in of_places for one in action.choices or ()]
+    places += [name for action in of_places if is_live(action) for name in _live(action.dest, before[1:])]
+    return [*places, *(f"{flag}\t{(action.help or '') % vars(action)}" for flag, action in flags.items())], False
+
+
+def _live(kind: str, words: Sequence[str]) -> list[str]:
+    """The names of this kind, read where the flags in these words say; none if that fails or takes long. Namespaces are
+    those that have resources.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_kube_flags(parser)
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(1))
+    signal.alarm(LIVE_SECONDS)
+    try:
+        flags, _ = parser.parse_known_args(words)
+        if kind == "context":
+            return contexts(flags.kubeconfig)
+        with connected(flags) as kube:
+            found = kube.resources(everywhere=kind == "namespace")
+        return sorted({str(one.metadata[kind]) for one in found})
+    except (Exception, SystemExit):
+        return []
+    finally:
+        signal.alarm(0)

@@ -1,0 +1,25 @@
+"""What a row of `list` says."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.cli.kube.list import _Rows
+from kafkafeatures.cli.kube.resource import KubeResource
+from tests.kafkafeatures import statuses
+from tests.kafkafeatures.statuses import resource
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "levels"),
+    [
+        (resource(), "not reconciled", "-"),
+        (resource(statuses.in_sync()), "InSync", "1/1"),
+        (resource(statuses.stalled()), "GhostRegistration", "0/2"),
+    ],
+)
+def test_the_state_is_the_reason_and_levels_are_counted_without_a_word(
+    found: KubeResource, state: str, levels: str
+) -> None:
+    cells = _Rows(everywhere=True).cells(found)
+    assert (cells["State"], cells["Levels"]) == (state, levels)

@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 NOW_MS = round(NOW.timestamp() * 1000)
 ORDERS, PAYMENTS = ClusterName("orders", "id-of-orders"), ClusterName("payments", "id-of-payments")
 BLOCKER = {
-    "role": "broker", "node_id": 4, "reason": "BrokerRange", "feature": "metadata.version", "needed": 29,
+    "role": "broker", "node_id": 4, "reason": "NodeRange", "feature": "metadata.version", "needed": 29,
     "supported_min": 7, "supported_max": 25, "ghost_suspect": True,
     "node": "101", "file": "00000000000000000000.log", "offset": 17, "ts": NOW - timedelta(days=3),
 }  # fmt: skip
@@ -200,7 +200,7 @@ def test_the_document_names_blockers_with_their_evidence_coverage_watermark_and_
                 "blockers": {
                     "nodes": [
                         {
-                            "role": "broker", "nodeId": 4, "reason": "BrokerRange", "feature": "metadata.version",
+                            "role": "broker", "nodeId": 4, "reason": "NodeRange", "feature": "metadata.version",
                             "needed": 29, "supportedMin": 7, "supportedMax": 25, "ghostSuspect": True,
                             "node": "101", "file": "00000000000000000000.log", "offset": 17,
                             "ts": "2026-10-29T12:00:00Z",

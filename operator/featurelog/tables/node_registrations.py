@@ -138,4 +138,7 @@ def ghost(history: History, one: Version[Registered], fenced_for_ms: int) -> tup
         return suspected, "registered as a controller, and not a voter" if suspected else unknown
     if since is None or end is None or not suspected:
         return None, "since when it is fenced is not known"
-    return True, f"fenced for {(end - since) // 60_000} minutes at the end of what was read"
+    minutes = (end - since) // 60_000
+    days, hours = divmod(minutes // 60, 24)
+    span = f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} minutes"
+    return True, f"fenced for {span} at the end of what was read"

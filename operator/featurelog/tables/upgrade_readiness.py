@@ -86,7 +86,7 @@ TABLE = Table(
         Column(
             "blocking_nodes",
             pa.list_(_NODE),
-            "registered nodes that do not support a level (`BrokerRange`, `ControllerRange`), voters that are not "
+            "registered nodes that do not support a level (`NodeRange`), voters that are not "
             "registered (`ControllerNotRegistered`), and controllers that cannot make the quorum dynamic "
             "(`ControllerTooOld`); each with its last registration as evidence",
         ),
@@ -293,8 +293,7 @@ class _Judge:
         for one in self._nodes:
             held = _range(one.value, feature)
             if level not in held:
-                reason = "BrokerRange" if one.key[0] == BROKER else "ControllerRange"
-                self._blocks(found, one, reason, feature=feature, needed=level, held=held)
+                self._blocks(found, one, "NodeRange", feature=feature, needed=level, held=held)
 
     def _dynamic_quorum(self, level: int, found: _Findings) -> None:
         if not makes_the_quorum_dynamic(KRAFT_VERSION, self._levels.get(KRAFT_VERSION, 0), level):

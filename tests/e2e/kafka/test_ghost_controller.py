@@ -154,7 +154,7 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     (ghost,), tables = suspected(cluster, leader), Tables(cluster, tmp_path / "pipeline")
     verdict = tables.gate("metadata.version=33")
     (blocker,) = verdict["blockers"]["nodes"]
-    assert (verdict["verdict"], blocker["nodeId"], blocker["reason"]) == ("blocked", GONE, "ControllerRange")
+    assert (verdict["verdict"], blocker["nodeId"], blocker["reason"]) == ("blocked", GONE, "NodeRange")
     assert blocker["ghostSuspect"] is True
     assert (blocker["file"], blocker["offset"]) == tuple(ghost["lastRegistration"][name] for name in ("file", "offset"))
     page = tables.page("4.4")

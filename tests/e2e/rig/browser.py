@@ -78,6 +78,8 @@ for (const sheet of document.styleSheets) for (const rule of [...sheet.cssRules]
     sheet.insertRule(one.cssText, sheet.cssRules.length);
 """
 """A script with which a page is as on paper: what its style says of print holds on the screen."""
+A4 = 1047
+"""Pixels from the left margin to the right one, of 1 cm each, of an A4 page in landscape."""
 _POLICY = re.compile('(<meta http-equiv="Content-Security-Policy" content=")([^"]*)"')
 
 
@@ -87,9 +89,10 @@ def opened(page: Path, profile: Path) -> Opened:
     return Opened(done.stdout, tuple(line for line in done.stderr.splitlines() if "CONSOLE" in line))
 
 
-def shown(page: Path, profile: Path, *, width: int, is_dark: bool) -> Shown:
-    """What a browser of this width, in pixels, shows."""
-    found: dict[str, Any] = evaluated(page, profile, _MEASURE, width=width, is_dark=is_dark)
+def shown(page: Path, profile: Path, *, width: int, is_dark: bool = False, is_printed: bool = False) -> Shown:
+    """What a browser of this width, in pixels, shows; or a sheet of paper."""
+    script = AS_PRINTED * is_printed + _MEASURE
+    found: dict[str, Any] = evaluated(page, profile, script, width=width, is_dark=is_dark)
     return Shown(found["is_dark"], tuple(map(tuple, found["texts"])), tuple(found["cut"]))
 
 

@@ -63,7 +63,7 @@ def test_a_broker_that_does_not_support_the_level_blocks_and_its_last_registrati
     (node,) = row["blocking_nodes"]
     assert row["verdict"] == "blocked"
     assert (node["role"], node["node_id"], node["reason"], node["feature"]) == (
-        "broker", 7, "BrokerRange", "metadata.version",
+        "broker", 7, "NodeRange", "metadata.version",
     )  # fmt: skip
     assert (node["needed"], node["supported_min"], node["supported_max"]) == (28, 7, 21)
     assert (node["node"], node["file"], node["offset"]) == ("3001", segment_name(0), 9)
@@ -80,7 +80,7 @@ def test_a_registered_controller_that_is_no_voter_blocks_as_a_ghost() -> None:
     data = log([*healthy(), registered_controller(5, supports=OF_3_9)])
     (node,) = readiness(copies_of(data), "metadata.version=28")["blocking_nodes"]
     assert (node["role"], node["node_id"], node["reason"], node["ghost_suspect"]) == (
-        "controller", 5, "ControllerRange", True,
+        "controller", 5, "NodeRange", True,
     )  # fmt: skip
 
 

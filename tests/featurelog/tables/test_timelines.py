@@ -206,12 +206,12 @@ def later(items: list[Any], minutes: int) -> bytes:
     return b"".join([*batches(items), last])
 
 
-@pytest.mark.parametrize(("minutes", "suspect"), [(5, False), (16, True)])
-def test_a_broker_that_is_fenced_for_long_may_be_a_ghost(minutes: int, suspect: bool) -> None:
+@pytest.mark.parametrize(("minutes", "span"), [(5, ""), (16, "16 minutes"), (150, "2 h 30 min"), (3970, "2 d 18 h")])
+def test_a_broker_that_is_fenced_for_long_may_be_a_ghost(minutes: int, span: str) -> None:
     items = [*healthy(), changed(2, 102, inControlledShutdown=1), changed(2, 102, fenced=1)]
     row = registrations(copies_of(later(items, minutes)), "broker", 2)[-1]
-    assert row["ghost_suspect"] is suspect
-    assert (row["ghost_reason"] == "fenced for 16 minutes at the end of what was read") is suspect
+    assert row["ghost_suspect"] is bool(span)
+    assert row["ghost_reason"] == (f"fenced for {span} at the end of what was read" if span else None)
 
 
 def test_a_broker_that_is_not_fenced_is_no_ghost_and_one_that_is_gone_is_not_asked_about() -> None:

@@ -102,7 +102,8 @@ def test_ghosts_drift_and_migrations_of_the_fleet_are_named() -> None:
     assert drifted[:3] == [history_with(Story.CHANGED_BY_HAND).plan.name, "share.version", "0, desired is 1"]
     (migrating,) = whole().rows_under("In progress")[1:]
     plan = history_with(Story.STUCK_MIGRATION).plan
-    assert (migrating[0], migrating[1], migrating[3]) == (plan.name, "MIGRATION", str(plan.brokers[-1]))
+    assert (migrating[0], migrating[3]) == (plan.name, str(plan.brokers[-1]))
+    assert migrating[1] == "changes are written to both"
 
 
 def test_the_page_of_a_cluster_names_what_blocks_it_with_its_last_registration() -> None:
@@ -110,9 +111,9 @@ def test_the_page_of_a_cluster_names_what_blocks_it_with_its_last_registration()
     rows = {row[0]: row[1:] for row in made.rows_under("What prevents the change")[1:]}
     ghost = history_with(Story.GHOST_CONTROLLER).plan.ghost
     assert sorted(rows) == [
-        "brokers 1-3BrokerRange",
-        f"controller {ghost}ControllerRangemay be a ghost registration",
-        "controllers 101-103ControllerRange",
+        "brokers 1-3NodeRange",
+        f"controller {ghost}NodeRangemay be a ghost registration",
+        "controllers 101-103NodeRange",
     ]
     assert {row[0] for row in rows.values()} == {"4.0", "4.1"}
     shown = "".join("".join(row) for row in rows.values())
@@ -135,10 +136,11 @@ def test_the_page_of_a_cluster_leads_back_and_has_the_levels_before_and_after() 
 def test_each_cluster_has_its_level_what_it_can_reach_and_how_many_nodes_are_behind() -> None:
     rows = {row[0]: row[2:] for row in whole().rows_under("The blocked ones first")[1:]}
     plan = history_with(Story.GHOST_CONTROLLER).plan
-    assert rows[plan.name][:3] == ["4.0-IV3", "4.0", "7 of 7"]
+    assert rows[plan.name][:3] == ["4.0-IV3", "4.0", "6 of 6 and 1 ghost"]
     assert "brokers 1-3: Kafka 4.1" in rows[plan.name][3]
+    assert "Not supported by 6 of 6 nodes and 1 ghost" in page_of(Story.GHOST_CONTROLLER).text
     ready = next(one for _, one in document_and_clusters()[1] if one.gate["verdict"] == "ready")
-    assert rows[ready.gate["cluster"]][:4] == ["4.2-IV1", "4.2", f"0 of {len(ready.nodes)}", "-"]
+    assert rows[ready.gate["cluster"]][:4] == ["4.2-IV1", "4.2", f"0 of {len(ready.nodes)}", "drift: share.version"]
 
 
 def test_a_cluster_of_which_nothing_is_known_reaches_no_release() -> None:
@@ -162,8 +164,12 @@ def test_it_has_the_timeline_of_levels_the_registrations_and_how_far_was_read() 
     timeline = made.rows_under("Finalized levels")[1:]
     assert len(timeline) == len(one.rows("feature_timeline"))
     assert ["share.version", "1", "0", "removed"] in [row[:4] for row in timeline]
-    current = [row for row in one.rows("node_registrations") if row["is_current"]]
-    assert len(made.rows_under("At the end of what was read")[1:]) == len(current)
+    assert all(row["evidence_file"] in shown[4] for row, shown in zip(ordered(one), timeline, strict=True))
+    registered = made.rows_under("At the end of what was read")[1:]
+    assert [row[0] for row in registered] == ["brokers 1-5", "controllers 101-103"]
+    assert [row[4].split(" ")[0] for row in registered] == ["5", "3"]
+    places = [f"{row['registered_file']}, offset {row['registered_offset']}" for row in one.current]
+    assert all(place in made.text for place in places)
     assert f"offset {one.gate['watermark']['offset']}" in made.text
     assert "Copies read: 101, 102, 103" in made.text
 
@@ -172,7 +178,30 @@ def test_it_lists_the_releases_that_the_cluster_could_be_taken_to() -> None:
     rows = page_of(Story.GHOST_CONTROLLER).rows_under("Every release of Kafka")[1:]
     plan = history_with(Story.GHOST_CONTROLLER).plan
     assert [row[0] for row in rows] == [one for one in RELEASES if float(one) >= float(plan.before.name)]
-    assert next(row[1] for row in rows if row[0] == plan.after.name) == "blocked"
+    assert next(row[1] for row in rows if row[0] == plan.after.name) == "Blocked"
+
+
+def ordered(cluster: ClusterTables) -> list[Any]:
+    return sorted(cluster.rows("feature_timeline"), key=lambda row: (row["feature"], row["from_offset"] or 0))
+
+
+def test_ghosts_and_drift_are_remarked_where_they_block_nothing() -> None:
+    document, _ = document_and_clusters()
+    remarks = []
+    for story in (Story.NEW_GHOST_BROKER, Story.CHANGED_BY_HAND):
+        one = of(story)
+        free = {**one.gate, "verdict": "ready", "blockers": {"nodes": [], "losses": [], "others": []}}
+        made = Page(fleet_page(document, [("x.html", ClusterTables(free, one.tables))]))
+        remarks.append(made.rows_under("The blocked ones first")[1][5])
+    assert remarks == ["1 ghost registration", "drift: share.version"]
+
+
+@pytest.mark.parametrize("story", [None, *STORIES])
+def test_no_value_of_a_table_stands_where_a_word_is_meant(story: Story | None) -> None:
+    made = whole() if story is None else page_of(story)
+    cells = {cell for row in made.rows for cell in row}
+    raw = {"seen", "Unattributed", "in_sync", "controlled", "away", "ready", "blocked", "MIGRATION"}
+    assert not cells & raw
 
 
 def test_what_is_not_known_is_said_with_why() -> None:
@@ -226,6 +255,14 @@ def test_rolls_are_drawn_on_one_axis_with_their_times_beside() -> None:
     }  # fmt: skip
     away = {**row, "step": 2, "node_id": 5, "outcome": "away", "duration_ms": None, "in_sync_ts": None}
     document, clusters = document_and_clusters()
-    made = Page(cluster_page(document, ClusterTables(clusters[0][1].gate, {"rolls": [row, away]})))
+    nothing = dict.fromkeys(("stopping_ts", "fenced_ts", "unfenced_ts", "in_sync_ts", "duration_ms"))
+    once = {**row, **nothing, "step": 3, "role": "controller", "node_id": 101, "kind": "registered"}
+    made = Page(cluster_page(document, ClusterTables(clusters[0][1].gate, {"rolls": [row, away, once]})))
     rows = made.rows_under("Times that a node was away")[1:]
-    assert [(one[0], one[3]) for one in rows] == [("broker 41 time", "2 min 0 s"), ("broker 51 time", "not known")]
+    assert rows.pop()[0] == "controller 1011 time"
+    classes = [one.get("class") for _, one in made.tags]
+    assert classes.count("moment") == 3  # on two lanes, and in the key
+    assert [one[2:4] for one in made.rows_under("Each time")[1:3]] == [
+        ["controlled shutdown", "in sync"], ["controlled shutdown", "still away"],
+    ]  # fmt: skip
+    assert [(one[0], one[3]) for one in rows] == [("broker 41 time", "2 min"), ("broker 51 time", "not known")]

@@ -57,9 +57,9 @@ def test_real_brokers_have_a_row_with_each_mode_and_the_records_that_say_so() ->
     found, text = shown(of_a_real_log())
     rows = [[row[0], row[1], row[3]] for row in found.rows_under("Each change")]
     assert rows[1:] == [
-        ["the cluster", "PRE_MIGRATION", "offset 4"],
-        ["the cluster", "MIGRATION", "offset 409"],
-        ["the cluster", "POST_MIGRATION", "offset 837"],
+        ["the cluster", "the quorum waits for the brokers", "offset 4"],
+        ["the cluster", "changes are written to both", "offset 409"],
+        ["the cluster", "finalized", "offset 837"],
         ["broker 1", "in ZooKeeper mode with the flag", "offset 240"],
         ["broker 2", "in ZooKeeper mode with the flag", "offset 376"],
         ["broker 3", "in ZooKeeper mode with the flag", "offset 390"],

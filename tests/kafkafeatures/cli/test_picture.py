@@ -65,6 +65,8 @@ def test_the_picture_is_a_whole_document_with_each_run_of_words_at_its_column() 
     assert [x for x, _ in head] == [x for x, _ in level]
     assert level[-1][1] == "1-21 !"
     assert max(x for row in rows for x, _ in row) < float(root.attrib["width"])
+    assert root.attrib["viewBox"] == f"0 0 {root.attrib['width']} {root.attrib['height']}"
+    assert ":root { color-scheme: light dark; }" in (root.findtext(f"{inside}style") or "")
 
 
 def test_the_page_has_the_text_of_the_terminal() -> None:

@@ -108,6 +108,14 @@ def test_what_a_status_says_to_people_is_on_the_page(kind: str) -> None:
     assert [one for one in told if one not in made.text] == []
 
 
+def test_what_was_never_reconciled_has_no_plan_and_no_reason() -> None:
+    made = Page(page(resource({}), [], LATER, NOT_READ))
+    assert "Not reconciled yet" in made.text
+    assert "Not reconciled yet:" not in made.text
+    assert "No plan yet: the operator has not reconciled it." in made.text
+    assert "Nothing is to be changed." in Page(page(resource(statuses.in_sync()), [], LATER, NOT_READ)).text
+
+
 def test_what_nodes_and_people_write_is_text_and_never_markup() -> None:
     evil = '<script>alert("1")</script>&'
     status = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 
@@ -38,9 +38,9 @@ _WORDS = re.compile(r"\S+(?: \S+)*")
 def as_svg(draw: Callable[[Console], None], title: str) -> str:
     """A picture of what is drawn."""
     lines = _drawn(draw)
-    wide = 2 * _EDGE + _CELL * max((len(line.plain.rstrip()) for line in lines), default=0)
+    wide = 2 * _EDGE + _CELL * _columns(lines)
     high = 2 * _EDGE + _LINE * len(lines)
-    style = f"text {{ font: {_FONT}; white-space: pre; }}\n"
+    style = f":root {{ color-scheme: light dark; }}\ntext {{ font: {_FONT}; white-space: pre; }}\n"
     style += _rules("text", "fill", "rect {{ fill: {page}; stroke: {line}; }}")
     texts = []
     for number, line in enumerate(lines):
@@ -51,7 +51,8 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
         )
         texts += [f'<text y="{_EDGE + _LINE * number + 15}">{runs}</text>'] if runs else []
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {wide:.0f} {high}" width="{wide:.0f}">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {wide:.0f} {high}" width="{wide:.0f}"'
+        f' height="{high}">\n'
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n"
         f'<rect x="0.5" y="0.5" width="{wide - 1:.0f}" height="{high - 1}" rx="6"/>\n' + "\n".join(texts) + "\n</svg>\n"
     )
@@ -59,9 +60,12 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
 
 def as_html(draw: Callable[[Console], None], title: str) -> str:
     """A page of what is drawn: its text can be selected and copied."""
-    style = f":root {{ color-scheme: light dark; }}\npre {{ font: {_FONT}; overflow-x: auto; }}\n"
+    drawn = _drawn(draw)
+    size = f"clamp(1px, calc((100vw - {2 * _EDGE}px) / {_columns(drawn) * 0.61:.1f}), 14px)"
+    style = f":root {{ color-scheme: light dark; }}\nbody {{ margin: {_EDGE}px; }}\n"
+    style += f"pre {{ font: {_FONT}; font-size: {size}; line-height: 1.43; overflow-x: auto; }}\n"
     style += _rules("pre", "color", "body {{ background: {page}; }}")
-    lines = ("".join(f"<span{kind}>{escape(text)}</span>" for _, text, kind in _runs(line)) for line in _drawn(draw))
+    lines = ("".join(f"<span{kind}>{escape(text)}</span>" for _, text, kind in _runs(line)) for line in drawn)
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -78,6 +82,11 @@ def _drawn(draw: Callable[[Console], None]) -> list[Text]:
     stream, columns = io.StringIO(), os.environ.get("COLUMNS", "")
     draw(console(into=stream, width=int(columns) if columns.isdigit() else WIDTH))
     return [*AnsiDecoder().decode(stream.getvalue().rstrip("\n"))]
+
+
+def _columns(lines: Sequence[Text]) -> int:
+    """The length of the widest line."""
+    return max((len(line.plain.rstrip()) for line in lines), default=1)
 
 
 def _runs(line: Text) -> Iterator[tuple[int, str, str]]:

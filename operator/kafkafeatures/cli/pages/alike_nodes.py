@@ -92,9 +92,9 @@ class AlikeNodes(Struct, frozen=True):
         one = min(self.rows)
         gone = f"if {self.title} {'are' if len(self.rows) > 1 else 'is'} permanently gone"
         if self.role == "broker":
-            each = ", and so for each of them" if len(self.rows) > 1 else ""
-            return f"{gone}: `kafkafeatures unregister --broker {one} {ANY_CLUSTER}`{each}"
-        return f"{gone}: `kafkafeatures describe {ANY_CLUSTER}` says how the registration is removed"
+            each = "for each of them: " if len(self.rows) > 1 else ""
+            return f"{gone}: {each}`kafkafeatures unregister --broker {one} {ANY_CLUSTER}`"
+        return f"{gone}, see how to remove the registration: `kafkafeatures describe {ANY_CLUSTER}`"
 
 
 def alike_nodes(cluster: ClusterTables) -> list[AlikeNodes]:

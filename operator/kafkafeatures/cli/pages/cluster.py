@@ -5,7 +5,7 @@ Pure; the other half of `cli/pages/fleet.py`. Called by `cli/pipeline/gate.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafkafeatures.api.shown import time_of
@@ -16,6 +16,7 @@ from kafkafeatures.cli.pages.cluster_tables import (
     Row,
     drift,
     evidence,
+    in_words,
     is_downgrade,
     last_registration,
     migration,
@@ -27,13 +28,14 @@ from kafkafeatures.cli.pages.cluster_tables import (
     verdict,
 )
 from kafkafeatures.cli.pages.fleet import STYLE
-from kafkafeatures.cli.pages.html_parts import day_and_time, folded, text, whole_page
+from kafkafeatures.cli.pages.html_parts import day_and_time, folded, remedy, text, whole_page
 from kafkafeatures.cli.pages.lanes import rolls
+from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
 
 _FEW = 20
-"""Registrations beyond this number are folded."""
+"""Rows of registrations beyond this number are folded."""
 
 
 def cluster_page(gate: Row, cluster: ClusterTables, back: str = "") -> str:
@@ -69,8 +71,8 @@ def _head(gate: Row, cluster: ClusterTables, target: str) -> str:
     }
     shown = " | ".join(f"{label}: {text(fact)}" for label, fact in facts.items())
     lines = [one["text"] for one in one["unknownBecause"]] if one["verdict"] == "unknown" else []
-    if cluster.behind:
-        lines.insert(0, f"{len(cluster.behind)} of {counted(len(cluster.nodes), 'node')} do not support it")
+    if cluster.blocking:
+        lines.insert(0, f"Not supported by {cluster.behind('node')}")
     lines += [words for _, words in other_blockers(one)]
     why = "".join(f"<br>{text(line)}" for line in lines)
     return f'<p class="box">{verdict(one["verdict"])} for {text(target)}{why}</p>\n<p class="muted">{shown}</p>'
@@ -84,7 +86,7 @@ def _blockers(cluster: ClusterTables) -> str:
             + (f'<span class="at">{MAY_BE_A_GHOST}</span>' if one.is_ghost else ""),
             text(one.release or "-"),
             "<br>".join(map(text, one.lacks)),
-            folded("Remedy", text(one.remedy), is_open=len(found) == 1) + folded("Evidence", _evidence(one)),
+            folded("Remedy", remedy(one.remedy), is_open=len(found) == 1) + folded("Evidence", _evidence(one)),
         )
         for one in found
     ]
@@ -95,8 +97,8 @@ def _blockers(cluster: ClusterTables) -> str:
 
 def _evidence(nodes: AlikeNodes) -> str:
     """The last registration of each."""
-    return "<br>".join(
-        f"{text(f'{nodes.role} {id_}')}: {evidence(one['node'], one['file'], one['offset'], one['ts'])}"
+    return "".join(
+        f"<div>{text(f'{nodes.role} {id_}')}: {evidence(one['node'], one['file'], one['offset'], one['ts'])}</div>"
         for id_, (one, *_) in nodes.rows.items()
     )
 
@@ -112,7 +114,7 @@ def _levels(cluster: ClusterTables, target: str) -> str:
 
 def _targets(cluster: ClusterTables) -> str:
     rows = [
-        (text(row["target"]), text(row["verdict"]), text(_changes(row["changes"] or ())))
+        (text(row["target"]), verdict(row["verdict"]), text(_changes(row["changes"] or ())))
         for row in cluster.rows("upgrade_readiness")
         if row["target_kind"] == "release" and not is_downgrade(row["changes"] or ())
     ]
@@ -136,35 +138,42 @@ def _features(cluster: ClusterTables) -> str:
             text(row["feature"]),
             text(format_level(row["feature"], last["level"]) if last and last["feature"] == row["feature"] else "-"),
             text(format_level(row["feature"], row["level"])),
-            text(row["change"]),
-            text(since(row)),
+            text(in_words(row["change"])),
+            text(since(row)) + place(row["evidence_node"], row["evidence_file"], row["evidence_offset"]),
             text(moment(row["to_ts"]) if row["to_offset"] is not None else "now"),
-            text(row["attribution"]),
-            place(row["evidence_node"], row["evidence_file"], row["evidence_offset"]),
+            text(in_words(row["attribution"])),
         )
         for last, row in zip(before, spans, strict=True)
     ]
-    head = ("Feature", "Before", "After", "Change", "From", "Until", "By", "Evidence")
+    head = ("Feature", "Before", "After", "Change", "From", "Until", "By")
     found = section("Feature timeline", "Finalized levels, as far as the log goes back", head, rows)
     drifted = [drift(row) for row in cluster.drifted]
     return found + section("Drift", "Not what the document names", ("Feature", "Level", "Document"), drifted)
 
 
 def _registrations(cluster: ClusterTables) -> str:
+    """A row for all nodes of which the same is true."""
+    alike: dict[tuple[str, ...], dict[int, str]] = {}
+    for row in cluster.current:
+        supports = ", ".join(f"{name} {range_}" for name, range_ in _ranges(row["features"]))
+        facts = (row["role"], release_of(row["features"]) or "-", _state(row), supports)
+        alike.setdefault(facts, {})[row["node_id"]] = last_registration(row)
     rows = [
-        (
-            text(f"{row['role']} {row['node_id']}"),
-            text(release_of(row["features"]) or "-"),
-            text(_state(row)),
-            text(", ".join(f"{name} {range_}" for name, range_ in _ranges(row["features"]))),
-            last_registration(row),
-        )
-        for row in cluster.current
+        (text(f"{role}{'s' * (len(ids) > 1)} {shortened(ids)}"), *map(text, facts), _last(role, ids))
+        for (role, *facts), ids in alike.items()
     ]
     head = ("Node", "Kafka (inferred)", "State", "Supports", "Last registration")
     shown = section("", "At the end of what was read", head, rows)
-    words = counted(len(rows), "registration")
+    words = counted(len(cluster.current), "registration")
     return f"<h2>Registrations</h2>\n{folded(words, shown, is_open=len(rows) <= _FEW)}" if rows else ""
+
+
+def _last(role: str, registrations: Mapping[int, str]) -> str:
+    """The last registration of each node, folded where there are several."""
+    if len(registrations) == 1:
+        return next(iter(registrations.values()))
+    each = "".join(f"<div>{text(f'{role} {id_}')}: {one}</div>" for id_, one in registrations.items())
+    return folded(f"{len(registrations)} registrations", each)
 
 
 def _state(row: Row) -> str:

@@ -15,6 +15,7 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.shown import time_of
 from kafkafeatures.cli.pages.html_parts import day_and_time, table, text
 from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.words import counted
 
 Row = Mapping[str, Any]
 
@@ -24,6 +25,26 @@ MOST_IDS = 5
 """How many node ids are listed in one line, where several nodes lack the same level."""
 
 LOOKS = {"ready": ("good", "Ready"), "blocked": ("bad", "Blocked"), "unknown": ("wait", "Unknown")}
+
+
+_WORDS = {
+    "seen": "first seen",
+    "Unattributed": "not known to KafkaFeatures",
+    "controlled": "controlled shutdown",
+    "fenced": "fenced, without a controlled shutdown",
+    "in_sync": "in sync",
+    "unfenced": "unfenced, not in sync yet",
+    "away": "still away",
+    "PRE_MIGRATION": "the quorum waits for the brokers",
+    "MIGRATION": "changes are written to both",
+    "POST_MIGRATION": "finalized",
+}
+"""What the words of the tables mean, where they do not speak for themselves."""
+
+
+def in_words(value: str) -> str:
+    """A word of a table as a reader understands it; what has no entry says enough by itself."""
+    return _WORDS.get(value, value)
 
 
 class ClusterTables(Struct, frozen=True):
@@ -64,14 +85,27 @@ class ClusterTables(Struct, frozen=True):
         return [row for row in self.rows("node_registrations") if row["is_current"]]
 
     @property
-    def behind(self) -> set[int]:
-        """Nodes that block the target."""
+    def blocking(self) -> set[int]:
+        """Node ids that block the target, ghosts too."""
         return {one["nodeId"] for one in self.gate["blockers"]["nodes"]}
 
     @property
+    def gone(self) -> set[int]:
+        """Ids whose every registration may be a ghost's. A node that is broker and controller registers twice."""
+        known = [(row["node_id"], row["ghost_suspect"]) for row in self.current]
+        known += [(one["nodeId"], one["ghostSuspect"]) for one in self.gate["blockers"]["nodes"]]
+        return {id_ for id_, _ in known} - {id_ for id_, suspected in known if suspected is not True}
+
+    @property
     def nodes(self) -> set[int]:
-        """All nodes that are known. A node that is broker and controller registers twice."""
-        return {row["node_id"] for row in self.current} | self.behind
+        """All nodes that are known; a ghost is no node."""
+        return ({row["node_id"] for row in self.current} | self.blocking) - self.gone
+
+    def behind(self, noun: str = "") -> str:
+        """How many nodes and ghosts do not support the target, as `describe` counts them. `noun`: of the nodes."""
+        ghosts = len(self.blocking & self.gone)
+        words = f"{len(self.blocking - self.gone)} of {counted(len(self.nodes), noun) if noun else len(self.nodes)}"
+        return f"{words} and {counted(ghosts, 'ghost')}" if ghosts else words
 
     def level(self, feature: str) -> int | None:
         """The level that is finalized at the end of what was read; None where the log does not say."""
@@ -175,7 +209,7 @@ def drift(row: Row) -> tuple[str, str, str]:
 def migration(row: Row) -> tuple[str, str, str]:
     """How far it is, since when, and who is waited for."""
     left = ", ".join(map(str, row["zk_brokers_remaining"] or ())) or "none"
-    return text(row["state_name"] or f"state {row['state_code']}"), text(since(row)), text(left)
+    return text(in_words(row["state_name"] or f"state {row['state_code']}")), text(since(row)), text(left)
 
 
 def last_registration(row: Row) -> str:

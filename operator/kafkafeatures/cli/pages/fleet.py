@@ -139,8 +139,7 @@ def _can_reach(cluster: ClusterTables) -> str:
 
 def _behind(cluster: ClusterTables) -> str:
     """How many of its nodes cannot; a dash where that is not known."""
-    is_known = cluster.behind or cluster.gate["verdict"] != "unknown"
-    return f"{len(cluster.behind)} of {len(cluster.nodes)}" if is_known else "-"
+    return cluster.behind() if cluster.blocking or cluster.gate["verdict"] != "unknown" else "-"
 
 
 def _finalized(cluster: ClusterTables, feature: str) -> str:
@@ -152,13 +151,18 @@ def _finalized(cluster: ClusterTables, feature: str) -> str:
 
 
 def _remarks(cluster: ClusterTables, flaps: Sequence[Lane]) -> Iterable[str]:
-    """What blocks a cluster or is not known, in short lines of HTML, and which of its nodes are flapping."""
+    """Short lines of HTML: what blocks a cluster or is not known, other ghosts, drift, and which nodes are flapping."""
     gate = cluster.gate
     if gate["verdict"] != "ready":
         yield from (text(one.in_short) for one in alike_nodes(cluster))
         yield from (text(words) for _, words in other_blockers(gate))
     if gate["verdict"] == "unknown":
         yield from (text(one["text"]) for one in gate["unknownBecause"])
+    blocking = {(one["role"], one["nodeId"]) for one in gate["blockers"]["nodes"]}
+    if ghosts := [row for row in cluster.ghosts if (row["role"], row["node_id"]) not in blocking]:
+        yield counted(len(ghosts), "ghost registration")
+    if cluster.drifted:
+        yield text(f"drift: {', '.join(row['feature'] for row in cluster.drifted)}")
     yield from (f'<strong class="wait">{text(one.node)} is flapping</strong>' for one in flaps)
 
 

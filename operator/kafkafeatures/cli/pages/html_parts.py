@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from html import escape
 
 from kafkafeatures.api.shown import time_of
-from kafkafeatures.core.words import printable
+from kafkafeatures.core.words import format_span, printable
 
-_COMMAND = re.compile("`([^`]+)`")
+_SET_APART = re.compile(
+    r"`([^`]+)`|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|(?:\d+-)?\d+ \((?:up to )?\d[\w.]*-IV\d+\))", re.ASCII
+)
+"""A command between backticks; or a time or a level, which are not broken into lines."""
+_COMMAND = re.compile("`?(kafkafeatures [a-z]+ -[^;`]*)`?")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 STYLE = """
@@ -40,8 +44,21 @@ td .at { overflow-wrap: anywhere; }
 summary { cursor: pointer; margin: .3rem 0; white-space: nowrap; }
 .box { background: var(--box); padding: .8rem 1rem; border-radius: .4rem; }
 .scroll { overflow-x: auto; }
-@media print { details::details-content { content-visibility: visible; block-size: auto; } }
+.whole { white-space: nowrap; }
+.command { display: block; margin: .3rem 0; overflow-wrap: anywhere; }
 tbody th { min-width: 8rem; }
+@media print {
+  @page { size: A4 landscape; margin: 1cm; }
+  body { max-width: none; margin: 0; font-size: 9pt; }
+  .scroll { overflow: visible; }
+  h2, caption { break-after: avoid; }
+  details::details-content { content-visibility: visible; block-size: auto; }
+  .screen { display: none; }
+}
+@media screen and (min-width: 44.01rem) and (max-width: 66rem) {
+  table { font-size: .875rem; } th, td { padding-right: .5rem; }
+  .whole { white-space: normal; display: inline-block; min-width: 5.2rem; }
+}
 @media (max-width: 44rem) {
   body { margin: 1rem auto; }
   table, caption, thead, tbody, tr, th, td { display: block; }
@@ -85,16 +102,29 @@ def _cells(head: Sequence[str], row: Sequence[str]) -> str:
     return "".join(f'<td data-head="{escape(name)}">{one}</td>' for name, one in zip(head, row, strict=True))
 
 
-def folded(summary: str, shown: str, *, is_open: bool = False) -> str:
-    """HTML that a reader opens by a click on its summary; on paper it is always there."""
-    return f"<details{' open' * is_open}><summary>{escape(summary)}</summary>\n{shown}\n</details>"
+def folded(summary: str, shown: str, *, is_open: bool = False, is_printed: bool = True) -> str:
+    """HTML that a reader opens by a click on its summary; on paper it is open, or it is not there at all."""
+    screen = "" if is_printed else ' class="screen"'
+    return f"<details{screen}{' open' * is_open}><summary>{escape(summary)}</summary>\n{shown}\n</details>"
 
 
 def text(value: object) -> str:
     """An untrusted value as HTML: without markup, and without characters that reverse the direction of a line. What
-    stands between backticks is a command, and is set as one.
+    stands between backticks is a command, and is set as one; a time and a level stay on one line.
     """
-    return _COMMAND.sub(r"<code>\1</code>", escape(printable(str(value))))
+    return _SET_APART.sub(
+        lambda found: f"<code>{found[1]}</code>" if found[1] else f'<span class="whole">{found[2]}</span>',
+        escape(printable(str(value))),
+    )
+
+
+def remedy(value: str) -> str:
+    """What is to be done, as HTML: each command on a line of its own, so that it can be copied."""
+    parts = enumerate(_COMMAND.split(value))
+    return "".join(
+        f'<code class="command">{escape(printable(part))}</code>' if number % 2 else text(part.lstrip("; "))
+        for number, part in parts
+    )
 
 
 def time_in_log(at_ms: int) -> datetime:
@@ -122,12 +152,5 @@ def as_written(value: object) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """A duration for people: 0.3 s, 12 s, 4 min 12 s, 3 h 5 min."""
-    if seconds < 1:
-        return f"{max(seconds, 0):.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    """A duration for people: 0.3 s, 12 s, 4 min 12 s, 3 h 5 min, 2 d 18 h."""
+    return format_span(timedelta(seconds=round(seconds))) if seconds >= 1 else f"{max(seconds, 0):.1f} s"

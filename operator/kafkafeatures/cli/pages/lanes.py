@@ -10,14 +10,19 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from kafkafeatures.cli.pages.cluster_tables import MAX_ROWS, ClusterTables, Row
+from kafkafeatures.cli.pages.cluster_tables import MAX_ROWS, ClusterTables, Row, in_words
 from kafkafeatures.cli.pages.html_parts import day_and_time, folded, lasting, table, text
-from kafkafeatures.cli.pages.timeline import Axis, with_axis
+from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
 from kafkafeatures.core.words import counted
 
 FLAPS, WITHIN = 5, timedelta(hours=24)
 FLAPPING = f"away {FLAPS} times within 24 h without a controlled shutdown"
 """What is called flapping."""
+
+_KEYS = (
+    ("down", "away, as far as the metadata log tells of it"),
+    ("moment", "known of one moment only: how long it was away is not known"),
+)
 
 _MOMENTS = ("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts", "in_sync_ts")
 """The columns of a row of `rolls` that hold times."""
@@ -75,7 +80,7 @@ def rolls(cluster: ClusterTables) -> str:
     drawn = [
         (
             text(lane.node) + f'<span class="at">{counted(len(lane.rows), "time")}{_flag(lane)}</span>',
-            axis.track([("down", _begin(row), _end(row)) for row in lane.rows]),
+            axis.track(map(_piece, lane.rows)),
             text(day_and_time(lane.last)),
             text(lane.took),
         )
@@ -87,15 +92,23 @@ def rolls(cluster: ClusterTables) -> str:
         (
             text(lane.node),
             text(day_and_time(_begin(row))),
-            text(row["kind"]),
-            text(row["outcome"]),
+            text(in_words(row["kind"])),
+            text(in_words(row["outcome"])),
             text(lasting(row["duration_ms"] / 1000) if row["duration_ms"] is not None else "not known"),
         )
         for lane in found
         for row in lane.rows
     ]
     each = table("Each time that a node was away", ("Node", "From", "How it went", "How it is back", "Took"), times)
-    return f"<h2>Rolls</h2>\n{with_axis(picture, axis)}\n{folded(counted(len(times), 'time'), each)}"
+    used = {_piece(row)[0] for row in rows}
+    key = keys((style, words) for style, words in _KEYS if style in used)
+    details = folded(counted(len(times), "time"), each, is_printed=False)
+    return f"<h2>Rolls</h2>\n{with_axis(picture, axis)}\n{key}\n{details}"
+
+
+def _piece(row: Row) -> Piece:
+    begin, end = _begin(row), _end(row)
+    return "down" if begin < end else "moment", begin, end
 
 
 def _flag(lane: Lane) -> str:

@@ -15,6 +15,7 @@ from kafkafeatures.api.shown import time_of
 from kafkafeatures.cli.document.steps_text import until_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
+from kafkafeatures.cli.pages.cluster_tables import in_words
 from kafkafeatures.cli.pages.html_parts import day_and_time, folded, table, text, time_in_log
 from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
 from kafkafeatures.core.report.events import PHASE_CHANGED
@@ -131,7 +132,7 @@ _WORDS = {True: "in KRaft mode", False: "in ZooKeeper mode with the flag", None:
 
 def _name_of(one: StateChange) -> str:
     state = ZkMigrationState.of(one.code)
-    return state.name if state is not None else f"state {one.code}"
+    return in_words(state.name) if state is not None else f"state {one.code}"
 
 
 def _when(at: Moment, log: RollHistory) -> tuple[str, str]:

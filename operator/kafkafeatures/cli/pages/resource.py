@@ -18,14 +18,14 @@ from kafkafeatures.cli.cluster.blockers_text import blocks, is_about_ranges, mes
 from kafkafeatures.cli.document.steps_text import APPROVED, UNDO, until_of
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import as_written, day_and_time, folded, table, text, whole_page
+from kafkafeatures.cli.pages.html_parts import as_written, day_and_time, folded, remedy, table, text, whole_page
 from kafkafeatures.cli.pages.migration import STYLE_OF_MIGRATIONS, migration
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.events import facts_of
 from kraftlog.rolls import RollHistory
 
-NOT_RECONCILED = StatusCondition(type="", status="", last_transition_time=Stamp(""), reason="-", message="")
+NOT_RECONCILED = StatusCondition(type="", status="", last_transition_time=Stamp(""), reason="", message="")
 
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}
 
@@ -72,8 +72,8 @@ def _head(resource: KubeResource, now: datetime) -> str:
     described = " | ".join(f"{escape(name)}: {text(fact)}" for name, fact in facts.items() if fact)
     return (
         f"<h1>{text(resource)}</h1>\n"
-        f'<p class="box"><strong class="{style}">{escape(word)}: {text(ready.reason)}</strong>'
-        f"{text(old)}<br>{text(ready.message)}</p>\n"
+        f'<p class="box"><strong class="{style}">{escape(word)}{ready.reason and f": {text(ready.reason)}"}</strong>'
+        f"{text(old)}{ready.message and f'<br>{text(ready.message)}'}</p>\n"
         f'<p class="muted">{described}</p>'
     )
 
@@ -82,7 +82,9 @@ def _plan(resource: KubeResource) -> str:
     status = resource.status
     plan, back = status.plan, status.way_back
     if plan is None:
-        return "<h2>Plan</h2>\n<p>Nothing is to be changed.</p>"
+        is_known = status.condition(Condition.READY) is not None
+        why = "Nothing is to be changed." if is_known else "No plan yet: the operator has not reconciled it."
+        return f"<h2>Plan</h2>\n<p>{why}</p>"
     marks = (plan.hash, "irreversible" if plan.irreversible else "", APPROVED.get(plan.approved_by, ""))
     steps = (
         (step.detail or "?", step.state or "?", step.way_back or UNDO.get(step.undo, "can be undone"))
@@ -122,7 +124,7 @@ def _blockers(resource: KubeResource) -> str:
                 text(first.nodes or "the cluster") + f'<span class="at">{text(first.kind or "?")}</span>',
                 text(first.inferred_release or "-"),
                 "<br>".join(map(text, lines)),
-                folded("Remedy", "<br>".join(map(text, remedies)), is_open=len(found) == 1) if remedies else "-",
+                folded("Remedy", "<br>".join(map(remedy, remedies)), is_open=len(found) == 1) if remedies else "-",
             )
         )
     head = ("Where", "Kafka (inferred)", "What prevents the change", "What to do")

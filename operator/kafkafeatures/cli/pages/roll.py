@@ -35,9 +35,10 @@ STYLE_OF_ROLLS = """
   list-style: none; }
 .facts li { background: var(--box); border-radius: .4rem; padding: .5rem .9rem; }
 .facts strong { display: block; font-size: 1.25rem; line-height: 1.3; }
-.drawn th, .drawn td { padding-bottom: .35rem; vertical-align: middle; white-space: nowrap; }
+.drawn th, .drawn td { padding-bottom: .35rem; vertical-align: middle; } .drawn tbody th { white-space: nowrap; }
+.drawn td { min-width: 5rem; }
 .drawn td:nth-child(2) { width: 100%; min-width: 16rem; }
-.track { background: var(--box); border-right: 3px solid var(--box); height: 1.1rem; position: relative; }
+.track { background: var(--box); border-right: 4px solid var(--box); height: 1.1rem; position: relative; }
 .track span, .key span { position: absolute; bottom: 0; height: 100%; min-width: 2px; box-sizing: border-box; }
 .axis { position: relative; height: 1.3rem; font-weight: normal; color: var(--muted); font-size: .85rem; }
 .axis span { position: absolute; transform: translateX(-50%); white-space: nowrap; }
@@ -48,6 +49,7 @@ STYLE_OF_ROLLS = """
 .key i span { left: 0; width: 100%; }
 .stopping { background: repeating-linear-gradient(135deg, var(--bar) 0 3px, transparent 3px 6px); }
 .down { background: var(--bar); }
+.track .moment, .key .moment { background: var(--bar); width: 4px !important; }
 .fenced { background: repeating-linear-gradient(90deg, var(--bar) 0 2px, transparent 2px 5px); }
 .track .catching, .key .catching { background: var(--wait); height: 60%; }
 .track .watched, .key .watched { background: var(--good); height: 25%; }
@@ -59,7 +61,7 @@ STYLE_OF_ROLLS = """
   .drawn thead { position: static; width: auto; height: auto; overflow: visible; clip-path: none; }
   .drawn thead th:not(:nth-child(2)), .axis span:nth-child(2) { display: none; }
   .drawn td:nth-child(2) { width: auto; min-width: 0; } .drawn td:nth-child(2)::before { content: none; }
-  .drawn th, .drawn td { white-space: normal; }
+  .drawn tbody th { white-space: normal; }
 }
 @media print { * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """

@@ -22,6 +22,7 @@ th button { font: inherit; color: inherit; background: none; border: 0; padding:
 th button::after { content: " \\2195"; color: var(--muted); }
 th[aria-sort=ascending] button::after { content: " \\2191"; }
 th[aria-sort=descending] button::after { content: " \\2193"; }
+@media print, (min-width: 66.01rem) { th button { white-space: nowrap; } }
 @media (min-width: 44.01rem) { .tools .by { display: none; } }
 @media print { .tools { display: none; } th button::after { content: none; } }
 """
@@ -58,7 +59,7 @@ for (const tools of document.querySelectorAll(".tools")) {
   find.addEventListener("input", filter);
   only.addEventListener("change", filter);
   by.addEventListener("change", () => sort(Number(by.value), false));
-  by.selectedIndex = -1;
+  by.value = only.dataset.column;
   filter();
   tools.hidden = false;
 }

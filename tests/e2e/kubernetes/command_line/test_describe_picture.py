@@ -26,9 +26,10 @@ def test_a_browser_opens_both_and_has_nothing_to_say(page: Path, tmp_path: Path)
         assert "metadata.version" in seen.document
 
 
+@pytest.mark.parametrize("width", [375, 800, 1100])
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
-def test_every_text_of_the_page_can_be_read(page: Path, tmp_path: Path, is_dark: bool) -> None:
-    found = shown(page, tmp_path / "profile", width=1100, is_dark=is_dark)
+def test_every_text_of_the_page_can_be_read(page: Path, tmp_path: Path, is_dark: bool, width: int) -> None:
+    found = shown(page, tmp_path / "profile", width=width, is_dark=is_dark)
     assert found.is_dark is is_dark
     assert len(found.texts) > 30
     assert [one for one in found.texts if one[1] < 4.5] == []

@@ -10,7 +10,7 @@ import pytest
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkasim.fleet.plan import Story
-from tests.e2e.rig.browser import evaluated, opened, shown
+from tests.e2e.rig.browser import A4, AS_PRINTED, evaluated, opened, shown
 from tests.featurelog.fleet import AT_MS
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkasim.fleets import history_with, written
@@ -22,7 +22,8 @@ const tools = document.querySelector(".tools"), table = tools.nextElementSibling
 const [find, only, by] = tools.querySelectorAll("input, select"), heads = [...table.tHead.rows[0].cells];
 const shown = at => [...table.tBodies[0].rows].filter(one => one.checkVisibility()).map(one => one.cells[at].innerText);
 const with_ = (one, value, event) => { one.value = value; one.dispatchEvent(new Event(event)); };
-const found = { all: shown(0), by: by.checkVisibility(), said: [tools.querySelector("output").value] };
+const found = { all: shown(0), by: by.checkVisibility(), sort: by.selectedOptions[0]?.text,
+  said: [tools.querySelector("output").value] };
 heads[4].querySelector("button").click();
 found.up = [shown(4), heads[4].ariaSort];
 heads[4].querySelector("button").click();
@@ -75,6 +76,7 @@ def test_clusters_are_sorted_and_filtered_by_the_one_script_that_the_page_allows
 ) -> None:
     found = evaluated(pages / "fleet.html", tmp_path / "profile", _USED, width=width)
     assert len(found["all"]) == 12
+    assert found["sort"] == "Verdict"
     assert found["by"] is (width == PHONE)  # where there are no heads to click
     (up, is_up), (down, is_down) = found["up"], found["down"]
     assert [int(one.split()[0]) for one in up] == sorted(int(one.split()[0]) for one in up)
@@ -102,14 +104,49 @@ def test_the_page_of_a_cluster_has_a_lane_for_each_node_and_a_row_for_equal_ones
     assert (marks, blocking, ticks) == (24, 2, 3)
 
 
+def readable(pages: Path) -> list[Path]:
+    """The fleet's page, one with a timeline of restarts, and one with many changes of levels."""
+    stories = (Story.FLAPPING, Story.CHANGED_BY_HAND)
+    names = [f"*-{history_with(story).plan.name}.html" for story in stories]
+    return [pages / "fleet.html", *(page for name in names for page in pages.glob(name))]
+
+
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP], ids=["phone", "tablet", "desktop"])
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
-def test_every_text_of_both_pages_can_be_read(pages: Path, tmp_path: Path, is_dark: bool, width: int) -> None:
+def test_every_text_of_the_pages_can_be_read(pages: Path, tmp_path: Path, is_dark: bool, width: int) -> None:
     """4.5 to 1 is what WCAG asks of text; and nothing is hidden behind the edge of a screen."""
-    (flapping,) = pages.glob(f"*-{history_with(Story.FLAPPING).plan.name}.html")  # with a timeline of restarts
-    for page in (pages / "fleet.html", flapping):
+    for page in readable(pages):
         found = shown(page, tmp_path / "profile", width=width, is_dark=is_dark)
         assert found.is_dark is is_dark
         assert len(found.texts) > 50
         assert [one for one in found.texts if one[1] < 4.5] == []
         assert found.cut == ()
+
+
+def test_on_paper_no_column_is_cut_and_the_times_of_each_restart_are_left_out(pages: Path, tmp_path: Path) -> None:
+    for page in readable(pages):
+        assert shown(page, tmp_path / "profile", width=A4, is_printed=True).cut == ()
+    script = f"""{AS_PRINTED}
+        const all = what => [...document.querySelectorAll(what)];
+        return [all(".scroll").map(one => getComputedStyle(one).overflowX), getComputedStyle(document.body).fontSize,
+          all("details table").map(one => [one.caption.innerText, one.checkVisibility()])];"""
+    scrolls, size, tables = evaluated(readable(pages)[1], tmp_path / "profile", script, width=A4)
+    assert set(scrolls) == {"visible"}
+    assert size == "12px"
+    assert [seen for caption, seen in tables if caption.startswith("Each time")] == [False]
+    assert [seen for caption, seen in tables if not caption.startswith("Each time")] == [True]
+
+
+def test_times_and_levels_are_not_broken_and_evidence_has_no_blank_lines(pages: Path, tmp_path: Path) -> None:
+    script = """const all = what => [...document.querySelectorAll(what)];
+      all("details").forEach(one => { one.open = true; });
+      return [all(".whole").map(one => one.getClientRects().length),
+        all("details").map(one => one.innerText).filter(one => one.startsWith("Evidence")),
+        all(".track span").map(one => one.getBoundingClientRect().width), all(".key").map(one => one.innerText)];"""
+    pieces, evidence, marks, keys = evaluated(readable(pages)[1], tmp_path / "profile", script)
+    assert len(pieces) > 20
+    assert set(pieces) == {1}
+    assert len(evidence) == 2
+    assert not [one for one in evidence if "\n\n" in one.partition("\n")[2].lstrip("\n")]
+    assert min(marks) >= 2
+    assert keys == ["away, as far as the metadata log tells of it"]

@@ -11,7 +11,7 @@ from tests.kafkafeatures.cli.test_migration_page import IN_DUAL_WRITE, of_a_real
 from tests.kafkafeatures.cli.test_migration_page import shown as made
 from tests.kafkafeatures.cli.test_report_page import NOT_READ, Page
 
-PHONE, DESKTOP = 390, 1280
+PHONE, TABLET, DESKTOP = 375, 800, 1280
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_the_pages_open_in_a_browser_with_every_row(pages: tuple[Path, ...], tmp
         assert Page(seen.document).rows == Page(page.read_text()).rows
 
 
-@pytest.mark.parametrize("width", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP], ids=["phone", "tablet", "desktop"])
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 def test_every_text_can_be_read(pages: tuple[Path, ...], tmp_path: Path, is_dark: bool, width: int) -> None:
     """4.5 to 1 is what WCAG asks of text; and nothing is hidden behind the edge of a screen."""

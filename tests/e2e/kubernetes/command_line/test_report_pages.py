@@ -14,7 +14,7 @@ from kafkafeatures.api.status import EMPTY
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.resource import page
 from kraftlog.rolls import Absence, RollHistory
-from kraftlog.strips import Moment
+from kraftlog.strips import Moment, Stretch, Strip
 from tests.e2e.rig.browser import AS_PRINTED, evaluated
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.cli.restarts import LATER, RESTART, ended, event, in_flight
@@ -36,6 +36,7 @@ const seen = one => {{
 }};
 const found = {{
   first: words(blockers), blockers: rows(blockers.nextElementSibling.querySelector("table")), lanes: rows(roll),
+  cut: all(".scroll").filter(one => one.scrollWidth > one.clientWidth + 1).map(words),
   marks: all(".track span", roll).map(seen), text: document.body.textContent, code: all("code").map(words),
   ticks: all(".axis span", roll).filter(one => one.checkVisibility()).map(one => one.getBoundingClientRect().height),
   folded: all("details table").map(one => one.checkVisibility()),
@@ -62,7 +63,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     registered at the very end of that.
     """
     absences = [away("broker", 3, *range(at, at + 5)) for at in (0, 20, 40)] + [away("controller", 101, 60)]
-    history = RollHistory(None, Moment(MS + 60_000, 99), tuple(absences), (), 0, 0, 0, 4, True, 0)
+    stretch = Stretch(MS, MS + 400, 2, True, False, 1)
+    strip = Strip("payments.settlements", 0, 3, 2, 0, 0, 400, False, (stretch,))
+    history = RollHistory(None, Moment(MS + 60_000, 99), tuple(absences), (strip,), 1, 0, 0, 4, True, 0)
     events = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=9))]
     events.append(SeenEvent(at=stamp(NOW), reason="Blocked", note="run `kafkafeatures describe`"))
     folder = tmp_path_factory.mktemp("report")
@@ -84,8 +87,8 @@ def test_what_blocks_is_the_first_section_with_a_row_for_equal_nodes_and_one_rem
     assert release == ["3.9"]
     assert [line.split()[0] for line in what] == ["metadata.version", "group.version"]
     assert remedy[0] == "Remedy"  # open, as it is the only one
-    assert len(remedy) == 2
-    assert "unregister --controller 3003" in remedy[1]
+    assert len(remedy) == 3
+    assert remedy[2].startswith("kafkafeatures unregister --controller 3003 --")  # on a line of its own
 
 
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP])
@@ -98,12 +101,17 @@ def test_each_node_has_one_lane_whose_marks_are_seen_at_both_ends(seen: Seen, wi
     assert max(found["ticks"]) < 30  # on one line
 
 
+@pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP])
+def test_no_table_is_wider_than_the_screen(seen: Seen, width: int) -> None:
+    assert seen(width)["cut"] == []
+
+
 def test_times_have_one_form_and_commands_no_backticks(seen: Seen) -> None:
     found = seen(DESKTOP)
     assert "2026-01-02 03:04:05 UTC" in found["text"]
     assert "2026-01-02T" not in found["text"]
     assert "`" not in found["text"]
-    assert found["code"] == ["kafkafeatures describe"]
+    assert [one.split(" -")[0] for one in found["code"]] == ["kafkafeatures unregister", "kafkafeatures describe"]
 
 
 def test_on_paper_what_is_folded_is_there(seen: Seen) -> None:

@@ -208,6 +208,22 @@ def test_apply_with_dry_run_says_what_plan_says_and_leaves_nothing_behind(
     assert finalized(cluster, "streams.version") == 0
 
 
+@pytest.mark.parametrize(("form", "begins"), [("svg", "<svg "), ("html", "<!doctype html>")])
+def test_a_plan_is_drawn_as_a_picture_or_a_page_with_its_exit_code(
+    cluster: dict[str, Any], tmp_path: Path, form: str, begins: str
+) -> None:
+    path = document(tmp_path, cluster, {"metadata.version": 99})
+    drawn = shell(f"{PROGRAM} plan -f levels.yaml -o {form}", tmp_path)
+    assert (drawn.returncode, drawn.stderr) == (4, "")
+    assert drawn.stdout.startswith(begins)
+    assert "Blockers" in drawn.stdout
+    other = path.read_text().replace('"x"', '"y"').replace('"spec": {', '"spec": {"mode": "Observe", ')
+    (tmp_path / "other.yaml").write_text(other)
+    several = shell(f"{PROGRAM} plan -f levels.yaml -f other.yaml -o {form}", tmp_path)
+    assert (several.returncode, several.stdout) == (64, "")
+    assert f"-o {form} draws one document; these are 2" in several.stderr
+
+
 @pytest.mark.parametrize(("levels", "code"), [({"metadata.version": 99}, 4), ({}, 3)])
 def test_apply_with_dry_run_ends_with_the_code_of_plan(
     cluster: dict[str, Any], tmp_path: Path, levels: dict[str, int], code: int

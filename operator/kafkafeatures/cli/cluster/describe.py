@@ -9,8 +9,6 @@ route to the controllers for the metadata log, which alone shows everything.
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -25,8 +23,9 @@ from kafkafeatures.cli.cluster.connect import (
     on_cluster,
     settings_from_flags,
 )
+from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import FORMATS, console, print_document, tell
+from kafkafeatures.cli.shell.output import DRAWN, add_output_flag, print_document, tell
 from kafkafeatures.core.facts.settings import IBP
 
 if TYPE_CHECKING:
@@ -34,9 +33,7 @@ if TYPE_CHECKING:
 
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
 
-SVG, HTML = "svg", "html"
-DRAWN = ("table", SVG, HTML)
-"""Forms for people; the others are for programs."""
+_TITLE = "kafkafeatures describe: features of a Kafka cluster, and what blocks a raise"
 
 _LATEST_MS = 4_102_444_800_000  # the year 2100: whatever was written there
 
@@ -44,10 +41,7 @@ _LATEST_MS = 4_102_444_800_000  # the year 2100: whatever was written there
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `describe`."""
     add_connection_flags(parser)
-    parser.add_argument(
-        "-o", "--output", choices=(*FORMATS, SVG, HTML), default="table",
-        help="table for people (default), a document, or the table as a picture or a page",
-    )  # fmt: skip
+    add_output_flag(parser, is_drawn=True)
     parser.add_argument(
         "--from", dest="files", type=Path, metavar="PATH",
         help="instead of a cluster: a node's log directory, its __cluster_metadata-0, a file of it, or a support "
@@ -91,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
                 on.print()
                 ensemble.draw(on, seen, observation)
 
-        _show(arguments.output, draw)
+        show(arguments.output, draw, _TITLE)
     else:
         from kafkafeatures.core.report.cluster_document import cluster_document
 
@@ -102,17 +96,6 @@ def run(arguments: argparse.Namespace) -> int:
             document["zooKeeper"] = zookeeper_document(seen, observation)
         print_document(document, arguments.output)
     return Exit.DONE if seen is None or not seen.failures else Exit.FAILED
-
-
-def _show(form: str, draw: Callable[[Console], None]) -> None:
-    """On the terminal, or as a picture or a page of what it would show."""
-    if form == "table":
-        draw(console())
-        return
-    from kafkafeatures.cli.cluster.picture import as_html, as_svg
-
-    made = as_svg if form == SVG else as_html
-    sys.stdout.write(made(draw, "kafkafeatures describe: features of a Kafka cluster, and what blocks a raise"))
 
 
 def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
@@ -128,7 +111,7 @@ def _of_zookeeper(arguments: argparse.Namespace, seen: ZooKeeperReading) -> int:
     if arguments.output in DRAWN:
         from kafkafeatures.cli.cluster import ensemble
 
-        _show(arguments.output, partial(ensemble.draw, seen=seen))
+        show(arguments.output, partial(ensemble.draw, seen=seen), _TITLE)
     else:
         from kafkafeatures.core.report.zookeeper_document import zookeeper_document
 
@@ -160,7 +143,7 @@ def _of_files(arguments: argparse.Namespace) -> int:
     if arguments.output in DRAWN:
         from kafkafeatures.cli.cluster import matrix
 
-        _show(arguments.output, partial(matrix.draw, observation=observation))
+        show(arguments.output, partial(matrix.draw, observation=observation), _TITLE)
         if arguments.output == "table":
             print(f"\nTo see which registrations may be ghosts: kafkafeatures log ghosts {quote(folder.shown)}")
     else:

@@ -7,6 +7,7 @@ operator instead (`cli/kube/plan.py`); `apply --dry-run` is `plan -f FILE`.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
@@ -14,6 +15,7 @@ from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_cluster
+from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.document.documents import (
     Document,
     Reach,
@@ -27,7 +29,7 @@ from kafkafeatures.cli.document.documents import (
 from kafkafeatures.cli.document.several import each
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import add_output_flag, console
+from kafkafeatures.cli.shell.output import DRAWN, HTML, SVG, add_output_flag
 from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.facts.observation import supported_by_all
@@ -43,6 +45,7 @@ from kafkafeatures.reconcile.ports import Resource
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.observation import Observation
 
+TITLE = "kafkafeatures plan: steps, and what blocks them"
 CODES = {
     PlanVerdict.IN_SYNC: Exit.DONE,
     PlanVerdict.CHANGES: Exit.DONE,
@@ -59,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_document_flags(parser, required=False)
     add_kube_flags(parser)
-    add_output_flag(parser)
+    add_output_flag(parser, is_drawn=True)
     parser.add_argument(
         "--latest",
         action="store_true",
@@ -74,7 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed("specify either -f FILE or the NAME of a resource on Kubernetes", Exit.USAGE)
     if arguments.name is not None:
         return _code(arguments, _of_resource(arguments))
-    return each(arguments, documents_of(arguments), plan_of, arguments.output)
+    documents = documents_of(arguments)
+    if arguments.output in (SVG, HTML) and len(documents) > 1:
+        raise CommandFailed(f"-o {arguments.output} draws one document; these are {len(documents)}", Exit.USAGE)
+    return each(arguments, documents, plan_of, arguments.output)
 
 
 def _code(arguments: argparse.Namespace, verdict: PlanVerdict) -> Exit:
@@ -87,11 +93,11 @@ def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
     for flag in ("state", "approve", "secrets_dir", "config", "controller_config", "latest"):
         if getattr(arguments, flag):
             raise CommandFailed(f"--{flag.replace('_', '-')} requires -f FILE instead of NAME", Exit.USAGE)
-    from kafkafeatures.cli.kube.plan import show
+    from kafkafeatures.cli.kube.plan import show_plan
 
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
-    return show(resource, arguments.output)
+    return show_plan(resource, arguments.output, TITLE)
 
 
 def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
@@ -107,13 +113,14 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
         raise failed(seen.failure)
     status = seen.status  # made anew each time that it is asked for
     verdict = plan_verdict(status, resource.generation, sends=False)
-    if arguments.output in (None, "table"):
+    if arguments.output in (None, *DRAWN):
         from kafkafeatures.cli.document.plan_text import draw_plan
 
         to_approve = "" if latest else how_to_approve(arguments, document, seen.proposal.plan.hash)
-        draw_plan(console(), seen, status, verdict, to_approve=to_approve)
+        drawn = partial(draw_plan, seen=seen, status=status, verdict=verdict, to_approve=to_approve)
+        show(arguments.output or "table", drawn, TITLE)
         why = "" if latest else store.why_unverified(levels_in(seen.proposal).changes)
-        if why and isinstance(seen.decision, Act):
+        if why and isinstance(seen.decision, Act) and arguments.output in (None, "table"):
             print(f"apply asks for confirmation, or needs --yes: {why}")
         return _code(arguments, verdict), None
     shape = plan_document(

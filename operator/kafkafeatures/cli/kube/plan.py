@@ -11,19 +11,20 @@ from datetime import UTC, datetime
 from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.status import read_status
+from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.kube.resource import KubeResource
-from kafkafeatures.cli.shell.output import console, print_document
+from kafkafeatures.cli.shell.output import DRAWN, print_document
 from kafkafeatures.core.report.plan_document import document_of_status
 
 
-def show(resource: KubeResource, form: str) -> PlanVerdict:
-    """Print it; the verdict."""
+def show_plan(resource: KubeResource, form: str, title: str) -> PlanVerdict:
+    """Print it; the verdict. title: of a picture or a page."""
     document = plan_document_of(resource)
     verdict: PlanVerdict = document["verdict"]
-    if form == "table":
+    if form in DRAWN:
         from kafkafeatures.cli.kube.status_text import draw_plan_of
 
-        draw_plan_of(console(), resource, verdict, datetime.now(UTC))
+        show(form, lambda console: draw_plan_of(console, resource, verdict, datetime.now(UTC)), title)
     else:
         print_document(document, form)
     return verdict

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FORMATS = ("table", "json", "yaml")
+SVG, HTML = "svg", "html"
+DRAWN = ("table", SVG, HTML)
+"""Forms for people; the others are for programs."""
 NEVER_WRAPPED = 100_000
 
 
@@ -80,10 +83,15 @@ class Patient:
         return getattr(self._stream, name)
 
 
-def add_output_flag(parser: argparse.ArgumentParser) -> None:
-    """`-o table|json|yaml`."""
+def add_output_flag(parser: argparse.ArgumentParser, *, is_drawn: bool = False) -> None:
+    """`-o table|json|yaml`. `is_drawn`: also `svg` and `html`."""
+    table = "table for people (default)"
     parser.add_argument(
-        "-o", "--output", choices=FORMATS, default="table", help="table for people (default), or a document"
+        "-o",
+        "--output",
+        choices=(*FORMATS, SVG, HTML) if is_drawn else FORMATS,
+        default="table",
+        help=f"{table}, a document, or the table as a picture or a page" if is_drawn else f"{table}, or a document",
     )
 
 

@@ -1,0 +1,22 @@
+"""Forms for people: what a command draws, on the terminal, or as a picture or a page of that."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafkafeatures.cli.shell.output import SVG, console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show(form: str, draw: Callable[[Console], None], title: str) -> None:
+    """Draw it on the terminal (`table`), or write it to stdout as a picture (`svg`) or a page (`html`)."""
+    if form == "table":
+        draw(console())
+        return
+    from kafkafeatures.cli.cluster.picture import as_html, as_svg
+
+    sys.stdout.write((as_svg if form == SVG else as_html)(draw, title))

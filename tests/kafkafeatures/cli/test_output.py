@@ -64,7 +64,8 @@ def test_a_status_that_another_client_wrote_is_drawn_and_waited_for_in_printable
 ) -> None:
     out, _ = streams(monkeypatch)
     status = statuses.stalled()
-    status["features"][0]["name"], status["blockers"][0]["remedy"] = EVIL, f"{EVIL}, and more"
+    status["features"][0]["name"] = status["blockers"][0]["message"] = EVIL
+    status["blockers"][0]["remedy"] = f"{EVIL}, and more"
     for one in status["conditions"]:
         one["message"] = EVIL
     found = resource(status)

@@ -50,10 +50,12 @@ def unknown_flag(
     each command.
     """
     known = _flags(parser, words)
-    for word in words:
+    for before, word in pairwise(["", *words]):
         name = word.partition("=")[0]
         if word == "--":
             break
+        if (taking := known.get(before)) is not None and taking.nargs != 0:
+            continue  # `--namespace -x`: what the first lacks is said by its parser
         is_short = name[:1] == "-" and name[1:2].isalpha()  # its value may follow without a blank
         if not (name.startswith("--") or is_short) or (name[:2] if is_short else name) in known:
             continue

@@ -39,6 +39,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "migration",
+        f"{CORE}/comparisons.py",
+        ("what could not be written was never compared", "    return written if is_newer else ours\n",
+         "    return written\n"),
+        ("the status of another process counts for nothing", "    return written if is_newer else ours\n",
+         "    return ours\n"),
+    ),
+    *of(
+        "migration",
         f"{CORE}/registered.py",
         ("brokers may be unregistered",
          "        if node.id not in seen.registered_brokers.value:\n", "        if False:\n"),
@@ -101,6 +109,9 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a comparison counts for ever", "return self.compared if now - self.compared_at <= COMPARED_WITHIN else None",
          "return self.compared"),
         ("nothing moves", "self.still_since if is_still else now,", "self.still_since or now,"),
+        ("a look that saw nothing forgets the last comparison",
+         "MigrationKept(unknown_since=self.unknown_since, equality=self.equality)",
+         "MigrationKept(unknown_since=self.unknown_since)"),
     ),
     *of(
         "migration",

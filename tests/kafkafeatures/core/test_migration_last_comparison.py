@@ -159,6 +159,19 @@ def test_what_a_look_has_found_is_not_lost_with_the_status_that_it_could_not_wri
     assert released(Look(BACK, GONE, status=equal, before=Look(BACK, GONE, status=equal), seconds=5.0)).deletes
 
 
+def test_what_another_process_has_found_since_counts() -> None:
+    equal = after(looks(BACK, cluster(Position.COPIED)))
+    ours = Look(BACK, cluster(Position.COPIED), status=equal)
+    differs = compared(2, ago=timedelta(seconds=-5))
+    found = Look(BACK, GONE, status=differs, before=Look(BACK, GONE, status=differs, before=ours), seconds=5.0)
+    assert found.decision.reason is Reason.METADATA_DIFFERS
+
+
+def test_a_look_that_saw_nothing_leaves_the_last_comparison() -> None:
+    made = equality(compared(2))
+    assert MigrationKept(equality=made).interrupted("no node answers").equality == made
+
+
 def without_a_result(kind: FailureKind) -> Status:
     """The status after a comparison that came to something, and another one that did not."""
     first = after(looks(BACK, cluster(Position.COPIED)))

@@ -110,8 +110,8 @@ MUTANTS: tuple[Mutant, ...] = (
          "return self.compared"),
         ("nothing moves", "self.still_since if is_still else now,", "self.still_since or now,"),
         ("a look that saw nothing forgets the last comparison",
-         "MigrationKept(unknown_since=self.unknown_since, equality=self.equality)",
-         "MigrationKept(unknown_since=self.unknown_since)"),
+         "MigrationKept(unknown_since=self.unknown_since, equality=self.equality,",
+         "MigrationKept(unknown_since=self.unknown_since,"),
     ),
     *of(
         "migration",

@@ -142,7 +142,10 @@ class Cluster:
             asked = await probe_cluster(self._pool, found=on_found)
             if not controllers_known.is_set() or not asked.may_have_a_log:
                 reading.cancel()  # ten seconds more would not change that
-            log = await self._of_this_cluster(asked, await result_of(reading))
+            read = await result_of(reading)
+            if isinstance(read, Failure) and read.kind is FailureKind.UNREACHABLE and self._log.leaders.has_unasked:
+                read = await self._bounded(self._log.catch_up)  # the brokers took their time to name the controllers
+            log = await self._of_this_cluster(asked, read)
             as_read = None
             if isinstance(log, LogReading):
                 self._committed = log.image.offset

@@ -111,6 +111,19 @@ def test_controllers_are_asked_for_what_they_decide_by_where_all_brokers_have_it
         assert not [one for one in add[Shape.PLAIN_BROKER] if one.startswith(("default.", "num."))]
 
 
+def test_what_requests_have_set_is_copied_and_stands_in_no_file() -> None:
+    name = "unclean.leader.election.enable"
+    layers = {SettingSource.NODE: "true", SettingSource.FILE: "false"}
+    for setting, wanted in (
+        (Setting(SettingSource.NODE, "true", layers=layers), f"{name}=false"),
+        (Setting(SettingSource.NODE, "true", layers={SettingSource.NODE: "true"}), ""),
+    ):
+        said: Said = {(B, 1): NodeSettings("10.0.0.1", {name: setting})}
+        found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, ""), said)
+        add = {shape: lines.add for _, shape, lines in found.lines}
+        assert [one for one in add[Shape.MIGRATING_CONTROLLER] if one.startswith(name)] == ([wanted] if wanted else [])
+
+
 def test_what_must_not_be_done_yet_is_in_the_document_as_well() -> None:
     (finalize,) = (edge for edge in FORWARD if edge.end is P.FINALIZED)
     found = demands(P.DUAL_WRITE, P.FINALIZED, finalize, known_of({}, ""), {})

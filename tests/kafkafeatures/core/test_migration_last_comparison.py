@@ -66,9 +66,24 @@ def test_what_was_equal_until_a_moment_before_the_end_is_released() -> None:
 
 def test_from_the_stop_of_the_controllers_until_the_deletion_it_is_looked_often() -> None:
     """Meanwhile no partition gets a new leader."""
-    for found, most in ((looks(BACK, cluster(Position.COPIED)), 2.0), (Look(BACK, GONE, status=compared()), 1.0)):
+    unread = replace(GONE, zookeeper=Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")))
+    for found, most in (
+        (looks(BACK, cluster(Position.COPIED)), 2.0),
+        (Look(BACK, GONE, status=compared()), 1.0),
+        (Look(BACK, unread, status=compared()), 2.0),
+    ):
         assert isinstance(found.decision, Wait)
         assert found.decision.after <= most
+        assert found.decision.steady
+
+
+def test_controllers_none_of_which_answers_may_just_be_restarting() -> None:
+    """Where nothing leads back: that this needs a rollback is said after a minute."""
+    wanted = wanting(Desired.DUAL_WRITE)
+    first = Look(wanted, GONE)
+    assert isinstance(first.decision, Wait)
+    assert "no controller answers; this may pass" in first.decision.message
+    assert isinstance(Look(wanted, GONE, before=first, seconds=61.0).decision, Stalled)
 
 
 @pytest.mark.parametrize("says", LACKING)
@@ -162,7 +177,7 @@ def test_what_a_look_has_found_is_not_lost_with_the_status_that_it_could_not_wri
 def test_what_another_process_has_found_since_counts() -> None:
     equal = after(looks(BACK, cluster(Position.COPIED)))
     ours = Look(BACK, cluster(Position.COPIED), status=equal)
-    differs = compared(2, ago=timedelta(seconds=-5))
+    differs = compared(2, ago=timedelta(seconds=-60))
     found = Look(BACK, GONE, status=differs, before=Look(BACK, GONE, status=differs, before=ours), seconds=5.0)
     assert found.decision.reason is Reason.METADATA_DIFFERS
 
@@ -170,6 +185,14 @@ def test_what_another_process_has_found_since_counts() -> None:
 def test_a_look_that_saw_nothing_leaves_the_last_comparison() -> None:
     made = equality(compared(2))
     assert MigrationKept(equality=made).interrupted("no node answers").equality == made
+
+
+def test_what_was_compared_of_another_cluster_does_not_count() -> None:
+    """A resource that was deleted and created again for another cluster, before the operator saw that it was gone."""
+    other = replace(cluster(Position.COPIED), zookeeper=known(znodes(cluster_id="another")))
+    equal = Look(BACK, other)
+    found = Look(BACK, GONE, before=Look(BACK, GONE, before=equal), seconds=5.0)
+    assert "was not compared" in said(found)
 
 
 def without_a_result(kind: FailureKind) -> Status:

@@ -15,6 +15,7 @@ from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.znodes import MigrationProgress
 from kafkafeatures.core.migration.checks import PREFLIGHTED
+from kafkafeatures.core.migration.last_comparison import CLOCKS_DIFFER
 from kafkafeatures.core.migration.place import Place
 
 WRITTEN_EVERY = timedelta(seconds=30)
@@ -23,11 +24,13 @@ WRITTEN_EVERY = timedelta(seconds=30)
 
 def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> EqualityStatus | None:
     """Which comparison was made later, by the clock of ZooKeeper: two processes have two clocks. That of this process
-    where it is not known.
+    where it is not certain; one without a date, which proves nothing, before any other.
     """
-    if ours is None or written is None or not (ours.written_at and written.written_at):
+    if ours is None or written is None:
         return ours or written
-    is_newer = datetime.fromisoformat(written.written_at) > datetime.fromisoformat(ours.written_at)
+    if not ours.written_at or not written.written_at:
+        return written if ours.written_at else ours
+    is_newer = datetime.fromisoformat(written.written_at) - datetime.fromisoformat(ours.written_at) > CLOCKS_DIFFER
     return written if is_newer else ours
 
 

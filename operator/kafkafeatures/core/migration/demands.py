@@ -88,7 +88,7 @@ def known_of(said: Said, release: str) -> Known:
             for name in (CONNECT, VOTERS, BOOTSTRAP, QUORUM_LISTENERS)
             if (same := _only(value for one in said.values() if (value := value_of(one, name))))
         },
-        decided={name: same for name in DECIDED if (same := _only(value_of(one, name) or "" for one in brokers))},
+        decided={name: same for name in DECIDED if (same := _only(_of_file(one.of.get(name)) for one in brokers))},
     )
 
 
@@ -96,6 +96,14 @@ def _only(values: Iterable[str]) -> str:
     """The value that all have; empty where they differ, or there is none."""
     found = {*values}
     return found.pop() if len(found) == 1 else ""
+
+
+def _of_file(setting: Setting | None) -> str:
+    """What its file says: what requests have set is copied with everything else."""
+    if setting is None:
+        return ""
+    only = setting.value if setting.source is SettingSource.FILE else ""
+    return setting.layers.get(SettingSource.FILE, "" if setting.layers else only or "")
 
 
 def _effective(setting: Setting | None) -> str:

@@ -19,10 +19,7 @@ from kafkafeatures.core.migration.settings import Shape
 class Beside(StrEnum):
     """What Git, or a person, is asked for beside settings."""
 
-    NO_CONTROLLERS = (
-        "stop the controllers (on Kubernetes: 0 replicas), all without a pause; keep their disks, and start none "
-        "until that is requested"
-    )
+    NO_CONTROLLERS = "stop the controllers (on Kubernetes: 0 replicas)"
     WIPE = "wipe the controllers' disks"
 
 

@@ -26,6 +26,7 @@ class MigrationKept(Struct, frozen=True):
     metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
     the last comparison of ZooKeeper with the metadata log. tried: when the last one began, which may have failed since.
     controllers_since: since when some controller answers. equality: the last comparison, as it goes into a status.
+    cluster: the id of the cluster, as ZooKeeper has it.
     """
 
     unknown_since: float | None = None
@@ -37,10 +38,15 @@ class MigrationKept(Struct, frozen=True):
     tried: datetime | None = None
     controllers_since: float | None = None
     equality: EqualityStatus | None = None
+    cluster: str = ""
 
     def interrupted(self, why: str) -> MigrationKept:
         """Where nothing could be read, nothing is known to have stood still."""
-        return MigrationKept(unknown_since=self.unknown_since, equality=self.equality)
+        return MigrationKept(unknown_since=self.unknown_since, equality=self.equality, cluster=self.cluster)
+
+    def is_of(self, cluster: object) -> bool:
+        """Whether it is not of another cluster than this. cluster: the id in ZooKeeper, if it was read."""
+        return not (self.cluster and cluster and isinstance(cluster, str)) or self.cluster == cluster
 
     def seen(
         self,
@@ -53,6 +59,7 @@ class MigrationKept(Struct, frozen=True):
         tried: datetime | None = None,
         controllers: bool = False,
         equality: EqualityStatus | None = None,
+        cluster: object = "",
     ) -> MigrationKept:
         """With what this look has seen. end: of the metadata log, -1 where it was not read. controllers: whether one
         answers. equality: the last comparison by now.
@@ -71,6 +78,7 @@ class MigrationKept(Struct, frozen=True):
             tried or self.tried,
             (now if self.controllers_since is None else self.controllers_since) if controllers else None,
             equality,
+            cluster if isinstance(cluster, str) and cluster else self.cluster,
         )
 
     @property

@@ -164,15 +164,15 @@ class MigrationNow(StageNow, frozen=True):
         if not found:
             return None
         if isinstance(self.place, Place):
-            refused = isinstance(self.place.edge, Refused)
-            if refused:
-                return Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found)
+            if isinstance(self.place.edge, Refused):
+                return self._restarting or Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found)
             waits = blocked(found)
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
-                return replace(waits, after=1.0)
+                return replace(waits, after=1.0, steady=True)
             return waits
         if isinstance(self.place, Failure):
-            return Wait(Reason.MIGRATING, f"the phase is not known: {self.place}", after=2.0, blockers=found)
+            text, back = f"the phase is not known: {self.place}", self.wish.desired is Desired.ROLLED_BACK
+            return Wait(Reason.MIGRATING, text, after=2.0, steady=back, blockers=found)
         if (away := self._away) is not None:
             return away
         since = self.memory.unknown_since
@@ -185,6 +185,16 @@ class MigrationNow(StageNow, frozen=True):
         text = self.place.at_first or self.place.message
         noted = (Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute"),) if self.place.remedy else ()
         return Wait(Reason.MIGRATING, f"the phase is not known yet: {text}", after=2.0, blockers=noted)
+
+    @property
+    def _restarting(self) -> Wait | None:
+        """Controllers none of which answers may just be restarting, where nothing leads back."""
+        is_gone = isinstance(self.place, Place) and self.place.position is Position.NO_CONTROLLER
+        if not is_gone or self.memory.still_for(self.facts.monotonic) >= CONTRADICTS_FOR:
+            return None
+        text = "no controller answers; this may pass within a minute"
+        noted = (Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves"),)
+        return Wait(Reason.MIGRATING, text, after=2.0, blockers=noted)
 
     @property
     def _away(self) -> Wait | Stalled | None:
@@ -319,7 +329,8 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
     if wish is None or not facts.ours:
         return None
     now, before = facts.monotonic, facts.kept.get(MIGRATION)
-    kept = before if isinstance(before, MigrationKept) else MigrationKept()
+    cluster = place.znodes.cluster_id if isinstance(place, Place) else ""
+    kept = before if isinstance(before, MigrationKept) and before.is_of(cluster) else MigrationKept()
     offset = place.facts.offset if isinstance(place, Place) else -1
     found, known = facts.seen.compared, facts.remembered.migration
     last = later(kept.equality, known.equality if known is not None else None)
@@ -328,7 +339,7 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
         compared=found.value if isinstance(found, Known) else None,
         tried=None if isinstance(found, Unknown) and found.why.kind is FailureKind.NOT_ASKED else facts.seen.at,
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
-        equality=last_comparison(place, last) if isinstance(place, Place) else last,
+        equality=last_comparison(place, last) if isinstance(place, Place) else last, cluster=cluster,
     )  # fmt: skip
     roll = permitted_roll(facts, permit_for(place), excused=part.excused)
     return MigrationNow(facts, wish, place, kept, roll, part.excused)
@@ -354,7 +365,7 @@ def _age_of_survey(place: Place) -> float | None:
     back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
     """
     if place.way is RELEASE:
-        return 0.0
+        return None if any(checks.no_controller_is_left(checks.Asked(place, frozenset(), frozenset()))) else 0.0
     begun = place.position not in checks.PREFLIGHTED
     return None if place.way is None or begun or not place.way.is_preflighted else SURVEYED_WITHIN
 

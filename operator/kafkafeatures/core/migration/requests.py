@@ -14,6 +14,7 @@ from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import START_CONTROLLERS, STOP_CONTROLLERS, Edge
 from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.roll.waits import NODES_A_SECOND
 
 LOOK_AGAIN = 2.0
 """Seconds. Once the controllers have stopped, no partition gets a new leader until the cluster is given back."""
@@ -29,7 +30,8 @@ def asked_of_git(place: Place) -> Wait:
         to = f": {edge.end}" if edge is not None else ""
         return Wait(Reason.MIGRATING, f"the next position is not reached yet{to}", after=2.0)
     # Until the controllers stop, what they write is compared again and again: nothing can be afterwards.
-    return Wait(Reason.WAITING_FOR_GIT, found, after=LOOK_AGAIN, steady=edge is STOP_CONTROLLERS)
+    after = max(LOOK_AGAIN, len(place.seen.nodes) / NODES_A_SECOND)
+    return Wait(Reason.WAITING_FOR_GIT, found, after=after, steady=edge is STOP_CONTROLLERS)
 
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
@@ -56,6 +58,8 @@ def _asked(place: Place, edge: Edge) -> Iterator[str]:
         yield f"{_titles(differing)} must become {edge.asks.value}: {_lines(differing[0])}; {SEE}"
     for beside in edge.beside:
         yield f"needed: {beside.value}"
+    if edge is STOP_CONTROLLERS:  # they may have to start again, if the two stores turn out to differ
+        yield "stop all of them without a pause, keep their disks, and start none until that is requested"
 
 
 def _titles(nodes: list[NodeDemand]) -> str:

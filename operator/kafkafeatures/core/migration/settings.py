@@ -190,6 +190,6 @@ def lines_of(shape: Shape, known: Known) -> Lines:
     ]
     if shape in (C, N) and (entry := _entry_of(known.listener)):
         add.append(f"{PROTOCOLS}={entry}")  # only shown: a controller that runs has it
-    if shape is C:
+    if shape in (C, N):
         add += [f"{name}={value}" for name, value in known.decided.items()]
     return Lines(tuple(add), tuple(name for name, rule in rules if rule is Wish.NOT_SET))

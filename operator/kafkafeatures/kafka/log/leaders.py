@@ -87,6 +87,7 @@ class Leaders:
         self._learned: dict[Address, None] = {}
         self._by_id: dict[int, Address] = {}
         self._strikes: Counter[Address] = Counter()
+        self._asked: frozenset[Address] = frozenset()
 
     def begin(self) -> None:
         """Believe in all of them again."""
@@ -101,6 +102,11 @@ class Leaders:
     def given_up(self) -> bool:
         """Whether no controller is left to ask."""
         return not self._left()
+
+    @property
+    def has_unasked(self) -> bool:
+        """Whether a controller was learned of since they were last asked who leads."""
+        return not self._asked.issuperset(self._left())
 
     def _left(self) -> list[Address]:
         return [one for one in self._named | self._learned if self._strikes[one] < STRIKES]
@@ -120,6 +126,7 @@ class Leaders:
                 remedy="name the controllers: --bootstrap-controller, or spec.cluster.bootstrapControllers",
             )
         asked = {address: asyncio.create_task(self._who_leads(address)) for address in self._left()}
+        self._asked = frozenset(asked)
         tasks = [*asked.values()]
         errors: list[KafkaError] = []
         found: Connection | None = None

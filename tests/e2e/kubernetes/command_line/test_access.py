@@ -165,7 +165,7 @@ def test_one_acts_as_another_user_with_groups(orders: Orders, tmp_path: Path) ->
     assert f'User "system:serviceaccount:{NS}:nobody" cannot list' in done.stderr
     done = admin.run("list", "-n", NS, "--as", "jane", "--as-group", "guests", "--as-group", "system:masters", "-v")
     assert done.returncode == 0, done.stderr
-    assert "ready: InSync" in done.stdout
+    assert "InSync" in done.stdout
     assert f"> GET {orders.plane.server}/apis/kafkafeatures.dev/v1alpha1/namespaces/{NS}/kafkafeatures" in done.stderr
 
 

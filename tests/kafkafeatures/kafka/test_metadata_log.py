@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.api.values import replace
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import (
     AddressRefused,
@@ -28,7 +27,7 @@ from kafkafeatures.kafka.log.follower import MAX_AGE, MetadataLog
 from kafkafeatures.kafka.log.leaders import STRIKES
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, FetchRequest
-from tests.kafkafeatures.kafka.scripted_quorum import HOSTS, Quorum
+from tests.kafkafeatures.kafka.scripted_quorum import Quorum
 from tests.kraftlog.build import level, no_op
 
 
@@ -371,32 +370,3 @@ async def test_a_controller_that_cuts_once_is_asked_again(quorum: Quorum) -> Non
     for controller in quorum.controllers.values():
         controller.cuts = 1
     assert (await quorum.log().catch_up()).leader_id == 1
-
-
-async def test_where_no_controller_leads_the_rounds_become_rare(quorum: Quorum) -> None:
-    for controller in quorum.controllers.values():
-        controller.leader = -1
-    quorum.controllers[3].up = False
-    with pytest.raises(NoLeader):
-        await quorum.log().catch_up()
-    assert 30.0 <= quorum.time < 32.0  # as long as there is time
-    assert quorum.connects <= 3 * 35
-
-
-async def test_a_controller_that_was_learned_of_since_is_not_asked_yet(quorum: Quorum) -> None:
-    for controller in quorum.controllers.values():
-        controller.up = False
-    log = quorum.log()
-    with pytest.raises(Unreachable):
-        await log.catch_up()
-    assert not log.leaders.has_unasked
-    log.add_controllers([replace(HOSTS[0], id=9, port=9)])
-    assert log.leaders.has_unasked
-
-
-async def test_where_no_controller_listens_it_does_not_wait_for_one(quorum: Quorum) -> None:
-    for controller in quorum.controllers.values():
-        controller.up = False
-    with pytest.raises(Unreachable):
-        await quorum.log().catch_up()
-    assert 1.0 <= quorum.time < 2.0

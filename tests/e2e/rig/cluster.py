@@ -218,7 +218,7 @@ class Cluster:
         """Kill a node that a test added, and take it out of the cluster."""
         self.nodes.pop(id_).kill()
 
-    def leader(self, *, other_than: int | None = None, seconds: float = 30.0) -> int:
+    def leader(self, *, other_than: int | None = None, seconds: float = 60.0) -> int:
         """The active controller, as the quorum-state files of the live controllers have it."""
         found: list[int] = []
 

@@ -103,8 +103,15 @@ class KubernetesStore:
     @property
     def is_suspended(self) -> bool:
         """Whether the document or the annotation suspends it, also where the document is not valid."""
-        annotations = self.raw["metadata"].get("annotations") or {}
-        return annotations.get(PAUSE) == "true" or (self.raw.get("spec") or {}).get("suspend") is True
+        return self._is_paused or (self.raw.get("spec") or {}).get("suspend") is True
+
+    @property
+    def _annotations(self) -> Mapping[str, str]:
+        return self.raw["metadata"].get("annotations") or {}
+
+    @property
+    def _is_paused(self) -> bool:
+        return self._annotations.get(PAUSE) == "true"
 
     @property
     def version(self) -> str:
@@ -131,14 +138,12 @@ class KubernetesStore:
 
     def resource(self, document: KafkaFeatures) -> Resource:
         """The resource, made of a document that was parsed before. Raises InvalidDocument."""
-        metadata = self.raw["metadata"]
-        annotations = metadata.get("annotations") or {}
         wanted = wanted_of(
             document,
-            uid=metadata["uid"],
-            annotated=annotations.get(APPROVE, "").strip(),
-            paused=annotations.get(PAUSE) == "true",
-            accepted_log=annotations.get(ACCEPT_RESTORED_LOG, "").strip(),
+            uid=self.raw["metadata"]["uid"],
+            annotated=self._annotations.get(APPROVE, "").strip(),
+            paused=self._is_paused,
+            accepted_log=self._annotations.get(ACCEPT_RESTORED_LOG, "").strip(),
         )
         return Resource(str(self._key), self.generation, wanted, self.status, self.invalid_fields)
 

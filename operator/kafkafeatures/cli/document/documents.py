@@ -48,8 +48,7 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
     parser.add_argument(
         "-f", "--file", type=Path, action="append", required=required, metavar="FILE",
         help="KafkaFeatures documents (YAML), one or several in a file; a folder: its *.yaml, *.yml and *.json; - is "
-        "stdin; "
-        "may be repeated",
+        "stdin; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--state",

@@ -102,8 +102,9 @@ def _of_file(setting: Setting | None) -> str:
     """What its file says: what requests have set is copied with everything else."""
     if setting is None:
         return ""
-    only = setting.value if setting.source is SettingSource.FILE else ""
-    return setting.layers.get(SettingSource.FILE, "" if setting.layers else only or "")
+    if setting.source is SettingSource.FILE:  # nothing stronger is set
+        return setting.value or ""
+    return setting.layers.get(SettingSource.FILE, "")
 
 
 def _effective(setting: Setting | None) -> str:

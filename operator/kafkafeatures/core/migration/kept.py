@@ -44,9 +44,9 @@ class MigrationKept(Struct, frozen=True):
         """Where nothing could be read, nothing is known to have stood still."""
         return MigrationKept(unknown_since=self.unknown_since, equality=self.equality, cluster=self.cluster)
 
-    def is_of(self, cluster: object) -> bool:
-        """Whether it is not of another cluster than this. cluster: the id in ZooKeeper, if it was read."""
-        return not (self.cluster and cluster and isinstance(cluster, str)) or self.cluster == cluster
+    def may_be_of(self, cluster: str) -> bool:
+        """Whether it is of no other cluster than this. cluster: the id in ZooKeeper, empty if it was not read."""
+        return "" in (self.cluster, cluster) or self.cluster == cluster
 
     def seen(
         self,
@@ -59,10 +59,10 @@ class MigrationKept(Struct, frozen=True):
         tried: datetime | None = None,
         controllers: bool = False,
         equality: EqualityStatus | None = None,
-        cluster: object = "",
+        cluster: str = "",
     ) -> MigrationKept:
         """With what this look has seen. end: of the metadata log, -1 where it was not read. controllers: whether one
-        answers. equality: the last comparison by now.
+        answers. equality: the last comparison by now. cluster: its id, empty if it was not read.
         """
         ends = tuple((at, one) for at, one in self.ends if now - at <= KEEPS)
         if end >= 0:
@@ -78,7 +78,7 @@ class MigrationKept(Struct, frozen=True):
             tried or self.tried,
             (now if self.controllers_since is None else self.controllers_since) if controllers else None,
             equality,
-            cluster if isinstance(cluster, str) and cluster else self.cluster,
+            cluster or self.cluster,
         )
 
     @property

@@ -329,8 +329,8 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
     if wish is None or not facts.ours:
         return None
     now, before = facts.monotonic, facts.kept.get(MIGRATION)
-    cluster = place.znodes.cluster_id if isinstance(place, Place) else ""
-    kept = before if isinstance(before, MigrationKept) and before.is_of(cluster) else MigrationKept()
+    cluster = place.cluster_id if isinstance(place, Place) else ""
+    kept = before if isinstance(before, MigrationKept) and before.may_be_of(cluster) else MigrationKept()
     offset = place.facts.offset if isinstance(place, Place) else -1
     found, known = facts.seen.compared, facts.remembered.migration
     last = later(kept.equality, known.equality if known is not None else None)

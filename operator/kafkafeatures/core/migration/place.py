@@ -72,6 +72,12 @@ class Place(Struct, frozen=True, dict=True):
         return {one.id: one for one in self.demands.nodes if one.role is role and one.differs}
 
     @property
+    def cluster_id(self) -> str:
+        """The id of the cluster in ZooKeeper; empty where it was not read."""
+        found = self.znodes.cluster_id
+        return found if isinstance(found, str) else ""
+
+    @property
     def claim(self) -> ControllerClaim | None:
         """Who `/controller` names."""
         found = self.znodes.controller

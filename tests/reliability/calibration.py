@@ -109,7 +109,7 @@ DEFECTS = (
         "pause-ignored",
         "the annotation that pauses a resource is not read",
         "kafkafeatures.reconcile.kubernetes_store",
-        (('paused=annotations.get(PAUSE) == "true"', "paused=False"),),
+        (("paused=self._is_paused,", "paused=False,"),),
     ),
     Defect(
         "wrong-cluster",

@@ -53,7 +53,11 @@ _kafkafeatures_zsh() {{
 }}
 compdef _kafkafeatures_zsh {programs}
 """
-
+_FISH = """\
+function _kafkafeatures_live
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] __complete $words[2..] 2>/dev/null </dev/null | string match -rv '^(:|-)'
+end"""
 
 _CALL = "; _kafkafeatures_live"
 
@@ -102,7 +106,7 @@ def _zsh() -> str:
 
 
 def _fish() -> str:
-    lines = []
+    lines = [_FISH]
     for program in PROGRAMS:
         for command, help_line, actions in every_command():
             lines.append(f"complete -c {program} -n __fish_use_subcommand -a {command} -d {_quoted(help_line)}")
@@ -111,7 +115,8 @@ def _fish() -> str:
                 names = "".join(
                     f" -{'l' if one.startswith('--') else 's'} {one.lstrip('-')}" for one in action.option_strings
                 )
-                words = f" -x -a {_quoted(' '.join(map(str, action.choices)))}" if action.choices else ""
+                choices = "(_kafkafeatures_live)" if is_live(action) else " ".join(map(str, action.choices or ()))
+                words = f" -{'x' if names else 'f'} -a {_quoted(choices)}" if choices else ""
                 value = words or (" -r" if action.option_strings and action.nargs != 0 else "")
                 if names or words:
                     lines.append(f"{here}{names}{value} -d {_quoted((action.help or '') % vars(action))}")

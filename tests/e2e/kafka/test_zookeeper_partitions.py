@@ -187,13 +187,17 @@ def settled(rig: Rig, holds: Callable[[Observation], bool]) -> Observation:
     try:
         wait_until("it is as expected", is_so, 240, step=0.3)
     except AssertionError as late:
-        for one in seen:
-            late.add_note(f"{state(one)}, {one.partitions}, gaps: {one.gaps}")
         for id_, node in rig.cluster.nodes.items():
             late.add_note(f"{id_} {'runs' if node.alive else 'does not run'}: {node.log[-2000:]}")
-        raise
+        raise AssertionError(f"{late}: {'; '.join(map(_shown, seen))}") from late
     assert rows(seen[0]) == rows(seen[1]) == rig.described()
     return seen[1]
+
+
+def _shown(seen: Observation) -> str:
+    found = seen.partitions
+    behind = Replication(found.value).under_replicated() if isinstance(found, Known) else found
+    return f"{state(seen)}, not in sync {behind}, gaps {seen.gaps}"
 
 
 def is_away(rig: Rig) -> Callable[[Observation], bool]:

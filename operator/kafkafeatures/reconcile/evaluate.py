@@ -238,7 +238,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         restarts=_restarts_nodes(context, wanted), replication=replication, monotonic=context.ages.monotonic(),
         read_at=by_age, kept=context.ages.kept, is_changing=is_changing(remembered),
     )  # fmt: skip
-    proposal, stages = await (aside(partial(assess, facts)) if replication is not None else _at_once(facts))
+    proposal, stages = await aside(partial(assess, facts)) if replication is not None else assess(facts)
     context.ages.kept = {stage.kind: stage.kept for stage in stages if stage.kept is not None}
     if ours:
         remembered = replace(remembered, change_count=proposal.plan.change_count)
@@ -264,11 +264,6 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         kept, observation, remembered, proposal, stages, decision, verdict, ours, context.now(), read_at,
         log_says is None,
     )  # fmt: skip
-
-
-async def _at_once(facts: Facts) -> tuple[Proposal, tuple[StageNow, ...]]:
-    """Assess in this thread, which takes no time where no partitions are judged."""
-    return assess(facts)
 
 
 def _competing_owner(context: ReconcileContext, wanted: Wanted, seen: Observation) -> Owner | None:

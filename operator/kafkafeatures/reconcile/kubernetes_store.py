@@ -88,8 +88,7 @@ class KubernetesStore:
         """Read the object. Raises Gone."""
         self._adopt(await self._api.resource(self._key))
         self.kept = self.status
-        annotations = self.raw["metadata"].get("annotations") or {}
-        self._request = annotations.get(RECONCILE, "").strip()[:MAX_REQUEST]
+        self._request = self._annotations.get(RECONCILE, "").strip()[:MAX_REQUEST]
 
     @property
     def generation(self) -> int:

@@ -67,11 +67,6 @@ class Queue(Generic[K]):
         return len(self._entries)
 
     @property
-    def known(self) -> tuple[K, ...]:
-        """The keys that are not forgotten."""
-        return tuple(self._entries)
-
-    @property
     def waiting(self) -> int:
         """How many keys were woken, and are not reconciled yet. May be asked by another thread."""
         entries = list(self._entries.values())

@@ -350,7 +350,7 @@ def test_it_is_no_progress_that_another_plan_would_need_another_hash_for() -> No
 def test_what_a_rejection_means_is_said_by_its_code(code: int, reason: Reason, needs_action: bool) -> None:
     found = WHOLE.rejection(code, "znode /controller: because")
     assert (found.reason, found.needs_action, found.recorded) == (reason, needs_action, "")
-    assert found.message == "ZooKeeper rejected to delete /controller and /migration: znode /controller: because"
+    assert found.message == "ZooKeeper refused to delete /controller and /migration: znode /controller: because"
 
 
 def test_how_far_it_is_stands_in_one_line() -> None:

@@ -12,7 +12,7 @@ from kafkafeatures.cli.cluster.connect import add_connection_flags, look, on_clu
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document
 from kafkafeatures.cli.shell.values import resource_name
-from kafkafeatures.core.facts.observation import Known, Observation, Unknown, supported_by_all
+from kafkafeatures.core.facts.observation import Observation, Unknown, supported_by_all
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 
@@ -72,7 +72,7 @@ def _secrets_in(cluster: dict[str, Any]) -> list[str]:
 
 def _not_finalized(seen: Observation) -> Iterator[str]:
     """Features that every node supports, and that are not finalized: lines of YAML that can be added to the levels."""
-    finalized = seen.finalized.value if isinstance(seen.finalized, Known) else {}
+    finalized = seen.known_levels
     rest = [name for name in seen.feature_names() if not finalized.get(name) and name != KRAFT_VERSION]
     plain = filter(_NAME.fullmatch, rest)  # a node may say anything, and a comment has no escapes
     found = {name: it for name, it in supported_by_all(seen, plain).items() if it is not None and it.max > 0}

@@ -61,11 +61,6 @@ class LogFolder(Struct, frozen=True):
             return snapshot.end_offset
         return 0
 
-    def file_of(self, offset: int) -> str:
-        """The name of the segment in which a record of the log lies."""
-        names = [one.name for one in self.segments if one.base_offset <= offset]
-        return names[-1] if names else ""
-
 
 def parse_properties(content: bytes) -> dict[str, str]:
     """`name=value`, a line each, as Kafka writes them."""

@@ -71,7 +71,7 @@ def migration(resource: KubeResource, events: Sequence[SeenEvent], now: datetime
         lines = "".join(f"<li>{text(one)}</li>" for one in migration_lines(status, resource.status.rollout))
         parts.append(f"<ul>{lines}</ul>")
     if isinstance(log, RollHistory) and states:
-        parts += _timeline(found, states, log, now)
+        parts += _timeline(found, states, log)
     else:
         why = log if isinstance(log, str) else "It has no record of a migration."
         parts.append(
@@ -103,7 +103,7 @@ def _box(style: str, head: str, body: str) -> str:
 # --- from the log ---
 
 
-def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollHistory, now: datetime) -> Iterator[str]:
+def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollHistory) -> Iterator[str]:
     moments = [time_in_log(at.at_ms) for at in (*(one.at for one in found.modes), *(one.at for one in states))]
     axis = Axis(min(moments), max([*moments, time_in_log(log.end.at_ms)]))
     nodes = sorted({one.node_id for one in found.modes})

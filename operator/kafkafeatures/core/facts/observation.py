@@ -245,6 +245,11 @@ class Observation(Struct, frozen=True):
         """The finalized level, 0 where there is none; None where the levels could not be read."""
         return self.finalized.value.get(feature, 0) if isinstance(self.finalized, Known) else None
 
+    @property
+    def known_levels(self) -> Mapping[str, int]:
+        """The finalized levels; empty where they could not be read, of which `finalized` tells."""
+        return self.finalized.value if isinstance(self.finalized, Known) else {}
+
     def node(self, id_: int) -> Node | None:
         """The node of that id."""
         return next((node for node in self.nodes if node.id == id_), None)
@@ -258,6 +263,11 @@ class Observation(Struct, frozen=True):
     def in_kraft_mode(self) -> bool:
         """Whether the cluster certainly keeps its metadata in KRaft alone: no migration is open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.KRAFT
+
+    @property
+    def is_migrating(self) -> bool:
+        """Whether a migration from ZooKeeper is certainly open."""
+        return isinstance(self.mode, Known) and self.mode.value is MetadataMode.MIGRATING
 
     @property
     def no_quorum(self) -> Failure | None:

@@ -74,9 +74,9 @@ def partition_source(
     if isinstance(claimed, Failure):
         return claimed
     if state is ZkMigrationState.PRE_MIGRATION:
-        return _passing("the metadata log does not have all of them: they are being copied from ZooKeeper")
+        return passing("the metadata log does not have all of them: they are being copied from ZooKeeper")
     if (claimed.node_id, claimed.kraft_epoch) != (log.leader_id, log.leader_epoch):
-        return _passing(
+        return passing(
             f"/controller names controller {claimed.node_id} at epoch {claimed.kraft_epoch}, and {log.leader_id} leads "
             f"the quorum at epoch {log.leader_epoch}"
         )
@@ -90,7 +90,7 @@ def while_claimed(found: PartitionsReading | Failure, after: Read[ControllerClai
     if isinstance(after, Failure):
         return after
     if not same_claim(found.claim, after):
-        return _passing("the controller changed while they were read")
+        return passing("the controller changed while they were read")
     return found
 
 
@@ -117,7 +117,7 @@ def _of_elected(probe: ClusterProbe, claim: ControllerClaim) -> PartitionSource 
     """A broker in KRaft mode follows the quorum, whatever ZooKeeper says: neither of the two has everything then."""
     others = [one.id for one in probe.nodes if one.role is Role.BROKER and _is_kraft(one.answer) is True]
     if others:
-        return _passing(f"/controller names broker {claim.node_id}, and broker {others[0]} runs in KRaft mode")
+        return passing(f"/controller names broker {claim.node_id}, and broker {others[0]} runs in KRaft mode")
     return PartitionSource(Holder.ELECTED, claim)
 
 
@@ -147,5 +147,6 @@ def _is_kraft(answer: NodeAnswer | Failure) -> bool | None:
     return answer.runs_in_kraft_mode if isinstance(answer, NodeAnswer) else None
 
 
-def _passing(words: str) -> Failure:
+def passing(words: str) -> Failure:
+    """Why partitions are not certain at the moment."""
     return Failure(FailureKind.STALE, "partitions", words, "look again in a moment")

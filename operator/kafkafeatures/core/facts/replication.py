@@ -70,13 +70,6 @@ class Forbidding(Struct, frozen=True):
     why: Why
 
 
-class NeverSatisfied(Struct, frozen=True):
-    """How many partitions keep no promise whichever of their brokers restarts, and the first of their topics."""
-
-    count: int
-    topics: tuple[str, ...]
-
-
 class Replication:
     """All partitions of one reading. Everything about them that a roll asks."""
 
@@ -109,11 +102,6 @@ class Replication:
     def brokers(self) -> frozenset[int]:
         """The brokers that host a partition."""
         return frozenset(self._ids.tolist())
-
-    def never(self, most: int = NAMED) -> NeverSatisfied:
-        """Partitions that forbid the restart of their brokers for ever."""
-        rows = self._rows(lambda block: block.never)
-        return NeverSatisfied(len(rows), tuple(name for name, _ in self._topics(rows[:, 0], most)))
 
     def never_available(self) -> Mapping[str, int]:
         """Partitions that no restart of their brokers leaves available: how many, by the name of the topic."""

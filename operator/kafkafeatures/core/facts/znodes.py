@@ -104,11 +104,6 @@ class RegisteredBroker(Struct, frozen=True):
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
-    def listeners(self) -> tuple[str, ...]:
-        """Names of its listeners."""
-        return tuple(self.security)
-
-    @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """(host, port) of its endpoints, as far as they are `NAME://host:port`."""
         found = (_ENDPOINT.fullmatch(one) for one in self.endpoints)

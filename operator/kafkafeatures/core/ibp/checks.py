@@ -14,7 +14,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import KAFKA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, title_of, verb
-from kafkafeatures.core.facts.observation import Known, MetadataMode, Unknown
+from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
@@ -70,7 +70,7 @@ def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
     znodes, seen = asked.znodes, asked.place.seen
     if isinstance(znodes, Failure):
         return
-    if isinstance(seen.mode, Known) and seen.mode.value is MetadataMode.MIGRATING:
+    if seen.is_migrating:
         yield _migrating("brokers or the metadata log say so")
         return
     facts = facts_of(seen, znodes)

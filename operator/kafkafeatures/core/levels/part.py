@@ -179,7 +179,7 @@ def _changes_of(stages: tuple[Stage, ...]) -> tuple[tuple[UpdateFeature, ...], .
 
 def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsPart:
     """What the document asks for and is not there; nothing where the finalized levels are not known."""
-    finalized = seen.finalized.value if isinstance(seen.finalized, Known) else {}
+    finalized = seen.known_levels
     desired = wanted.desired(finalized)
     pending = changes_between(desired, finalized) if isinstance(seen.finalized, Known) else ()
     drifted = tuple(change for change in pending if _was_reached(wanted, memory, change))

@@ -19,7 +19,7 @@ from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import BROKER_KEEPS
 from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, StageNow
-from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, InFlight, Step
+from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, Step
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
@@ -172,11 +172,6 @@ class LevelsNow(StageNow, frozen=True):
             "such wait",
             after=min(left.total_seconds(), LOOK_AGAIN),
         )
-
-    @property
-    def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
-        """No person is asked to change a level."""
-        return ()
 
     @property
     def kept(self) -> Soak | None:

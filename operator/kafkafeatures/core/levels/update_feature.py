@@ -190,9 +190,8 @@ class ChangeInFlight(InFlight, frozen=True):
         if looks.unjudged.why:
             why = f"the active controller has to answer a dry run (validateOnly) before: {looks.unjudged.why}"
             return Open(why, looks.unjudged.rights)
-        if level != self.step.before:
-            return Result.SUPERSEDED
-        if self.accepted:  # two readings here as well: what a controller answers may lag what it has just written
+        # Two readings where it was accepted as well: what a controller answers may lag what it has just written.
+        if level != self.step.before or self.accepted:
             return Result.SUPERSEDED
         return Result.NOT_APPLIED if nothing_was_moved_since(self.offset, after) else Result.UNVERIFIED
 

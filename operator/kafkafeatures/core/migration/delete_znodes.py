@@ -108,7 +108,7 @@ class DeleteZnodes(Struct, frozen=True):
     def rejection(self, code: int, message: str) -> Rejection:
         """A right that is missing, or a znode that is another one by now: then it is decided anew."""
         reason, needs_action = _REJECTED.get(code, (Reason.MIGRATION_FAILED, True))
-        return Rejection(reason, f"ZooKeeper rejected to {self}: {message}", needs_action)
+        return Rejection(reason, f"ZooKeeper refused to {self}: {message}", needs_action)
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""

@@ -15,7 +15,7 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Decision, Wait
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.stage import LastWord, NothingWanted, StageNow
-from kafkafeatures.core.facts.observation import Known, MetadataMode, Unknown
+from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 
 MIGRATION = "Migration"
@@ -99,11 +99,11 @@ def left_open(facts: Facts) -> LeftOpen | None:
         return None
     known, mode = facts.remembered.migration, facts.seen.mode
     phase = known.phase if known is not None and known.phase not in OVER else ""
-    if isinstance(mode, Known) and mode.value is MetadataMode.KRAFT:
+    if facts.seen.in_kraft_mode:
         return None
     if isinstance(mode, Unknown) and mode.why.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
         return LeftOpen(Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.remedy), phase, is_seen=True)
-    is_seen = isinstance(mode, Known) and mode.value is MetadataMode.MIGRATING
+    is_seen = facts.seen.is_migrating
     if not is_seen and not phase:
         return None
     last = f", last seen at {phase}" if phase else ""

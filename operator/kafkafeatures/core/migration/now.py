@@ -32,6 +32,7 @@ from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.comparisons import last_comparison, later
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.demands import NAMES
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS, WITHDRAWING, Refused
 from kafkafeatures.core.migration.kept import MigrationKept
@@ -258,15 +259,13 @@ class MigrationNow(StageNow, frozen=True):
     def _deletion(self, place: Place) -> Act | Stalled | None:
         """The transaction that gives the cluster back to ZooKeeper, made of what this look has read."""
         if place.way in WITHDRAWING:
-            step = withdraw(place.znodes)
-            return Act(step) if not isinstance(step, Failure) else Stalled(Reason.MIGRATION_FAILED, str(step))
+            return _act_on(withdraw(place.znodes))
         if place.way is not RELEASE:
             return None
         found = place.seen.surveyed
         survey = found.why if isinstance(found, Unknown) else found.value
         if isinstance(survey, Survey) and not survey.failures:
-            step = release(place.znodes, partition_epoch=survey.controller_epoch)
-            return Act(step) if not isinstance(step, Failure) else Stalled(Reason.MIGRATION_FAILED, str(step))
+            return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
         why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
         return Stalled(Reason.MIGRATION_BLOCKED, f"the controller epochs of partitions could not be read: {why}")
 
@@ -317,10 +316,14 @@ class MigrationNow(StageNow, frozen=True):
 
     def conditions(self, decision: Decision) -> Conditions:
         """Whether the migration is over, and the restarts on its way."""
-        said = {Condition.MIGRATION_SETTLED: migration_settled(self.place, self.wish.desired)}
+        said = {Condition.MIGRATION_SETTLED: migration_settled(self.place)}
         if self.roll is not None:
             said[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
         return said
+
+
+def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
+    return Stalled(Reason.MIGRATION_FAILED, str(step)) if isinstance(step, Failure) else Act(step)
 
 
 def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:

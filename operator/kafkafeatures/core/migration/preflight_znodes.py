@@ -172,7 +172,7 @@ def the_copy_works(asked: Preflight) -> Iterator[Blocker]:
         return
     for failure in asked.survey.failures:
         yield unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
-    for found in copy_findings(asked.survey, has_encoder=True, has_token_key=True):  # which others speak of
+    for found in copy_findings(asked.survey):
         yield _blocker(f"znode {printable(found.path)}: {found.message}", found.remedy)
 
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import (
     BrokersByMode,
     EqualityStatus,
@@ -108,7 +107,7 @@ def _steady(lag: int, before: int | None) -> int | None:
     return before if before is not None and abs(lag - before) < 20 else lag
 
 
-def migration_settled(place: Place | Misplaced | Failure, desired: Desired) -> Said:
+def migration_settled(place: Place | Misplaced | Failure) -> Said:
     """Whether nothing is under way."""
     if not isinstance(place, Place):
         return "Unknown", Reason.UNKNOWN, str(place)

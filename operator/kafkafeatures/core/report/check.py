@@ -16,7 +16,7 @@ from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, grouped, title_of, verb
 from kafkafeatures.core.engine.remedies import ghost_remedy
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import blockers, quorum_is_known
@@ -48,7 +48,7 @@ def check(seen: Observation, levels: Mapping[str, int], flags: str) -> Check:
     """The check of a cluster. `levels`: those of a release, empty where none is asked about; one that is higher already
     counts as reached. `flags`: how our own commands reach the cluster.
     """
-    now = seen.finalized.value if isinstance(seen.finalized, Known) else {}
+    now = seen.known_levels
     wanted = {name: max(level, now.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
     asked = Question(seen, changes_between(wanted, now), cluster_flags=flags)
     of_nodes = tuple(_nodes(seen, flags))

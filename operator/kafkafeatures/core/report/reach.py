@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import (
-    Known,
-    MetadataMode,
     Node,
     NodeState,
     Observation,
@@ -40,7 +38,7 @@ def highest_levels(seen: Observation) -> dict[str, int]:
 
 def blockers_of(seen: Observation, levels: Mapping[str, int], flags: str) -> tuple[Blocker, ...]:
     """What prevents a raise to these levels on some node. `flags`: how our own commands reach the cluster."""
-    now = seen.finalized.value if isinstance(seen.finalized, Known) else {}
+    now = seen.known_levels
     raised = {name: level for name, level in levels.items() if level > now.get(name, 0)}
     asked = Question(seen, changes_between(raised, now), cluster_flags=flags)
     return (*every_node_supports_it(asked), *no_node_is_refused(asked))
@@ -71,7 +69,7 @@ def _held(seen: Observation) -> str:
     """Why no level can be changed now, whatever nodes support; of files that is not asked."""
     if seen.source.files:
         return ""
-    if isinstance(seen.mode, Known) and seen.mode.value is MetadataMode.MIGRATING:
+    if seen.is_migrating:
         return "while a migration from ZooKeeper is open"
     return "without an active controller" if seen.no_quorum is not None else ""
 

@@ -313,10 +313,8 @@ def _search(conflicts: Bools, classes: Numbers, most: int) -> Numbers | None:
     moved = np.flatnonzero(classes == smallest)
     now = np.where(classes == target, smallest, classes)
     now[moved] = -1
-    sizes[smallest] = sizes[target] if smallest != target else 0
-    sizes = sizes[:target].copy()
-    if smallest == target:
-        sizes = np.bincount(classes[classes != target], minlength=target)
+    sizes[smallest] = sizes[target]
+    sizes = sizes[:target]
     near = np.stack([conflicts[:, now == number].sum(axis=1) for number in range(target)], axis=1)
     full = 10 * count
     for at in moved.tolist():

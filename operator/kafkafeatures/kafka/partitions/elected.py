@@ -13,7 +13,8 @@ from functools import partial
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, PartitionsReading, Role
+from kafkafeatures.core.facts.partition_source import passing
+from kafkafeatures.core.facts.readings import ClusterProbe, Failure, PartitionsReading, Role
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
@@ -32,17 +33,17 @@ async def ask_elected(
         return probe.brokers
     source = next((Address(one.host, one.port) for one in probe.brokers.brokers if one.id == claim.node_id), None)
     if source is None:
-        return _passing(f"broker {claim.node_id}, which is controller by /controller, is not listed by the brokers")
+        return passing(f"broker {claim.node_id}, which is controller by /controller, is not listed by the brokers")
     try:
         taken_over = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
         if taken_over.error_code == ErrorCode.NOT_CONTROLLER:
-            return _passing(f"broker {claim.node_id} is controller by /controller, and does not know it yet")
+            return passing(f"broker {claim.node_id} is controller by /controller, and does not know it yet")
         answer = await pool.ask(source, Role.BROKER, MetadataRequest(all_topics=True))
         if answer.controller_id != claim.node_id:
             said = (
                 f"takes broker {answer.controller_id} for the controller" if answer.controller_id >= 0 else "knows none"
             )
-            return _passing(f"broker {claim.node_id} is controller by /controller, and {said}")
+            return passing(f"broker {claim.node_id} is controller by /controller, and {said}")
         found = Collected()
         await aside(partial(found.add, answer.topics))
         keep(found.weight)
@@ -53,7 +54,3 @@ async def ask_elected(
     except Incomplete as incomplete:
         return incomplete.failure
     return reading if isinstance(reading, Failure) else replace(reading, claim=claim)
-
-
-def _passing(words: str) -> Failure:
-    return Failure(FailureKind.STALE, "partitions", words, "look again in a moment")

@@ -14,7 +14,6 @@ from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.copied.configs import OF_BROKERS
 from kafkafeatures.core.migration.copied.entries import Entries, Flag, Kind
 from kafkafeatures.core.migration.copied.findings import Finding
-from kafkafeatures.core.migration.copied.others import TOKENS
 from kafkafeatures.core.migration.copied.topics import State, Topic
 
 MOST_FINDINGS = 1000
@@ -119,31 +118,7 @@ class Surveyor:
         self._counts[kind] = self._counts.get(kind, 0) + 1
 
 
-def copy_findings(survey: Survey, *, has_encoder: bool, has_token_key: bool) -> tuple[Finding, ...]:
-    """What would go wrong when Kafka copies. What could not be read is in `survey.failures`, and is to be asked first.
-
-    has_encoder: whether each controller has `password.encoder.secret`; has_token_key: `delegation.token.secret.key`.
-    """
-    found = list(survey.findings)
-    if survey.more:
-        found.append(Finding("/", f"{survey.more} more znodes have such findings", "correct these first"))
-    if survey.passwords and not has_encoder:
-        more = f" and {len(survey.passwords) - 1} more znodes" if len(survey.passwords) > 1 else ""
-        found.append(
-            Finding(
-                survey.passwords[0],
-                f"has a password{more}, and the controllers have no password.encoder.secret: it would be copied "
-                "encoded, and no broker could use it",
-                "give each controller the brokers' password.encoder.secret",
-            )
-        )
-    if survey.counts.get(Kind.TOKEN) and not has_token_key:
-        found.append(
-            Finding(
-                TOKENS,
-                "there are delegation tokens, and the controllers have no delegation.token.secret.key: none could be "
-                "used",
-                "give each controller the brokers' delegation.token.secret.key",
-            )
-        )
-    return tuple(found)
+def copy_findings(survey: Survey) -> tuple[Finding, ...]:
+    """What would go wrong when Kafka copies. What could not be read is in `survey.failures`, and is asked first."""
+    more = f"{survey.more} more znodes have such findings"
+    return (*survey.findings, Finding("/", more, "correct these first")) if survey.more else survey.findings

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from kafkafeatures.core.facts.znodes import Id, Int
-from kafkafeatures.core.migration.copied.entries import Entries, Key, Kind, Placed
+from kafkafeatures.core.migration.copied.entries import Placed
 from kafkafeatures.core.migration.copied.findings import ENDS, Finding, read
 
 TOPICS = "/brokers/topics"
@@ -39,11 +39,6 @@ class Topic(Struct, frozen=True):
     name: str
     id: str
     partitions: Mapping[int, Assignment]
-
-    @property
-    def entries(self) -> Entries:
-        """The topic itself; its partitions are entries of their own."""
-        return {Key(Kind.TOPIC, self.name): self.id}
 
 
 class State(Struct, frozen=True):

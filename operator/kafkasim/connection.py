@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.base.errors import Disconnected, TimedOut, Unreachable, UnsupportedApi
+from kafkafeatures.kafka.base.errors import Disconnected, NotListening, TimedOut, Unreachable, UnsupportedApi
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.probe.quorum import QUORUM_TIMEOUT
 from kafkafeatures.kafka.wire import codec
@@ -185,8 +185,10 @@ class Network:
     ) -> Connection:
         """Stands for `kafka.wire.connection.connect`; only `address` and `timeout` matter."""
         node = self.node_at(address)
-        if node is None or not self.reaches(node):
-            raise Unreachable("connection refused", remedy="check host, port and that the node runs")
+        if node is None or not node.listening:
+            raise NotListening
+        if not self.reaches(node):
+            raise Unreachable(f"no connection within {timeout:g} s", remedy="check address, route and firewall")
         return cast("Connection", TypedConnection(self, address, node, timeout))
 
     def wait_for_leader(self, until_ms: int) -> None:

@@ -196,7 +196,8 @@ class Client:
                 hosts = tuple(_host(one) for _, one in sorted(image.controllers.items()))
                 return ControllerList(hosts, self._world.active), contacts, silent
             silent[node.role, node.id] = _EMPTY
-        return next(iter(silent.values()), _NOT_GIVEN), contacts, {}
+        told = (one for one in silent.values() if one.kind is not FailureKind.NOT_LISTENING)
+        return next(told, next(iter(silent.values()), _NOT_GIVEN)), contacts, {}
 
     # --- the leader ---
 
@@ -212,8 +213,9 @@ class Client:
         elif controllers is not _TOO_OLD:
             return controllers, ()
         elif all(node.id != active for node in self._bootstrap[Role.CONTROLLER]):
-            first = self._bootstrap[Role.CONTROLLER][0]
-            return _NO_LEADER if self.reached(first.role, first.id) else _refused(first.host, first.port), ()
+            first, *_ = given = self._bootstrap[Role.CONTROLLER]
+            answers = any(self.reached(one.role, one.id) for one in given)
+            return _NO_LEADER if answers else _refused(first.host, first.port), ()
         assert active is not None  # noqa: S101 - it is one of those that were just named
         return self._quorum(active), self._voters()
 
@@ -351,4 +353,4 @@ def _host(registered: BrokerRegistration | ControllerRegistration) -> Host:
 
 
 def _refused(host: str, port: int) -> Failure:
-    return Failure(FailureKind.UNREACHABLE, f"{host}:{port}", "connection refused", "check that the node runs")
+    return Failure(FailureKind.NOT_LISTENING, f"{host}:{port}", "connection refused", "check that the node runs")

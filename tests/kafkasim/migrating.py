@@ -19,6 +19,7 @@ from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
+from kafkasim.connection import Access
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.person import Person
 from kafkasim.migration.ports import SimulatedEnsemble, kafka_of
@@ -135,6 +136,10 @@ class Migration:
     def passes(self, seconds: float) -> None:
         """Lets time pass."""
         self.cluster.advance(self.cluster.now_ms + int(seconds * 1000), sparse=True)
+
+    def loses_controllers(self) -> None:
+        """They go on, and cannot be reached from here."""
+        self._kafka, self._network = kafka_of(self.cluster, Access(reaches_controllers=False))
 
     # --- what a person does ---
 

@@ -236,3 +236,19 @@ async def test_a_write_that_was_lost_is_seen_before_a_door_closes(tmp_path: Path
 
     assert "topic" in migration.message
     assert ORDERS.name not in migration.cluster.driver.lost  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("position", ["PreMigration", "Flagging", "Copied"])
+async def test_what_runs_is_not_given_back_because_it_cannot_be_reached(migration: Migration, position: str) -> None:
+    """The operator alone loses the controllers, which go on to lead; and an idle quorum writes seldom."""
+    cluster = migration.cluster
+    await migration.until(lambda: migration.position == position)
+    migration.ask("RolledBack")
+    await migration.look()
+    migration.loses_controllers()
+    cluster.faults = Faults(stalls=True)  # so /migration stands still
+    for _ in range(60):
+        await migration.look()
+        migration.passes(5.0)
+    assert not [one for one in migration.effects if isinstance(one.step, DeleteZnodes)]
+    assert "controllers may still run" in str(migration.status.blockers)

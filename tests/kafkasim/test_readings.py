@@ -18,7 +18,16 @@ import pytest
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, PastLevels, SourceKind, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
-from kafkafeatures.core.facts.readings import Failure, LogReading, NodeAnswer, QuorumAnswer, Readings, Role
+from kafkafeatures.core.facts.readings import (
+    NO_CONNECTION,
+    Failure,
+    FailureKind,
+    LogReading,
+    NodeAnswer,
+    QuorumAnswer,
+    Readings,
+    Role,
+)
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
@@ -218,16 +227,16 @@ def observed(readings: Readings) -> Any:
     try:
         return shown(observe(replace(readings.probe, bootstrap_failures=()), readings.log))
     except ClusterUnreachable as error:
-        return error.failure.kind
+        return shown(error.failure)
 
 
 def shown(value: Any) -> Any:
     """A value as it is compared: without times, offsets and the words of failures."""
     match value:
-        case Failure():
-            return value.kind
+        case Failure():  # a server refuses what cannot be reached: nothing on a loopback is silent
+            return FailureKind.NOT_LISTENING if value.kind in NO_CONNECTION else value.kind
         case Observation():
-            found = shown_fields(value) | {"source": value.source.kind, "gaps": {one.kind for one in value.gaps}}
+            found = shown_fields(value) | {"source": value.source.kind, "gaps": {shown(one) for one in value.gaps}}
             return {name: one for name, one in found.items() if name != "at"}
         case Known():
             return shown(value.value), value.source

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import (
+    NO_CONNECTION,
     NOT_ASKED,
     ClusterProbe,
     EarlierMoves,
@@ -143,7 +144,7 @@ class Cluster:
             if not controllers_known.is_set() or not asked.may_have_a_log:
                 reading.cancel()  # ten seconds more would not change that
             read = await result_of(reading)
-            if isinstance(read, Failure) and read.kind is FailureKind.UNREACHABLE and self._log.leaders.has_unasked:
+            if isinstance(read, Failure) and read.kind in NO_CONNECTION and self._log.leaders.has_unasked:
                 read = await self._bounded(self._log.catch_up)  # the brokers took their time to name the controllers
             log = await self._of_this_cluster(asked, read)
             as_read = None
@@ -391,10 +392,7 @@ class Cluster:
         return asked
 
     async def _connect_controller(self, address: Address) -> Connection:
+        of = self._settings
         return await self._connect(
-            address,
-            self._settings.controllers,
-            timeout=self._settings.request_timeout,
-            client_id=self._settings.client_id,
-            recorder=self._recorder,
+            address, of.controllers, timeout=of.request_timeout, client_id=of.client_id, recorder=self._recorder
         )

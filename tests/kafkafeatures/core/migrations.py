@@ -20,7 +20,7 @@ from kafkafeatures.core.engine.stage import StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Migration, Rollout, Wanted
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, Observation, SourceKind, Unknown
-from kafkafeatures.core.facts.readings import NOT_ASKED, QuorumAnswer, ReplicaProgress, Role
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
@@ -138,14 +138,17 @@ def cluster(
     return replace(told, **parts)
 
 
-def without_quorum(seen: Observation) -> Observation:
-    """No controller is left."""
+REFUSES = Failure(FailureKind.NOT_LISTENING, "controller-1:9093", "connection refused", "start it")
+
+
+def without_quorum(seen: Observation, why: Failure = REFUSES) -> Observation:
+    """No controller is left. why: what was said by the addresses at which they listened."""
     return replace(
         seen,
         nodes=tuple(one for one in seen.nodes if Role.BROKER in one.roles),
         source=replace(seen.source, kind=SourceKind.API_REQUESTS, offset=-1, epoch=-1),
         quorum=Unknown(SILENT), active_controller=Unknown(SILENT), zk_migration_state=Unknown(SILENT),
-        compared=Unknown(NOT_ASKED),
+        registered_controllers=Unknown(why), compared=Unknown(NOT_ASKED),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held
 from kafkafeatures.core.engine.kind import Asked
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout
-from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.kinds import demands_of
@@ -22,7 +22,8 @@ from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.fleets import requested
 from tests.kafkafeatures.core.ibps import IN_PODS, broker, brokers, in_pods, wanting
-from tests.kafkafeatures.core.migrations import Look, a_node, cluster
+from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, said
+from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.ensembles import claimed, progress
 from tests.kafkafeatures.worlds import NOW, SILENT, known
 
@@ -189,6 +190,16 @@ def test_a_broker_that_only_zookeeper_knows_is_waited_for() -> None:
     seen = replace(seen, nodes=tuple(one for one in seen.nodes if one.id != 3))
     says = refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
     assert "broker 3 is registered in ZooKeeper, but its address is not known" in says
+
+
+@pytest.mark.parametrize("knows", ["3.8-IV0", "3.9-IV0"])
+def test_it_is_not_raised_past_a_broker_that_has_replicas_and_is_down(knows: str) -> None:
+    """Its Kafka is not known; to give the others a newer Kafka changes nothing for it."""
+    partitions = reading(row("orders", 1, 2, 3, 4, isr=(1, 2, 3)), default=1)
+    seen = replace(brokers(knows=knows), partitions=known(partitions, SourceKind.API_REQUESTS))
+    says = said(looks(wanting(), seen))
+    assert ("broker 4 has replicas but is not registered" in says) is (knows == "3.9-IV0")
+    assert ("start broker 4, or move its replicas to other brokers" in says) is (knows == "3.9-IV0")
 
 
 def test_an_ensemble_that_cannot_be_read_is_waited_for() -> None:

@@ -171,4 +171,7 @@ def test_what_a_quorum_left_that_never_took_over_is_deleted_before_anything_else
             ("/migration",), position, f"{position}: delete /migration",
         )  # fmt: skip
         assert next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED) != found
-        assert next_edge(position, Desired.DUAL_WRITE, left) == next_edge(position, Desired.DUAL_WRITE, ALL_FLAGGED)
+    assert isinstance(next_edge(P.ZOOKEEPER, Desired.DUAL_WRITE, left), Edge)
+    refused = next_edge(P.RELEASED, Desired.DUAL_WRITE, left)
+    assert isinstance(refused, Refused)
+    assert "start the controllers with their disks" in refused.remedy

@@ -19,8 +19,8 @@ from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Compared, MigrationProgress
 from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.looking import demands_of
 from kafkafeatures.core.migration.none_wanted import MIGRATION
-from kafkafeatures.core.migration.now import demands_of
 from kafkafeatures.core.migration.positions import Position
 from tests.kafkafeatures.core.migrations import (
     Look,

@@ -15,7 +15,7 @@ from kafkafeatures.core.engine.wanted import Migration
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.migration.now import demands_of
+from kafkafeatures.core.migration.looking import demands_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode

@@ -20,8 +20,8 @@ from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.looking import demands_of
 from kafkafeatures.core.migration.none_wanted import MIGRATION
-from kafkafeatures.core.migration.now import demands_of
 from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import place_of
 from kafkafeatures.core.migration.positions import FLAG, Position

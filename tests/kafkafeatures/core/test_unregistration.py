@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
-from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.readings import NO_CONNECTION, Failure, FailureKind
 from kafkafeatures.core.levels.unregistration import objection
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation, quorum
 
@@ -68,7 +68,7 @@ def test_a_voter_that_only_the_quorum_names_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in FailureKind if kind not in (FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER)]
+    "kind", [kind for kind in FailureKind if kind not in (*NO_CONNECTION, FailureKind.WRONG_CLUSTER)]
 )
 def test_whatever_took_a_connection_at_its_address_may_be_the_controller(kind: FailureKind) -> None:
     ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)

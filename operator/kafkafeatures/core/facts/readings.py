@@ -36,7 +36,8 @@ class Role(StrEnum):
 class FailureKind(StrEnum):
     """Why there is no answer. The adapter's exceptions map to these in one place (`kafka/base/errors.py`)."""
 
-    UNREACHABLE = "Unreachable"  # no connection: refused, no route, name unknown, or silent until the deadline
+    UNREACHABLE = "Unreachable"  # no connection: no route, name unknown, or silent until the deadline
+    NOT_LISTENING = "NotListening"  # the host refused the connection: no process listens at the port
     TIMED_OUT = "TimedOut"  # connected, but no answer within the deadline
     TLS = "Tls"  # the handshake failed: not TLS, unknown CA, wrong host name, expired, client certificate wanted
     AUTHENTICATION = "Authentication"  # SASL said no
@@ -61,11 +62,12 @@ class FailureKind(StrEnum):
 
 
 _MAY_PASS = (
-    FailureKind.UNREACHABLE, FailureKind.TIMED_OUT, FailureKind.NO_LEADER, FailureKind.DISCONNECTED, FailureKind.STALE,
-    FailureKind.WAITING_FOR_BUDGET,
+    FailureKind.UNREACHABLE, FailureKind.NOT_LISTENING, FailureKind.TIMED_OUT, FailureKind.NO_LEADER,
+    FailureKind.DISCONNECTED, FailureKind.STALE, FailureKind.WAITING_FOR_BUDGET,
 )  # fmt: skip
 
-NO_ANSWER = (FailureKind.UNREACHABLE, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
+NO_CONNECTION = (FailureKind.UNREACHABLE, FailureKind.NOT_LISTENING)
+NO_ANSWER = (*NO_CONNECTION, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
 """Why a node that does not run gives no answer. One that refuses to answer runs."""
 
 

@@ -18,16 +18,19 @@ from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
-from kafkafeatures.core.ibp.place import Place
+from kafkafeatures.core.ibp.place import Place, Roll
 from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of
 from kafkafeatures.core.words import printable
 
 
 class Asked(Struct, frozen=True):
-    """May a broker be restarted now? flying: brokers that are being restarted, of which nothing is expected."""
+    """May a broker be restarted now? flying: brokers that are being restarted, of which nothing is expected. assigned:
+    brokers that have replicas, as far as that is known.
+    """
 
     place: Place
     flying: frozenset[int] = frozenset()
+    assigned: frozenset[int] = frozenset()
 
     @property
     def znodes(self) -> ZooKeeperReading | Failure:
@@ -109,6 +112,17 @@ def every_broker_was_asked(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, "add it to spec.cluster.bootstrapServers")
 
 
+def no_broker_is_missing(asked: Asked) -> Iterator[Blocker]:
+    """One that has replicas and is in no list is down: with which Kafka and version it starts again is not known. Once
+    the others speak a higher version, an older one cannot follow them.
+    """
+    if asked.place.roll is Roll.RAISE:
+        for id_ in sorted(asked.assigned - asked.place.brokers.keys() - asked.flying):
+            text = f"broker {id_} has replicas but is not registered: which Kafka it has is not known"
+            remedy = f"start broker {id_}, or move its replicas to other brokers"
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
+
+
 def it_is_never_lowered(asked: Asked) -> Iterator[Blocker]:
     """Once brokers speak a version there is no way back to an older one."""
     place = asked.place
@@ -174,8 +188,8 @@ def no_image_is_exchanged_early(asked: Asked) -> Iterator[Blocker]:
 
 
 CHAIN: tuple[Check, ...] = (
-    zookeeper_is_read, no_migration_is_open, every_broker_was_asked, it_is_never_lowered, none_is_ahead,
-    no_image_is_exchanged_early,
+    zookeeper_is_read, no_migration_is_open, every_broker_was_asked, no_broker_is_missing, it_is_never_lowered,
+    none_is_ahead, no_image_is_exchanged_early,
 )  # fmt: skip
 """In the order in which their blockers are listed."""
 

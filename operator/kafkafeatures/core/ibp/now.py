@@ -103,7 +103,9 @@ class IbpNow(StageNow, frozen=True):
             return ()
         flying = frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
         fleet = self.roll.fleet if self.roll is not None else None
-        found = checks.blockers(checks.Asked(self.place, flying))
+        replication = self.facts.replication
+        assigned = replication.brokers() if replication is not None else frozenset()
+        found = checks.blockers(checks.Asked(self.place, flying, assigned))
         return (*found, *wrongly_restarted(self.place, fleet, flying))
 
     @property

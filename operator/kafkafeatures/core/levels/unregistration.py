@@ -12,10 +12,10 @@ from collections.abc import Callable
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.engine.remedies import before_controllers_can_be_unregistered
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.facts.readings import NO_CONNECTION, FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
 
-_NOBODY_THERE = (FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER)
+_NOBODY_THERE = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER)
 """Whatever else happened on the way to its address, something took the connection."""
 
 

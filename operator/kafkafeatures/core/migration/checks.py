@@ -16,6 +16,7 @@ from kafkafeatures.api.names import ZK_FINALIZE, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EqualityStatus
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
@@ -34,6 +35,7 @@ from kafkafeatures.core.migration.edges import (
     UNFLAG_BROKERS,
     WITHDRAW,
     WITHDRAW_EARLY,
+    WITHDRAWING,
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
@@ -44,6 +46,7 @@ from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
+from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, unproven
 from kraftlog.image import ZkMigrationState
 
 LARGEST_LAG = 10.0
@@ -55,8 +58,8 @@ class Asked(Struct, frozen=True):
 
     lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
     known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
-    `/migration` has not moved. controllers_for: for how long controllers have answered. equality: the last comparison,
-    as the status has it.
+    `/migration` has not moved. controllers_for: for how long controllers have answered. is_written: `/migration` moves
+    although none answers. equality: the last comparison, as the status has it.
     """
 
     place: Place
@@ -69,6 +72,7 @@ class Asked(Struct, frozen=True):
     closes: bool = True
     still_for: float = 0.0
     controllers_for: timedelta = timedelta(0)
+    is_written: bool = False
     equality: EqualityStatus | None = None
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
@@ -225,7 +229,9 @@ def consents_used(asked: Asked) -> frozenset[str]:
     differs = asked.compared is not None and asked.compared.differences
     if asked.place.desired is Desired.ROLLED_BACK and needs_comparison(asked.place) and differs:
         found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way is RELEASE and what_is_lacking(asked.place, asked.equality) is not None:
+    if asked.place.way is RELEASE and (what_is_lacking(asked.place, asked.equality) or any(_not_back(asked))):
+        found.add(ZK_ROLLBACK_LOSSY)
+    if asked.place.way in (RELEASE, *WITHDRAWING) and unproven(asked.place) is not None:
         found.add(ZK_ROLLBACK_LOSSY)
     return frozenset(found) & asked.consents
 
@@ -252,12 +258,20 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
 
 
 def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
-    """No controller is left, and ZooKeeper held all metadata when they stopped. Where it did not, they may have to be
-    started again: then nothing says to stop them.
+    """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. Where it did not,
+    they may have to be started again: then nothing says to stop them.
     """
     lacking = what_is_lacking(asked.place, asked.equality)
     found = tuple(_unless_consented(asked, lacking)) if lacking is not None else ()
-    yield from found or chain(no_controller_is_left(asked), nothing_writes_to_zookeeper(asked))
+    found += tuple(chain.from_iterable(_unless_consented(asked, one) for one in _not_back(asked)))
+    yield from found or no_controller_is_left(asked)
+
+
+def _not_back(asked: Asked) -> Iterator[Blocker]:
+    """Brokers that may run in KRaft mode, and lead partitions that another broker is then given."""
+    remedy = f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or {ACCEPT}"
+    for one in every_broker_is_back(replace(asked, flying=frozenset())):
+        yield replace(one, remedy=remedy)
 
 
 def _unless_consented(asked: Asked, one: Blocker) -> Iterator[Blocker]:
@@ -301,40 +315,22 @@ def every_broker_is_informed(asked: Asked) -> Iterator[Blocker]:
 
 
 def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
-    """No pod of one, nor one that Kubernetes is to make: also one that is not ready, or is stopping, may still run."""
-    workloads = asked.place.seen.workloads
-    if isinstance(workloads, Unknown):
-        if workloads.why.kind is not FailureKind.NOT_ASKED:
-            yield Blocker(BlockerKind.MIGRATION, f"the pods could not be read: {workloads.why}")
-        return
-    for owner in workloads.value.stateful_sets:
-        if owner.role != "controllers" or not (owner.pods or owner.replicas):
-            continue
-        pods = [pod.name for pod in owner.pods]
-        named = ", ".join(pods[:3]) if pods else "a future pod"
-        more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
-        text, remedy = "may still write to ZooKeeper", f"set {owner.name} to 0 replicas in Git"
-        if not owner.replicas and all(pod.terminating for pod in owner.pods):
-            text = f"{'is' if len(pods) == 1 else 'are'} stopping, and {text}"
-            remedy = (
-                "wait until it has stopped; if its Kubernetes node is lost, shut that node down so that no controller "
-                f"runs there, and only then: kubectl delete pod {pods[0]} --force"
-            )
-        yield Blocker(BlockerKind.MIGRATION, f"{named}{more} of StatefulSet {owner.name} {text}", remedy)
-
-
-def nothing_writes_to_zookeeper(asked: Asked) -> Iterator[Blocker]:
-    """A controller that is cut off from us alone may still lead the quorum, and claim what was deleted."""
-    if asked.still_for < STILL_FOR:
-        text = f"/migration must stay unchanged for {STILL_FOR:g} s first: a controller of the quorum may still run"
+    """None runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes."""
+    yield from pods_left(asked.place)
+    doubt = unproven(asked.place)
+    if doubt is not None:
+        yield from _unless_consented(asked, doubt)
+    least = STILL_FOR if doubt is None else STILL_UNPROVEN
+    if asked.still_for < least and asked.is_written:
+        text = "a controller still writes to ZooKeeper, although none can be reached"
+        yield Blocker(BlockerKind.MIGRATION, text, f"stop every controller; if it is to continue, check {REACH}")
+    elif asked.still_for < least:
+        text = f"/migration must stay unchanged for {least:g} s first: a controller of the quorum may still run"
         yield Blocker(BlockerKind.MIGRATION, text)
 
 
 PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
 """Where nothing was copied yet, and what changes meanwhile may still prevent the copy."""
-
-STILL_FOR = 3.0
-"""Seconds; an active controller writes twice a second."""
 
 
 def needs_comparison(place: Place) -> bool:
@@ -358,8 +354,8 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     STOP_CONTROLLERS: (every_broker_is_back, zookeeper_keeps_up, both_hold_the_same),
     RELEASE: (zookeeper_is_left_alone,),
     UNFLAG_BROKERS: (every_broker_was_seen, every_broker_is_informed),
-    WITHDRAW_EARLY: (no_controller_is_left, nothing_writes_to_zookeeper),
-    WITHDRAW: (no_controller_is_left, nothing_writes_to_zookeeper),
+    WITHDRAW_EARLY: (no_controller_is_left,),
+    WITHDRAW: (no_controller_is_left,),
 }  # fmt: skip
 """The checks of each way, in the order in which their blockers are listed."""
 

@@ -114,10 +114,16 @@ def next_edge(position: Position, desired: Desired, facts: Facts) -> Edge | Refu
         return UNFLAG_BROKERS  # one that is down may still have the flag
     if position is TARGETS[desired]:
         return None
-    return _back(position, facts) if desired is Desired.ROLLED_BACK else _forward(position, desired)
+    return _back(position, facts) if desired is Desired.ROLLED_BACK else _forward(position, desired, facts)
 
 
-def _forward(position: Position, desired: Desired) -> Edge | Refused:
+def _forward(position: Position, desired: Desired, facts: Facts) -> Edge | Refused:
+    if position in (P.NO_CONTROLLER, P.RELEASED) and facts.has_progress:
+        return Refused(
+            f"no controller answers, and the migration was begun: the cluster is at {position}",
+            "start the controllers with their disks, or make them reachable; or, to go back, set "
+            "spec.migration.desired to RolledBack until the cluster is in ZooKeeper mode",
+        )
     if position in (P.NO_CONTROLLER, P.RELEASED):
         return Refused(
             f"the cluster is at {position}, and its rollback must be complete before a migration can start again",

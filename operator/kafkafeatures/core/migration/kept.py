@@ -17,6 +17,8 @@ from kafkafeatures.core.facts.znodes import Compared
 KEEPS = 60.0
 """Seconds for which ends of the metadata log are kept."""
 MOST = 64
+LATE = 10.0
+"""Seconds after which nothing of a controller that ended arrives in ZooKeeper any longer."""
 COMPARED_WITHIN = 120.0
 """Seconds for which a comparison of ZooKeeper with the metadata log counts."""
 
@@ -25,7 +27,8 @@ class MigrationKept(Struct, frozen=True):
     """By a clock that is never set. unknown_since: since when it is not known where the cluster is. ends: when the
     metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
     the last comparison of ZooKeeper with the metadata log. tried: when the last one began, which may have failed since.
-    controllers_since: since when some controller answers. equality: the last comparison, as it goes into a status.
+    controllers_since, silent_since: since when some controller answers, or none does. equality: the last comparison, as
+    it goes into a status.
     cluster: the id of the cluster, as ZooKeeper has it.
     """
 
@@ -39,6 +42,7 @@ class MigrationKept(Struct, frozen=True):
     controllers_since: float | None = None
     equality: EqualityStatus | None = None
     cluster: str = ""
+    silent_since: float | None = None
 
     def interrupted(self, why: str) -> MigrationKept:
         """Where nothing could be read, nothing is known to have stood still."""
@@ -79,6 +83,7 @@ class MigrationKept(Struct, frozen=True):
             (now if self.controllers_since is None else self.controllers_since) if controllers else None,
             equality,
             cluster or self.cluster,
+            None if controllers else (now if self.silent_since is None else self.silent_since),
         )
 
     @property
@@ -100,6 +105,16 @@ class MigrationKept(Struct, frozen=True):
     def controllers_for(self, now: float) -> timedelta:
         """For how long controllers are known to have answered."""
         return timedelta(seconds=0.0 if self.controllers_since is None else now - self.controllers_since)
+
+    def silent_for(self, now: float) -> float:
+        """For how many seconds no controller is known to have answered."""
+        return 0.0 if self.silent_since is None else now - self.silent_since
+
+    @property
+    def is_written(self) -> bool:
+        """Whether `/migration` has moved although no controller answers: longer than one that ended may be late."""
+        since, moved = self.silent_since, self.still_since
+        return since is not None and moved is not None and moved - since > LATE
 
     def still_for(self, now: float) -> float:
         """For how many seconds `/migration` is known not to have moved."""

@@ -8,7 +8,7 @@ for exactly those that the next position needs. Their settings are changed in Gi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,32 +20,32 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
-from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration, Wanted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
-from kafkafeatures.core.migration import checks, preflight
+from kafkafeatures.core.migration import checks
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.comparisons import last_comparison, later
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.demands import NAMES
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS, WITHDRAWING, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAWING, Refused
 from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.looking import is_approved
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.phases import Phase
-from kafkafeatures.core.migration.place import Place, place_of
+from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.migration.release import release, withdraw
 from kafkafeatures.core.migration.report import hold_left, migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
-from kafkafeatures.core.roll.excuses import is_to_be_shown
+from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, spent_by
 from kafkafeatures.core.words import format_left, format_span
@@ -53,13 +53,6 @@ from kafkafeatures.core.words import format_left, format_span
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
-ALL_NAMES = NAMES | preflight.NAMES
-"""Settings that each node is asked for."""
-SURVEYED_WITHIN = 60.0
-COMPARE_EVERY = timedelta(seconds=60)
-"""Between two comparisons of ZooKeeper with the metadata log, while a step waits that needs them to hold the same; less
-while the controllers are to be stopped, as what is written after the last one may be lost.
-"""
 CONTRADICTS_FOR = 60.0
 """Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
@@ -137,7 +130,7 @@ class MigrationNow(StageNow, frozen=True):
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
-            self.memory.still_for(now), self.memory.controllers_for(now), self.memory.equality,
+            self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written, self.memory.equality,
         )  # fmt: skip
 
     def _compared(self, place: Place) -> Compared | None:
@@ -166,7 +159,7 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if isinstance(self.place, Place):
             if isinstance(self.place.edge, Refused):
-                return self._restarting or Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found)
+                return self._unreachable or Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found)
             waits = blocked(found)
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
@@ -188,10 +181,15 @@ class MigrationNow(StageNow, frozen=True):
         return Wait(Reason.MIGRATING, f"the phase is not known yet: {text}", after=2.0, blockers=noted)
 
     @property
-    def _restarting(self) -> Wait | None:
-        """Controllers none of which answers may just be restarting, where nothing leads back."""
-        is_gone = isinstance(self.place, Place) and self.place.position is Position.NO_CONTROLLER
-        if not is_gone or self.memory.still_for(self.facts.monotonic) >= CONTRADICTS_FOR:
+    def _unreachable(self) -> Wait | Stalled | None:
+        """Where nothing leads back: controllers none of which answers may just be restarting, or run all the same."""
+        place, now = self.place, self.facts.monotonic
+        if not isinstance(place, Place) or place.position not in (Position.NO_CONTROLLER, Position.RELEASED):
+            return None
+        if self.memory.is_written:
+            text = "a controller writes to ZooKeeper, but none can be reached"
+            return Stalled(Reason.MIGRATION_FAILED, text, (Blocker(BlockerKind.QUORUM, text, f"check {REACH}"),))
+        if not place.facts.has_progress or self.memory.silent_for(now) >= CONTRADICTS_FOR:
             return None
         text = "no controller answers; this may pass within a minute"
         noted = (Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves"),)
@@ -346,58 +344,3 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
     )  # fmt: skip
     roll = permitted_roll(facts, permit_for(place), excused=part.excused)
     return MigrationNow(facts, wish, place, kept, roll, part.excused)
-
-
-def demands_of(asked: Asked, wish: Migration) -> Demands:
-    """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
-    place = place_of(asked.seen, wish.desired) if asked.seen is not None else None
-    if not isinstance(place, Place):
-        return Demands(znodes=True, settings=ALL_NAMES)
-    shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)
-    restarts = shows or (place.way is not None and (place.way.restarts is not None or place.way is STOP_CONTROLLERS))
-    compares = checks.needs_comparison(place) and _is_due_again(asked, place, wish)
-    surveys = _age_of_survey(place)
-    return Demands(
-        partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys,
-        named_controllers=place.way is UNFLAG_BROKERS,
-    )  # fmt: skip
-
-
-def _age_of_survey(place: Place) -> float | None:
-    """How old what is read of all znodes may be: before anything is touched a minute; for the transaction that leads
-    back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
-    """
-    if place.way is RELEASE:
-        return None if any(checks.no_controller_is_left(checks.Asked(place, frozenset(), frozenset()))) else 0.0
-    begun = place.position not in checks.PREFLIGHTED
-    return None if place.way is None or begun or not place.way.is_preflighted else SURVEYED_WITHIN
-
-
-def is_approved(wanted: Wanted) -> bool:
-    """Whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
-    return bool(wanted.approvals or wanted.only)
-
-
-def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
-    """Whether a step is about to close a door, and the last comparison is a while ago. That of another process closes
-    none: one that has just started compares at once.
-    """
-    known = asked.status.migration
-
-    def passed(at: datetime, span: timedelta) -> bool:
-        """Whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and what
-        is read once too often does no harm.
-        """
-        return not timedelta(0) <= asked.now - at < span
-
-    since = datetime.fromisoformat(known.since) if known is not None and known.since is not None else None
-    held = since is not None and passed(since, wish.hold_dual_write_for)
-    if place.way is FINALIZE and not (held and is_approved(asked.wanted)):
-        return False
-    kept = asked.kept.get(MIGRATION)
-    if not isinstance(kept, MigrationKept) or kept.tried is None:
-        return True
-    took = kept.compared.took if kept.compared is not None else 0.0
-    soon = kept.has_failed or place.way is STOP_CONTROLLERS
-    every = timedelta(seconds=max(5.0, 2 * took)) if soon else COMPARE_EVERY
-    return passed(kept.tried, every)

@@ -216,8 +216,29 @@ def _contradiction(facts: Facts) -> Misplaced | None:
             f"the migration was finalized while brokers were in ZooKeeper mode: {ids}",
             "restart each of them in KRaft mode; the migration cannot be rolled back",
         )
-    if facts.state is None and facts.claim is Claim.NONE and in_zookeeper:
-        return Misplaced("no broker is controller: /controller is absent", may_pass=True)  # until one is elected
+    if facts.state is None and facts.claim is Claim.NONE and in_zookeeper:  # until one is elected
+        hint = "see the logs of the brokers, and restart one: each tries to become the controller when it starts"
+        return Misplaced("no broker is controller: /controller is absent", may_pass=True, hint=hint)
+    in_kraft, plain = (
+        ", ".join(str(id_) for id_, mode in facts.brokers.items() if mode is one) for one in (KRAFT, PLAIN)
+    )
+    if facts.state is None and facts.claim is Claim.KRAFT and in_kraft:
+        return Misplaced(
+            f"no controller answers, while brokers are in KRaft mode: {in_kraft}",
+            may_pass=True,
+            hint="start the controllers with their disks, or make them reachable: bootstrapControllers, network, TLS",
+        )
+    if facts.state is S.MIGRATION and facts.claim is Claim.LEADER and facts.offset > 0 and plain:
+        return Misplaced(
+            f"brokers run in ZooKeeper mode without {FLAG}, and do not follow the controllers: {plain}",
+            "restart each of them as the other brokers are: kafkafeatures migration settings shows every line",
+        )
+    if facts.state is S.MIGRATION and facts.claim is Claim.KRAFT and facts.offset > 0:
+        return Misplaced(
+            "/controller does not name the active controller at its epoch: it cannot write to ZooKeeper",
+            may_pass=True,  # one that was just elected has not claimed it yet
+            hint="see the log of the active controller; it must reach ZooKeeper",
+        )
     unflagged = [id_ for id_, flag in facts.controllers.items() if flag is False]
     if unflagged and (facts.state is S.PRE_MIGRATION or (facts.state is S.MIGRATION and in_zookeeper)):
         ids = ", ".join(map(str, unflagged))

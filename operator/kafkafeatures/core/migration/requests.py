@@ -14,6 +14,7 @@ from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import START_CONTROLLERS, STOP_CONTROLLERS, Edge
 from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.waits import NODES_A_SECOND
 
 LOOK_AGAIN = 2.0
@@ -53,6 +54,8 @@ def _asked(place: Place, edge: Edge) -> Iterator[str]:
     if edge is START_CONTROLLERS:
         lines = next(lines for role, _, lines in place.demands.lines if role is Role.CONTROLLER)
         yield f"start the controllers of the quorum with {', '.join(lines.add)}"
+        if place.facts.has_progress:
+            yield f"there is a znode /migration: if they run already, check {REACH}"
     differing = [one for one in place.differing.values() if not isinstance(one.differs, Failure)]
     if differing and edge.asks is not None:
         yield f"{_titles(differing)} must become {edge.asks.value}: {_lines(differing[0])}; {SEE}"

@@ -35,7 +35,7 @@ class Migrations:
         """The znodes, the settings of each node, and partitions, as far as the way that comes next needs them."""
         if asked.wanted.migration is None:
             return Demands()
-        from kafkafeatures.core.migration.now import demands_of
+        from kafkafeatures.core.migration.looking import demands_of
 
         return demands_of(asked, asked.wanted.migration)
 

@@ -87,15 +87,17 @@ class Race(Generic[T]):
 
 
 def combined(field: str, failures: Sequence[Failure]) -> Failure:
-    """One failure for all: the kind they share (else the first one's), each address with its reason."""
-    kinds = {failure.kind for failure in failures}
+    """One failure for all: the kind they share (else that of the first of which more can be told than that nothing
+    listens there), each address with its reason.
+    """
+    kinds = [*dict.fromkeys(failure.kind for failure in failures)]
     if len(failures) == 1:
         return failures[0]
     if len({(failure.message, failure.remedy) for failure in failures}) == 1:  # said once, it reads better
         return replace(failures[0], where=", ".join(failure.where for failure in failures))
     each = "; ".join(str(failure) for failure in failures)
     return Failure(
-        failures[0].kind if len(kinds) > 1 else kinds.pop(),
+        next((kind for kind in kinds if kind is not FailureKind.NOT_LISTENING), kinds[0]),
         field,
         f"none of {len(failures)} addresses answered: {each}",
     )

@@ -2,7 +2,8 @@
 
     KafkaError                       `sent`: whether the request may have reached the node
     ├── AddressRefused               our own settings forbid the address; nothing was sent
-    ├── Unreachable                  no connection: refused, no route, name unknown, silent            retriable
+    ├── Unreachable                  no connection: no route, name unknown, silent                     retriable
+    │   └── NotListening             the host refused it: no process listens there                     retriable
     ├── TimedOut                     connected, no answer within the deadline                          retriable
     ├── Disconnected                 the connection ended before the answer                            retriable
     ├── TlsFailed                    the handshake failed, or one side speaks TLS and the other not
@@ -89,6 +90,15 @@ class Unreachable(KafkaError):
     """There is no connection."""
 
     kind = FailureKind.UNREACHABLE
+
+
+class NotListening(Unreachable):
+    """The host refused the connection: proof that no process listens at the port, which silence is not."""
+
+    kind = FailureKind.NOT_LISTENING
+
+    def __init__(self) -> None:
+        super().__init__("connection refused", remedy="check host, port and that the node runs")
 
 
 class AddressRefused(KafkaError):

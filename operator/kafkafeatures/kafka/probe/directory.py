@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import (
+    NO_CONNECTION,
     BrokerList,
     ControllerList,
     Failure,
@@ -53,7 +54,7 @@ has a bound.
 """
 
 _BROKERS_TRIED = 2  # for the quorum, beside the one that listed the others
-_GONE = frozenset({FailureKind.UNREACHABLE, FailureKind.DISCONNECTED})
+_GONE = frozenset({*NO_CONNECTION, FailureKind.DISCONNECTED})
 _LEADER_MOVED = 3  # times to ask again who leads, when the named one says it does not
 _NODE_KIND = {Role.BROKER: ("a broker", "bootstrapServers"), Role.CONTROLLER: ("a controller", "bootstrapControllers")}
 _FLAG = {Role.BROKER: "--bootstrap-server", Role.CONTROLLER: "--bootstrap-controller"}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -15,6 +17,7 @@ from kafkafeatures.kafka.base.errors import (
     AddressRefused,
     KafkaError,
     NotKafka,
+    NotListening,
     TimedOut,
     TlsFailed,
     Unreachable,
@@ -72,6 +75,7 @@ async def open_streams(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect, over TLS where the settings ask for it. Raises KafkaError."""
     context = await security.contexts.context(security.tls) if security.tls is not None else None
+    refused = True
     try:
         policy = security.policy
         hosts = [address.host] if policy is None else await _permitted(address, policy, security.lookups)
@@ -90,6 +94,7 @@ async def open_streams(
             except OSError as error:
                 if isinstance(error, ssl.SSLError) or host == hosts[-1]:
                     raise
+                refused = refused and _is_refused(error)
     except ssl.SSLError as error:
         # Not for the operator: a tenant would read by it what there is in the network.
         names: list[str] = []
@@ -106,7 +111,9 @@ async def open_streams(
     except OSError as error:
         if context is not None and isinstance(error, ConnectionResetError | BrokenPipeError):
             raise tls.closed_in_handshake() from None
-        raise Unreachable(_why(error), remedy="check host, port and that the node runs") from None
+        if refused and _is_refused(error):
+            raise NotListening from None
+        raise Unreachable(error.strerror or str(error), remedy="check host, port and that the node runs") from None
     if security.policy is not None and tls.is_api_server(writer.get_extra_info("peercert")):
         writer.transport.abort()  # it would wait for the end of what it takes for a line of HTTP
         raise AddressRefused
@@ -148,8 +155,7 @@ def _is_literal(host: str) -> bool:
     return False
 
 
-def _why(error: OSError) -> str:
-    if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
-        # asyncio puts the failures of several addresses of one name into one text.
-        return "connection refused"
-    return error.strerror or str(error)
+def _is_refused(error: OSError) -> bool:
+    """Asyncio puts the failures of several addresses of one name into one text."""
+    numbers = set(re.findall(r"\[Errno (\d+)\] Connect call failed", str(error)))
+    return isinstance(error, ConnectionRefusedError) or numbers == {str(errno.ECONNREFUSED)}

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from typing import Any
 
 import pytest
 
+from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import (
     Disconnected,
     KafkaError,
     NotKafka,
+    NotListening,
     ServerError,
     TimedOut,
     Unreachable,
     UnsupportedApi,
 )
 from kafkafeatures.kafka.base.settings import Address, Security
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import DescribeClusterRequest, DescribeQuorumRequest
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
@@ -157,13 +162,46 @@ async def test_a_silent_server_costs_no_more_than_the_timeout() -> None:
 async def test_no_server_there() -> None:
     async with serving(Server()) as server:
         address = server.address
-    with pytest.raises(Unreachable, match="connection refused"):
+    with pytest.raises(NotListening, match="connection refused"):
         await connect(address, Security(), timeout=5, client_id="us", environment=SYSTEM)
 
 
 async def test_an_unknown_name() -> None:
-    with pytest.raises(Unreachable, match="the host name is not known"):
+    with pytest.raises(Unreachable, match="the host name is not known") as error:
         await connect(Address("kafka.invalid", 9092), Security(), timeout=5, client_id="us", environment=SYSTEM)
+    assert error.value.kind is FailureKind.UNREACHABLE
+
+
+@pytest.mark.parametrize("policy", [None, AddressPolicy()])
+async def test_a_name_is_refused_only_where_each_of_its_addresses_is(
+    monkeypatch: pytest.MonkeyPatch, policy: AddressPolicy | None
+) -> None:
+    """The process may listen at the address that is only silent."""
+    async with serving(Server()) as server:
+        closed = server.address
+    loop = asyncio.get_running_loop()
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, closed.port)) for host in ("127.0.0.1", "127.0.0.2")]
+    silent = {"127.0.0.1"}
+    real = loop.sock_connect
+
+    async def resolved(*_: object, **__: object) -> object:
+        return found
+
+    async def connecting(made: socket.socket, address: tuple[str, int]) -> None:
+        if address[0] in silent:
+            raise OSError(errno.EHOSTUNREACH, f"Connect call failed {address}")
+        await real(made, address)
+
+    monkeypatch.setattr(loop, "getaddrinfo", resolved)
+    monkeypatch.setattr(loop, "sock_connect", connecting)
+    for kind in (FailureKind.UNREACHABLE, FailureKind.NOT_LISTENING):
+        with pytest.raises(Unreachable) as error:
+            await connect(
+                Address("two.example", closed.port), Security(policy=policy), timeout=5, client_id="t",
+                environment=SYSTEM,
+            )  # fmt: skip
+        assert error.value.kind is kind
+        silent.clear()
 
 
 async def test_everything_said_can_be_recorded_as_bytes() -> None:

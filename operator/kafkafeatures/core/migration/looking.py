@@ -1,0 +1,83 @@
+"""What the next look at a migration has to read: settings, partitions, a survey of ZooKeeper, a comparison.
+
+Pure. Asked by `core/migration/stage.py` once the nodes, the metadata log and the znodes were read. What is large is
+read only where the next step rests on it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from kafkafeatures.core.engine.kind import Asked, Demands
+from kafkafeatures.core.engine.wanted import Migration, Wanted
+from kafkafeatures.core.migration import checks, preflight
+from kafkafeatures.core.migration.demands import NAMES
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS
+from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.place import Place, place_of
+from kafkafeatures.core.migration.stopped import pods_left
+from kafkafeatures.core.roll.excuses import is_to_be_shown
+
+ALL_NAMES = NAMES | preflight.NAMES
+"""Settings that each node is asked for."""
+SURVEYED_WITHIN = 60.0
+COMPARE_EVERY = timedelta(seconds=60)
+"""Between two comparisons of ZooKeeper with the metadata log, while a step waits that needs them to hold the same; less
+while the controllers are to be stopped, as what is written after the last one may be lost.
+"""
+
+
+def demands_of(asked: Asked, wish: Migration) -> Demands:
+    """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
+    place = place_of(asked.seen, wish.desired) if asked.seen is not None else None
+    if not isinstance(place, Place):
+        return Demands(znodes=True, settings=ALL_NAMES)
+    shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)
+    restarts = shows or (place.way is not None and (place.way.restarts is not None or place.way is STOP_CONTROLLERS))
+    compares = checks.needs_comparison(place) and _is_due_again(asked, place, wish)
+    surveys = _age_of_survey(place)
+    return Demands(
+        partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys,
+        named_controllers=place.way is UNFLAG_BROKERS,
+    )  # fmt: skip
+
+
+def _age_of_survey(place: Place) -> float | None:
+    """How old what is read of all znodes may be: before anything is touched a minute; for the transaction that leads
+    back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
+    """
+    if place.way is RELEASE:
+        return None if any(pods_left(place)) else 0.0
+    begun = place.position not in checks.PREFLIGHTED
+    return None if place.way is None or begun or not place.way.is_preflighted else SURVEYED_WITHIN
+
+
+def is_approved(wanted: Wanted) -> bool:
+    """Whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
+    return bool(wanted.approvals or wanted.only)
+
+
+def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
+    """Whether a step is about to close a door, and the last comparison is a while ago. That of another process closes
+    none: one that has just started compares at once.
+    """
+    known = asked.status.migration
+
+    def passed(at: datetime, span: timedelta) -> bool:
+        """Whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and what
+        is read once too often does no harm.
+        """
+        return not timedelta(0) <= asked.now - at < span
+
+    since = datetime.fromisoformat(known.since) if known is not None and known.since is not None else None
+    held = since is not None and passed(since, wish.hold_dual_write_for)
+    if place.way is FINALIZE and not (held and is_approved(asked.wanted)):
+        return False
+    kept = asked.kept.get(MIGRATION)
+    if not isinstance(kept, MigrationKept) or kept.tried is None:
+        return True
+    took = kept.compared.took if kept.compared is not None else 0.0
+    soon = kept.has_failed or place.way is STOP_CONTROLLERS
+    every = timedelta(seconds=max(5.0, 2 * took)) if soon else COMPARE_EVERY
+    return passed(kept.tried, every)

@@ -1,0 +1,181 @@
+"""No znode is deleted under a controller that runs: silence is no proof that it has stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from tests.kafkafeatures.core.migrations import (
+    Look,
+    a_node,
+    cluster,
+    compared,
+    looks,
+    released,
+    said,
+    wanting,
+    without_quorum,
+)
+from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, gone
+from tests.kafkafeatures.ensembles import progress
+from tests.kafkafeatures.worlds import SILENT, known
+
+P, D, K = Position, Desired, FailureKind
+FLAGGING = cluster(
+    P.PRE_MIGRATION, a_node(1, Shape.FLAGGED_BROKER), *(a_node(id_, Shape.PLAIN_BROKER) for id_ in (2, 3))
+)
+BEGUN = {"PreMigration": cluster(P.PRE_MIGRATION), "Flagging": FLAGGING, "Copied": cluster(P.COPIED)}
+CONSENTED = wanting(D.ROLLED_BACK, consents=frozenset({ZK_ROLLBACK_LOSSY}))
+
+
+def silent(kind: FailureKind) -> Failure:
+    return Failure(kind, "c:9093", "no connection within 10 s", "check route and firewall")
+
+
+def still(seen: Observation, seconds: float, wanted: object = wanting(D.ROLLED_BACK)) -> Look:
+    """A look so long after `/migration` was last seen to move."""
+    first = Look(wanted, seen, status=compared())  # type: ignore[arg-type]
+    return Look(wanted, seen, before=first, seconds=seconds, status=compared())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [K.UNREACHABLE, K.TIMED_OUT, K.DISCONNECTED, K.TLS, K.AUTHENTICATION, K.FORBIDDEN])
+@pytest.mark.parametrize("position", BEGUN)
+def test_nothing_is_deleted_while_controllers_are_only_silent(position: str, kind: FailureKind) -> None:
+    found = still(without_quorum(BEGUN[position], silent(kind)), 600)
+    assert isinstance(found.decision, Wait)
+    assert "controllers may still run: c:9093: no connection within 10 s" in said(found)
+    assert "stop every controller" in said(found)
+    assert "or, if every controller has certainly stopped, add zk-rollback-lossy to consents" in said(found)
+
+
+@pytest.mark.parametrize("position", BEGUN)
+def test_nothing_is_deleted_where_no_controller_was_asked(position: str) -> None:
+    found = still(without_quorum(BEGUN[position], Failure(K.NOT_ASKED, "bootstrapControllers", "no address")), 600)
+    assert isinstance(found.decision, Wait)
+    assert "name every controller in spec.cluster.bootstrapControllers" in said(found)
+
+
+@pytest.mark.parametrize("position", BEGUN)
+def test_who_consents_says_that_they_have_stopped_and_uses_up_the_consent(position: str) -> None:
+    seen = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
+    early = still(seen, 59, CONSENTED)
+    assert isinstance(early.decision, Wait)
+    assert "/migration must stay unchanged for 60 s first" in said(early)
+    found = still(seen, 60, CONSENTED)
+    assert isinstance(found.decision, Act)
+    assert isinstance(found.decision.step, DeleteZnodes)
+    (spent,) = {one for stage in found.stages for one in stage.decided(found.decision, compared()).spent_consents}
+    assert spent == ZK_ROLLBACK_LOSSY
+
+
+def test_hosts_that_refuse_the_connection_prove_it() -> None:
+    assert "/controller" in released(still(without_quorum(cluster(P.COPIED)), 3)).deletes
+
+
+def test_pods_prove_it_whatever_their_addresses_say() -> None:
+    seen = without_quorum(gone(), silent(K.UNREACHABLE))
+    assert "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))).deletes
+
+
+@pytest.mark.parametrize("why", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)])
+def test_a_stateful_set_that_is_being_deleted_may_still_have_pods(why: Failure) -> None:
+    seen = without_quorum(gone(), why)
+    assert isinstance(seen.workloads, Known)
+    brokers, _ = seen.workloads.value.stateful_sets
+    reading = replace(seen.workloads.value, stateful_sets=(brokers,), missing=("controller",))
+    seen = replace(seen, workloads=replace(seen.workloads, value=reading))
+    found = still(seen, 600, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))
+    assert isinstance(found.decision, Wait)
+    assert "StatefulSet controller does not exist or is being deleted; its pods may still run" in said(found)
+
+
+def test_pods_of_brokers_alone_prove_nothing() -> None:
+    seen = without_quorum(gone(), silent(K.UNREACHABLE))
+    assert isinstance(seen.workloads, Known)
+    reading = replace(seen.workloads.value, stateful_sets=seen.workloads.value.stateful_sets[:1])
+    found = still(replace(seen, workloads=replace(seen.workloads, value=reading)), 600)
+    assert "controllers may still run" in said(found)
+
+
+def test_it_is_not_given_back_while_a_broker_may_run_in_kraft_mode() -> None:
+    seen = without_quorum(cluster(P.COPIED, replace(a_node(2, Shape.FLAGGED_BROKER), answer=Unknown(SILENT))))
+    found = still(seen, 600)
+    assert isinstance(found.decision, Wait)
+    assert "broker 2 is not known to run in ZooKeeper mode" in said(found)
+    assert "start it in ZooKeeper mode" in said(found)
+    assert "/controller" in released(still(seen, 3, CONSENTED)).deletes
+
+
+def test_what_a_controller_still_writes_is_said() -> None:
+    """It cannot be reached, so it may be meant to run: the remedy has both."""
+    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    wanted, look, offset = wanting(D.ROLLED_BACK), None, 100
+    for _ in range(10):
+        offset += 4
+        seen = moved(seen, offset)
+        look = Look(wanted, seen, before=look, seconds=2.0 if look else 0.0, status=compared())
+    assert look is not None
+    assert "a controller still writes to ZooKeeper, although none can be reached" in said(look)
+    assert "spec.cluster.bootstrapControllers, the network and TLS" in said(look)
+
+    forward = None
+    for _ in range(10):
+        offset += 4
+        seen = moved(seen, offset)
+        forward = Look(wanting(D.DUAL_WRITE), seen, before=forward, seconds=2.0 if forward else 0.0)
+    assert forward is not None
+    assert isinstance(forward.decision, Stalled)
+    assert "a controller writes to ZooKeeper, but none can be reached" in said(forward)
+
+
+def moved(seen: Observation, offset: int) -> Observation:
+    assert isinstance(seen.zookeeper, Known)
+    return replace(
+        seen, zookeeper=known(replace(seen.zookeeper.value, migration=progress(offset)), SourceKind.ZOOKEEPER)
+    )
+
+
+@pytest.mark.parametrize("position", ["Flagging", "Copied"])
+def test_controllers_that_do_not_answer_are_first_to_be_started(position: str) -> None:
+    """Not to be given up: that is the last thing to do for a quorum that only restarts."""
+    seen = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
+    first = Look(wanting(D.DUAL_WRITE), seen)
+    assert isinstance(first.decision, Wait)
+    assert "no controller answers; this may pass within a minute" in said(first)
+    later = Look(wanting(D.DUAL_WRITE), seen, before=first, seconds=60)
+    assert isinstance(later.decision, Stalled)
+    assert "start the controllers with their disks, or make them reachable; or, to go back" in said(later)
+
+
+def test_controllers_that_run_already_may_have_to_be_named() -> None:
+    found = looks(wanting(D.DUAL_WRITE), without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE)))
+    assert "there is a znode /migration: if they run already, check spec.cluster.bootstrapControllers" in said(found)
+
+
+CONTRADICTIONS = {
+    "a broker without the flag": (
+        cluster(P.COPIED, a_node(2, Shape.PLAIN_BROKER)), "without zookeeper.metadata.migration.enable", "restart each",
+    ),
+    "no controller and a broker in KRaft mode": (
+        without_quorum(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER))), "in KRaft mode: 2", "start the controllers",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_each_mishap_names_its_nodes_and_a_remedy(name: str) -> None:
+    seen, text, remedy = CONTRADICTIONS[name]
+    first = Look(wanting(D.ROLLED_BACK), seen)
+    found = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=61)
+    assert isinstance(found.decision, Stalled)
+    assert text in said(found)
+    assert ": 2" in said(found)
+    assert remedy in found.decision.blockers[0].remedy

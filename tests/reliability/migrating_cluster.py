@@ -22,10 +22,12 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import PreparedDeletion, PreparedUpdate, Withheld
+from kafkafeatures.kafka.cluster import Cluster
 from kafkasim.migration import topics
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.driver import CONTROLLER, EPOCH, PROGRESS
-from kafkasim.migration.ports import SimulatedEnsemble, kafka_of
+from kafkasim.migration.ports import MigrationNetwork, SimulatedEnsemble
+from kafkasim.node import Node
 from kafkasim.plan import TopicPlan
 from kafkasim.settings import minimum_of
 from tests.reliability.migration_records import Deleted, Made, Mode, Over, Released, Seen, Truth, Weighed
@@ -41,7 +43,9 @@ LATE_MS = 9_000
 
 
 class Migrating(MigratingCluster):
-    """One that is recorded, as old as everything else. `stale`: chance that a server of the ensemble is behind."""
+    """One that is recorded, as old as everything else. `stale`: chance that a server of the ensemble is behind.
+    `hidden`: nodes that the operator does not reach, and that reach each other.
+    """
 
     def __init__(
         self, random: Random, seconds: Callable[[], float], record: Callable[[Any], None], *, epoch: int, count: int
@@ -55,6 +59,7 @@ class Migrating(MigratingCluster):
         self.tree.forget()
         self._elapsed, self.record = seconds, record
         self.stale = 0.0
+        self.hidden: frozenset[tuple[Role, int]] = frozenset()
         self.made = ["orders"]
         self.record(Made(0.0, "orders"))
         self.on_finalized = lambda: record(Over(self.seconds, self.truth()))
@@ -167,6 +172,17 @@ def _said(data: bytes) -> Any:
     return found | ({"isr": sorted(found["isr"])} if "isr" in found else {})
 
 
+class PartOfTheNetwork(MigrationNetwork):
+    """What the operator reaches of the cluster."""
+
+    def __init__(self, cluster: Migrating) -> None:
+        self._migrating = cluster
+        super().__init__(cluster)
+
+    def reaches(self, node: Node) -> bool:
+        return (node.role, node.id) not in self._migrating.hidden and super().reaches(node)
+
+
 class MigrationConnection:
     """`OpenCluster` of one resource in a process, with its ensemble."""
 
@@ -175,7 +191,8 @@ class MigrationConnection:
     def __init__(self, process: Process, name: str, cluster: Migrating) -> None:
         self.process, self._name, self.cluster = process, name, cluster
         self.weather, self.random = process.world.weather, process.world.random
-        self._kafka, _ = kafka_of(cluster)
+        network = PartOfTheNetwork(cluster)
+        self._kafka = Cluster(network.settings, environment=network.environment, connect=network.connect)
 
     @property
     def uid(self) -> str:

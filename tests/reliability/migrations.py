@@ -74,6 +74,7 @@ class MigrationHistory(PersonBeside):
             (2, self._a_session_ends),
             (2, self.a_write_is_lost),
             (2, self._writes_stall),
+            (2, self._nodes_are_hidden),
             (2, self.a_topic_is_made),
             (3, self._consents_change),
             (2, self._the_approval_is_withdrawn),
@@ -122,6 +123,18 @@ class MigrationHistory(PersonBeside):
         """For a while, the quorum does not reach ZooKeeper."""
         self.fails(Faults(stalls=True, epoch=self.cluster.faults.epoch), 5.0 + 60.0 * self.random.random())
 
+    def _nodes_are_hidden(self) -> None:
+        """The operator alone loses the controllers, or one node; at times the quorum loses ZooKeeper with it."""
+        nodes = sorted(self.cluster.files)
+        controllers = [one for one in nodes if one[0] is Role.CONTROLLER]
+        self.cluster.hidden = frozenset(controllers if self.random.random() < 0.7 else [self.random.choice(nodes)])
+        if self.random.random() < 0.5:
+            self._writes_stall()
+        self.loop.call_later(150.0 * self.random.random(), self._nodes_are_seen)
+
+    def _nodes_are_seen(self) -> None:
+        self.cluster.hidden = frozenset()
+
     def _consents_change(self) -> None:
         self.set(consents=self.random.choice(([LOWERS], ["zk-finalize"], ["zk-finalize"], ["zk-rollback-lossy"])))
 
@@ -156,7 +169,7 @@ class MigrationHistory(PersonBeside):
         for field in ("dies", "lost_before", "lost_after", "refused", "stale", "unseen", "late", "slow"):
             setattr(self.weather, field, 0.0)
         self.weather.roads = Roads()
-        self.skew, self.cluster.stale = timedelta(0), 0.0
+        self.skew, self.cluster.stale, self.cluster.hidden = timedelta(0), 0.0, frozenset()
         self.follows_advice, self.git_is_late = True, 0.0
         self.cluster.faults = Faults(epoch=self.cluster.faults.epoch)
         for process in self.processes:

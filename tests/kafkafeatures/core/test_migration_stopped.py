@@ -106,7 +106,13 @@ def test_pods_of_brokers_alone_prove_nothing() -> None:
 
 
 def test_it_is_not_given_back_while_a_broker_may_run_in_kraft_mode() -> None:
+    """A znode below `/brokers/ids` shows that it does not, also before it answers."""
     seen = without_quorum(cluster(P.COPIED, replace(a_node(2, Shape.FLAGGED_BROKER), answer=Unknown(SILENT))))
+    assert "/controller" in released(still(seen, 3)).deletes
+    assert isinstance(seen.zookeeper, Known)
+    assert not isinstance(seen.zookeeper.value.brokers, Failure)
+    others = {id_: one for id_, one in seen.zookeeper.value.brokers.items() if id_ != 2}
+    seen = replace(seen, zookeeper=replace(seen.zookeeper, value=replace(seen.zookeeper.value, brokers=others)))
     found = still(seen, 600)
     assert isinstance(found.decision, Wait)
     assert "broker 2 is not known to run in ZooKeeper mode" in said(found)

@@ -268,9 +268,13 @@ def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
 
 
 def _not_back(asked: Asked) -> Iterator[Blocker]:
-    """Brokers that may run in KRaft mode, and lead partitions that another broker is then given."""
+    """Brokers that may run in KRaft mode, and lead partitions that another broker is then given. One that has a znode is
+    in ZooKeeper mode, also if it does not answer yet.
+    """
+    found = asked.place.znodes.brokers
+    registered = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
     remedy = f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or {ACCEPT}"
-    for one in every_broker_is_back(replace(asked, flying=frozenset())):
+    for one in every_broker_is_back(replace(asked, flying=registered)):
         yield replace(one, remedy=remedy)
 
 

@@ -268,8 +268,8 @@ def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
 
 
 def _not_back(asked: Asked) -> Iterator[Blocker]:
-    """Brokers that may run in KRaft mode, and lead partitions that another broker is then given. One that has a znode is
-    in ZooKeeper mode, also if it does not answer yet.
+    """Brokers that may run in KRaft mode, and lead partitions that another broker is then given. One that has a znode
+    is in ZooKeeper mode, also if it does not answer yet.
     """
     found = asked.place.znodes.brokers
     registered = frozenset[int]() if isinstance(found, Failure) else frozenset(found)

@@ -33,6 +33,8 @@ COMPARED_WITHIN = 125.0
 """Seconds for which a comparison counts, and those until its step is announced."""
 LAST_MOMENTS = 10.0
 """Seconds after a comparison in which the next one is not due, or not done, and the controllers may be stopped."""
+LAST_WITHIN = 300.0
+"""Seconds for which the last comparison counts at the end, however long ago it was that anything looked."""
 
 Rule = Callable[[MigrationFacts], Iterator[Violation]]
 
@@ -238,10 +240,22 @@ def no_topic_vanishes(facts: MigrationFacts) -> Iterator[Violation]:
 
 
 def _made_in_the_last_moments(facts: MigrationFacts) -> set[str]:
-    """Topics that were made right after the last comparison before a way back: nothing can show that they are lost."""
+    """Topics that were made after the last comparison before a way back, where the next was not due yet, or no process
+    of the operator was there to make it: nothing can show that they are lost.
+    """
     compared = [one.at for _, one in facts.of_kind(Weighed)]
     ends = [max((at for at in compared if at < one.at), default=-inf) for _, one in facts.of_kind(Released)]
-    return {one.topic for _, one in facts.of_kind(Made) if any(at < one.at <= at + LAST_MOMENTS for at in ends)}
+    looked = [one.at for _, one in facts.of_kind(Seen)]
+
+    def is_unseen(at: float) -> bool:
+        return not any(at < one <= at + LAST_MOMENTS for one in looked)
+
+    return {
+        one.topic
+        for _, one in facts.of_kind(Made)
+        for at in ends
+        if at < one.at <= at + LAST_MOMENTS or (at < one.at <= at + LAST_WITHIN and is_unseen(one.at))
+    }
 
 
 def what_is_told_is_so(facts: MigrationFacts) -> Iterator[Violation]:

@@ -329,6 +329,22 @@ async def test_a_restart_is_decided_on_a_picture_that_is_not_older_than_two_seco
     assert bool(rig.api.status.get("intents")) == bool(evicted)
 
 
+async def test_pods_are_part_of_that_picture() -> None:
+    """PodDisruptionBudgets are read last of them: while that takes its time, the image is changed again."""
+    rig = rolling()
+
+    def slowly(request: Request) -> Fault | None:
+        if request.path.endswith("/poddisruptionbudgets"):
+            rig.workloads.set_image("broker", "kafka:3.9.0")
+            rig.api.wait(timedelta(seconds=FRESH + 0.1))
+        return None
+
+    meanwhile = OnceWritten(rig, lambda rig: setattr(rig.api, "faults", slowly))
+    await rig.controller.reconcile(KEY)
+    assert meanwhile.happened
+    assert left(rig) == []
+
+
 async def test_where_every_look_takes_longer_it_is_looked_later_and_later_up_to_check_every() -> None:
     """Each attempt takes two writes of the status."""
     rig = rolling(drift={"checkEvery": "10m"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -86,6 +87,22 @@ def test_a_broker_that_is_fenced_is_not_back_although_it_is_in_sync_by_what_was_
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, nodes)
     assert phase(sent(1), told) is Phase.RECOVERING
     assert phase(sent(1), cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))) is Phase.BACK
+
+
+@pytest.mark.parametrize(("seconds", "result"), [(0, Open()), (29, Open()), (30, Result.APPLIED)])
+def test_that_a_node_is_stable_is_seen_by_one_process_whatever_a_clock_says(seconds: int, result: Result | Open) -> None:
+    """A node that was back before the operator was restarted may have stopped once more meanwhile."""
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
+    found = looks(told, timedelta(seconds=seconds), stable_for=timedelta(seconds=30))
+    assert sent(1, minutes=60, stable=True).settle(found) == result
+
+
+@pytest.mark.parametrize(("seconds", "result"), [(0, Open()), (60, Open()), (61, Result.NOT_APPLIED)])
+def test_that_an_eviction_is_no_longer_on_its_way_is_waited_for_by_one_process_whatever_a_clock_says(
+    seconds: int, result: Result | Open
+) -> None:
+    found = looks(cluster(ROLLED_CONTROLLERS), timedelta(seconds=seconds))
+    assert sent(1, minutes=60, unwanted=60).settle(found) == result
 
 
 def test_a_restart_whose_pod_was_not_replaced_yet_is_overtaken_by_no_other_image() -> None:

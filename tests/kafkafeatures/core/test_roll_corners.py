@@ -90,7 +90,9 @@ def test_a_broker_that_is_fenced_is_not_back_although_it_is_in_sync_by_what_was_
 
 
 @pytest.mark.parametrize(("seconds", "result"), [(0, Open()), (29, Open()), (30, Result.APPLIED)])
-def test_that_a_node_is_stable_is_seen_by_one_process_whatever_a_clock_says(seconds: int, result: Result | Open) -> None:
+def test_that_a_node_is_stable_is_seen_by_one_process_whatever_a_clock_says(
+    seconds: int, result: Result | Open
+) -> None:
     """A node that was back before the operator was restarted may have stopped once more meanwhile."""
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
     found = looks(told, timedelta(seconds=seconds), stable_for=timedelta(seconds=30))

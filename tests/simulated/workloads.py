@@ -239,7 +239,7 @@ class Workloads:
             self._after(self.delays.create, partial(self._reconcile, name.rpartition("-")[0]))
 
     def _count(self) -> None:
-        """The status of every budget, by `getExpectedPodCount` of disruption.go: of minAvailable, pods that are there."""
+        """The status of every budget, by disruption.go: where minAvailable is a number, pods that are there count."""
         pods = [self._read(path) for path in self.server.there(f"/api/v1/namespaces/{self.namespace}/pods")]
         for budget in self._budgets():
             covered = [pod for pod in pods if _covers(budget, pod)]

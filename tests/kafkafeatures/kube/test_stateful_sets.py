@@ -332,7 +332,7 @@ async def test_how_many_pods_a_budget_ever_lets_go_is_what_kubernetes_counted(
 async def test_a_pod_that_is_not_created_again_yet_makes_no_budget_one_that_never_allows(
     world: World, least: int, most: int
 ) -> None:
-    """Of an integer minAvailable Kubernetes expects as many pods as are there."""
+    """Where minAvailable is a number, Kubernetes expects as many pods as are there."""
     world.workloads.delays = Delays(create=timedelta(hours=1))
     await world.restart("broker-0")
     world.workloads.budget("brokers", {"app": "broker"}, minAvailable=least)

@@ -72,6 +72,15 @@ def test_a_node_that_stops_starts_or_catches_up_for_longer_than_it_may_halts_the
     assert "broker 1 is not back after 15 min" in refused(rolled(told, sent(1, minutes=16)), Reason.ROLLOUT_HALTED)
 
 
+@pytest.mark.parametrize(("minutes", "is_told"), [(15, False), (16, True)])
+def test_where_to_look_is_said_of_a_node_that_recovers_for_longer_than_it_may(minutes: int, is_told: bool) -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, {1: replace(fresh(1)[1], state=NodeState.FENCED)}, behind(1))
+    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    text = refused(rolled(told, sent(1, minutes=minutes), rollout=one_at_a_time), Reason.ROLLING_NODES)
+    assert text.startswith("broker 1 is fenced: it recovers its log")
+    assert ("see `kubectl logs broker-1`" in text and text.endswith("if it hangs, delete the pod")) is is_told
+
+
 # --- back ---
 
 

@@ -224,7 +224,7 @@ def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_sa
     message = refused(rolled(told, sent(1, after="bad", minutes=90)), Reason.ROLLING_NODES)
     assert message.startswith("broker 1 is fenced: it recovers its log, or catches up; delete pod broker-1 if it does")
     asked = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1)}, fenced, without(1))
-    assert "delete" not in refused(rolled(asked, sent(1, minutes=90)), Reason.ROLLING_NODES)
+    assert "delete" not in refused(rolled(asked, sent(1, minutes=9)), Reason.ROLLING_NODES)
 
 
 def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down() -> None:

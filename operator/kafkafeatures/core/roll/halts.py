@@ -69,9 +69,7 @@ def _halts(question: RestartQuestion) -> Iterator[Halt]:
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
     patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
     for one in question.in_flight:
-        since = one.sent.stopping_since  # not its intent: an eviction may be refused for a day before it is carried out
-        late = since is not None and question.remembered.age_of(since) > timeout
-        if late and one.state.phase not in patient:
+        if question.is_late(one) and one.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {one.state.detail}"
             why_not = _halted(question, one.step.node_id, text, _remedy(question, one.step))
             pod = question.pod_of(one.step.pod)

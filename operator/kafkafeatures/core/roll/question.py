@@ -265,6 +265,13 @@ class RestartQuestion(Struct, frozen=True, dict=True):
             return False
         return asks.update_revision not in ("", step.after, has.revision)
 
+    def is_late(self, one: Restarting) -> bool:
+        """Whether its node should be back by now. That counts from when it began to stop, not from its intent: an
+        eviction may be refused for a day before it is carried out.
+        """
+        since = one.sent.stopping_since
+        return since is not None and self.remembered.age_of(since) > self.wanted.rollout.node_timeout
+
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, if there is one."""
         return tuple(node for node in (self.node(id_),) if node is not None)

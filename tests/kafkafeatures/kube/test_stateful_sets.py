@@ -255,7 +255,7 @@ async def test_a_pod_says_how_often_its_container_was_started_again_and_why_it_e
 async def test_a_pod_that_stops_is_terminating_and_one_that_is_created_waits(world: World) -> None:
     await world.restart("broker-2")
     stopping = await world.pod("broker-2")
-    assert (stopping.terminating, stopping.draining) == (True, True)
+    assert (stopping.terminating, stopping.draining, stopping.stops_by) == (True, True, world.now)
     world.wait(6)
     made = await world.pod("broker-2")
     assert (made.uid != stopping.uid, made.phase, made.waiting, made.ips) == (True, "Pending", "Pending", ())

@@ -56,7 +56,7 @@ def is_halted_for(question: RestartQuestion, id_: int) -> bool:
     """
     owner, rollout = question.fleet.sets[id_], question.remembered.status.rollout
     begun = rollout.started_at if rollout is not None and rollout.id == question.roll_id else None
-    late = (one for one in without_node_for_long(question) if not one.is_outdated)
+    late = (one for one in without_node_for_long(question) if not one.is_outdated and not one.pod.terminating)
     unregistered = any(Halt(never_registered(question, one), one.owner, one.pod.revision).stops(owner) for one in late)
     since = None if begun is None else question.remembered.now - question.remembered.age_of(begun)
     return unregistered or any(
@@ -113,8 +113,11 @@ def _crashed(crash: Crash) -> Stalled:
 def _remedy(question: RestartQuestion, step: RestartNode) -> str:
     """The remedy for a node that is not back. A pod that is gone cannot be inspected."""
     seen = question.seen.workloads
-    if step.pod and isinstance(seen, Known) and seen.value.pod(step.pod) is None:
+    pod = question.pod_of(step.pod)
+    if step.pod and isinstance(seen, Known) and pod is None:
         return question.driver.remedy_of_missing(seen.value, step.pod, step.title)
+    if pod is not None and pod.terminating:
+        return question.if_lost(pod)
     if question.is_left_behind(step):
         return f"{look_at(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"

@@ -40,6 +40,8 @@ from tests.kafkafeatures.core.rolls import (
     sent,
     voting,
     who,
+    with_workloads,
+    workloads_of,
 )
 from tests.kafkafeatures.worlds import NOW, known
 
@@ -79,6 +81,14 @@ def test_where_to_look_is_said_of_a_node_that_recovers_for_longer_than_it_may(mi
     text = refused(rolled(told, sent(1, minutes=minutes), rollout=one_at_a_time), Reason.ROLLING_NODES)
     assert text.startswith("broker 1 is fenced: it recovers its log")
     assert ("see `kubectl logs broker-1`" in text and text.endswith("if it hangs, delete the pod")) is is_told
+
+
+def test_a_node_whose_pod_is_gone_is_one_of_those_that_are_restarted() -> None:
+    told = cluster(nodes={1: replace(a_node(1), state=NodeState.GHOST)})
+    controllers, brokers = workloads_of(told).stateful_sets
+    told = with_workloads(told, stateful_sets=(controllers, replace(brokers, pods=brokers.pods[1:])))
+    roll = rolled(told, sent(1))
+    assert (roll.done, roll.total) == (0, 9)
 
 
 # --- back ---

@@ -241,7 +241,7 @@ def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_sa
 def test_of_a_pod_that_hangs_while_it_stops_it_is_said_how_to_end_that(
     id_: int, told: Callable[[Mapping[int, Pod]], Observation], flying: list[RestartInFlight]
 ) -> None:
-    """As on a machine that is lost: Kubernetes waits for its kubelet."""
+    """Kubernetes waits for the kubelet of a machine that is lost."""
     stopping = a_pod(id_, terminating=True, stops_by=NOW - timedelta(minutes=16), created_at=NOW - timedelta(days=2))
     decision = rolled(told({id_: stopping}), *flying, rollout=ONE_AT_A_TIME).decision
     assert isinstance(decision, Wait | Stalled)

@@ -173,7 +173,7 @@ DEFECTS = (
         "stable-for-ignored",
         "a node that is back counts at once, and not after stableFor",
         "kafkafeatures.core.roll.restart_node",
-        (("looks.age_of(self.stable_since) >= looks.stable_for", "True"),),
+        (("looks.known_for(self.stable_since) >= looks.stable_for", "True"),),
         of_rolls=True,
     ),
     Defect(

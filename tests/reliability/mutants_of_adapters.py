@@ -49,8 +49,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "adapters",
         "kafkafeatures/kube/workloads/answers.py",
-        ("a restart without an answer is a no", "return OutcomeUnknown(str(error))",
-         "return Rejected(TOO_MANY_REQUESTS, str(error))"),
+        ("a restart without an answer is a no", "return OutcomeUnknown(f",
+         "return Rejected(TOO_MANY_REQUESTS, f"),
     ),
     *of(
         "adapters",

@@ -29,7 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/restart_node.py",
-        ("stable at once", "looks.age_of(self.stable_since) >= looks.stable_for", "True"),
+        ("stable at once", "looks.known_for(self.stable_since) >= looks.stable_for", "True"),
     ),
     *of(
         "rolls",

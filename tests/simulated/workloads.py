@@ -239,13 +239,14 @@ class Workloads:
             self._after(self.delays.create, partial(self._reconcile, name.rpartition("-")[0]))
 
     def _count(self) -> None:
-        """The status of every budget."""
+        """The status of every budget, by disruption.go: where minAvailable is a number, pods that are there count."""
         pods = [self._read(path) for path in self.server.there(f"/api/v1/namespaces/{self.namespace}/pods")]
         for budget in self._budgets():
             covered = [pod for pod in pods if _covers(budget, pod)]
             owners = {one["name"] for pod in covered for one in pod["metadata"].get("ownerReferences", ())}
             sets = [one for name in owners if (one := self.server.read(self._set(name))) is not None]
-            expected = sum(one["spec"]["replicas"] for one in sets)
+            there, wanted = len(covered), sum(one["spec"]["replicas"] for one in sets)
+            expected = there if "minAvailable" in budget["spec"] else wanted
             healthy = sum(_is_ready(pod) and "deletionTimestamp" not in pod["metadata"] for pod in covered)
             desired = _desired(budget["spec"], expected)
             budget["status"] = {

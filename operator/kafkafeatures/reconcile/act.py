@@ -144,9 +144,7 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
     spent = sorted({*status.spent_consents, step.consent} - {""})
     others = tuple(intent for intent in status.intents if intent != sent.to_intent())
     status = replace(status, intents=(*others, sent.to_intent()), spent_consents=tuple(spent))
-    await context.store.write_status(status)
-    if not asked_before:  # not earlier: another process may write the same moment, and win
-        context.ages.begins(sent.at)
+    await _intend(context, found, status, sent)
     withdrawn = await why_not_now(context, found, status, sent, asked_before=asked_before)
     if withdrawn is not None:
         if not asked_before:  # else what was sent then may still be on its way
@@ -168,7 +166,9 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
             status = replace(status, intents=(*status.intents[:-1], accepted))
             await context.store.write_status(status)
             return Reconciliation(Act(step), 0.0, status, outcome)
-        case OutcomeUnknown():
+        case OutcomeUnknown(why):
+            if asked_before:  # of one answer that is lost the next look tells
+                status = await _left_open(context, found, status, step, why)
             return Reconciliation(Act(step), SETTLE_SECONDS, status, outcome)
         case NotSent(why):
             status = _ended(context, status, sent, Result.NOT_SENT, why)
@@ -183,6 +183,35 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
             return await _report(context, found.with_decision(_refused(rejection), status), outcome)
         case _:
             assert_never(outcome)
+
+
+async def _intend(context: ReconcileContext, found: Evaluation, status: Status, sent: InFlight) -> None:
+    """Keep the intent, and with it all else that a step needs to be kept before it is sent. What is asked for again and
+    again is not written each time: words, and where the log ends, are no reason.
+    """
+
+    def without_words(one: Status) -> Status:
+        rollout = one.rollout and replace(one.rollout, waiting_for="", waiting_since=None)
+        return replace(one, conditions=(), rollout=rollout, log_position=None)
+
+    before, asked_before = found.resource, sent.written is not None
+    if asked_before and not before.invalid_fields and without_words(status) == without_words(before.status):
+        return
+    await context.store.write_status(status)
+    if not asked_before:  # not earlier: another process may write the same moment, and win
+        context.ages.begins(sent.at)
+
+
+async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status, step: Step, why: str) -> Status:
+    """The status with why it is not known, once more, what became of a step that is asked for again and again.
+
+    kept: the status with its intent. On top of what was remembered before: since when that is said is not forgotten.
+    """
+    waits = Wait(step.reason, f"{step.request}: its outcome is not known: {why}", SETTLE_SECONDS)
+    before = replace(found.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
+    status = found.with_decision(waits, before).status
+    await write_if_changed(context.store, found.resource, status)
+    return status
 
 
 def _may_be_on_its_way(sent: InFlight, outcome: Outcome, *, asked_before: bool) -> bool:
@@ -246,5 +275,6 @@ def summary_of(last: Reconciliation) -> str:
         step = last.decision.step
         if isinstance(step, RestartNode) and not step.pod and isinstance(last.outcome, Applied):
             return step.request  # a person was asked: nothing is done yet
-        return f"{step.request}: {type(last.outcome).__name__}"
+        why = f": {last.outcome.why}" if isinstance(last.outcome, OutcomeUnknown) else ""
+        return f"{step.request}: {type(last.outcome).__name__}{why}"
     return f"{last.decision.reason}: {last.decision.message}"

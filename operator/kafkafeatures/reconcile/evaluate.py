@@ -136,7 +136,7 @@ class Evaluation(Struct, frozen=True):
 
     `remembered`: the status of before with what is known of it now: what was settled is closed in it. `stages`: where
     each stage stands. `verdict` None: there was nothing to ask the server about. `ours` False: another cluster answers,
-    or one whose id is not known. `read_at`: before the cluster was asked, in seconds of `ReconcileContext.monotonic`.
+    or one whose id is not known. `read_at`: before anything of it was read, in seconds of `ReconcileContext.monotonic`.
     `is_accounted`: `remembered` has all that the metadata log shows of levels.
     """
 
@@ -196,8 +196,8 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
 
     `again`: only what a restart is decided on is read once more, a moment after all of it was.
     """
-    asked = await _asked(context, resource)
     read_at, by_age = context.monotonic(), context.ages.monotonic()
+    asked = await _asked(context, resource)
     try:
         observation = await (look_again(context.ports, asked) if again else _look(context, resource, asked))
     except ClusterUnreachable as error:

@@ -145,13 +145,13 @@ def sent(
     )
 
 
-def looks(seen: Observation) -> Looks:
-    """By which restarts are judged now."""
+def looks(seen: Observation, lived: timedelta | None = None, **given: Any) -> Looks:
+    """By which restarts are judged now. `lived`: how much of every age this process has lived through; None for all."""
 
     def age_of(moment: str) -> timedelta:
         return NOW - datetime.fromisoformat(moment)
 
-    return Looks(seen, seen, ago(0), age_of, age_of)
+    return Looks(seen, seen, ago(0), age_of, age_of if lived is None else lambda _: lived, **given)
 
 
 def ago(minutes: float) -> Stamp:

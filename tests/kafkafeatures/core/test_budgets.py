@@ -12,7 +12,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll import budgets
-from tests.kafkafeatures.core.fleets import budget, pod, stateful_set
+from tests.kafkafeatures.core.fleets import NEW, budget, pod, stateful_set
 from tests.kafkafeatures.worlds import NOW
 
 PODS = tuple(pod(id_) for id_ in (1, 2, 3))
@@ -88,6 +88,19 @@ def test_a_pod_of_two_budgets_is_never_evicted_and_that_is_said_once() -> None:
     assert found.message == (
         "pod broker-1 is covered by 2 PodDisruptionBudgets (broker, other): Kubernetes evicts no such pod"
     )
+
+
+def test_only_budgets_of_pods_that_need_a_restart_are_judged() -> None:
+    """The controllers are of the current revision already."""
+    controller = pod(9, name="controller-0", stateful_set="controller", revision=NEW)
+    sets = (stateful_set(*PODS), stateful_set(controller, name="controller", role="controllers"))
+    never = budget(controller, name="controller", most=0)
+    twice = reading(budget(*PODS), never, budget(controller, name="other"), sets=sets)
+    assert not list(budgets.blockers(twice))
+    asked = replace(sets[1], pods=(replace(controller, restart_requested=True),))
+    one, two = budgets.blockers(replace(twice, stateful_sets=(sets[0], asked)))
+    assert "controller (maxUnavailable: 0) never allows" in one.message
+    assert "pod controller-0 is covered by 2" in two.message
 
 
 def test_without_a_budget_one_is_suggested_that_fits() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -39,6 +40,8 @@ from tests.kafkafeatures.core.rolls import (
     sent,
     voting,
     who,
+    with_workloads,
+    workloads_of,
 )
 from tests.kafkafeatures.worlds import NOW, known
 
@@ -71,6 +74,23 @@ def test_a_node_that_stops_starts_or_catches_up_for_longer_than_it_may_halts_the
     assert "broker 1 is not back after 15 min" in refused(rolled(told, sent(1, minutes=16)), Reason.ROLLOUT_HALTED)
 
 
+@pytest.mark.parametrize(("minutes", "is_told"), [(15, False), (16, True)])
+def test_where_to_look_is_said_of_a_node_that_recovers_for_longer_than_it_may(minutes: int, is_told: bool) -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, {1: replace(fresh(1)[1], state=NodeState.FENCED)}, behind(1))
+    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    text = refused(rolled(told, sent(1, minutes=minutes), rollout=one_at_a_time), Reason.ROLLING_NODES)
+    assert text.startswith("broker 1 is fenced: it recovers its log")
+    assert ("see `kubectl logs broker-1`" in text and text.endswith("if it hangs, delete the pod")) is is_told
+
+
+def test_a_node_whose_pod_is_gone_is_one_of_those_that_are_restarted() -> None:
+    told = cluster(nodes={1: replace(a_node(1), state=NodeState.GHOST)})
+    controllers, brokers = workloads_of(told).stateful_sets
+    told = with_workloads(told, stateful_sets=(controllers, replace(brokers, pods=brokers.pods[1:])))
+    roll = rolled(told, sent(1))
+    assert (roll.done, roll.total) == (0, 9)
+
+
 # --- back ---
 
 
@@ -86,6 +106,24 @@ def test_a_broker_that_is_fenced_is_not_back_although_it_is_in_sync_by_what_was_
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, nodes)
     assert phase(sent(1), told) is Phase.RECOVERING
     assert phase(sent(1), cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))) is Phase.BACK
+
+
+@pytest.mark.parametrize(("seconds", "result"), [(0, Open()), (29, Open()), (30, Result.APPLIED)])
+def test_that_a_node_is_stable_is_seen_by_one_process_whatever_a_clock_says(
+    seconds: int, result: Result | Open
+) -> None:
+    """A node that was back before the operator was restarted may have stopped once more meanwhile."""
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
+    found = looks(told, timedelta(seconds=seconds), stable_for=timedelta(seconds=30))
+    assert sent(1, minutes=60, stable=True).settle(found) == result
+
+
+@pytest.mark.parametrize(("seconds", "result"), [(0, Open()), (60, Open()), (61, Result.NOT_APPLIED)])
+def test_that_an_eviction_is_no_longer_on_its_way_is_waited_for_by_one_process_whatever_a_clock_says(
+    seconds: int, result: Result | Open
+) -> None:
+    found = looks(cluster(ROLLED_CONTROLLERS), timedelta(seconds=seconds))
+    assert sent(1, minutes=60, unwanted=60).settle(found) == result
 
 
 def test_a_restart_whose_pod_was_not_replaced_yet_is_overtaken_by_no_other_image() -> None:

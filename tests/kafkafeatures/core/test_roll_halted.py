@@ -4,7 +4,7 @@ on what it has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -13,10 +13,12 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.wanted import MaxParallel, Window
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod
+from kafkafeatures.core.roll.restart_node import RestartInFlight
 from kafkafeatures.core.roll.roll import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import Row, row
@@ -224,7 +226,48 @@ def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_sa
     message = refused(rolled(told, sent(1, after="bad", minutes=90)), Reason.ROLLING_NODES)
     assert message.startswith("broker 1 is fenced: it recovers its log, or catches up; delete pod broker-1 if it does")
     asked = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1)}, fenced, without(1))
-    assert "delete" not in refused(rolled(asked, sent(1, minutes=90)), Reason.ROLLING_NODES)
+    assert "delete" not in refused(rolled(asked, sent(1, minutes=9)), Reason.ROLLING_NODES)
+
+
+@pytest.mark.parametrize(
+    ("id_", "told", "flying"),
+    [
+        (1, lambda pod: cluster({**ROLLED_CONTROLLERS, **pod}, down(1), without(1)), [sent(1, minutes=90)]),
+        (2, lambda pod: cluster({**ROLLED_CONTROLLERS, **pod}, {2: replace(a_node(2), state=NodeState.FENCED)}), []),
+        (7, lambda pod: cluster({**ROLLED_CONTROLLERS, **pod}, replicas=7), []),
+    ],
+    ids=["in flight", "unavailable", "without a node"],
+)
+def test_of_a_pod_that_hangs_while_it_stops_it_is_said_how_to_end_that(
+    id_: int, told: Callable[[Mapping[int, Pod]], Observation], flying: list[RestartInFlight]
+) -> None:
+    """Kubernetes waits for the kubelet of a machine that is lost."""
+    stopping = a_pod(id_, terminating=True, stops_by=NOW - timedelta(minutes=16), created_at=NOW - timedelta(days=2))
+    decision = rolled(told({id_: stopping}), *flying, rollout=ONE_AT_A_TIME).decision
+    assert isinstance(decision, Wait | Stalled)
+    assert decision.message.endswith(
+        f"if the Kubernetes node of pod broker-{id_} is lost and shut down, taint that node with "
+        "`node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
+        f"`kubectl -n kafka delete pod broker-{id_} --force`"
+    )
+    in_time = {id_: replace(stopping, stops_by=NOW - timedelta(minutes=15))}
+    recently = [replace(one, stopping_since=one.at) for one in map(sent, (one.step.node_id for one in flying))]
+    assert "taint" not in refused(rolled(told(in_time), *recently, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+
+
+def test_so_it_is_of_one_of_which_it_is_not_certain_that_it_runs_the_node() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, terminating=True)}, down(2))
+    message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+    assert "broker 2 has not confirmed its node id at an address of pod broker-2" in message
+    assert "kubectl -n kafka delete pod broker-2 --force" in message
+
+
+def test_a_pod_that_hangs_while_it_stops_says_nothing_against_its_image() -> None:
+    stopping = {
+        7: a_pod(7, terminating=True, revision=NEW, stops_by=NOW - timedelta(minutes=16), created_at=ago(9_000))
+    }
+    told = cluster({**ROLLED_CONTROLLERS, **stopping, **lasting(4)}, down(4), without(4), replicas=7)
+    assert who(rolled(told)) == 4
 
 
 def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down() -> None:

@@ -22,7 +22,7 @@ from kafkafeatures.kube.workloads import budgets, stateful_sets
 from kafkafeatures.kube.workloads.stateful_sets import StatefulSets
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Faults, Request, no_faults, refusal
-from tests.simulated.workloads import CANNOT_BE_PULLED, CRASHES, Workloads
+from tests.simulated.workloads import CANNOT_BE_PULLED, CRASHES, Delays, Workloads
 
 NEW_IMAGE = "kafka:4.4.0"
 ROLLOUT = Rollout(STATEFUL_SET.name, brokers=("broker",), controllers=("controller",))
@@ -255,7 +255,7 @@ async def test_a_pod_says_how_often_its_container_was_started_again_and_why_it_e
 async def test_a_pod_that_stops_is_terminating_and_one_that_is_created_waits(world: World) -> None:
     await world.restart("broker-2")
     stopping = await world.pod("broker-2")
-    assert (stopping.terminating, stopping.draining) == (True, True)
+    assert (stopping.terminating, stopping.draining, stopping.stops_by) == (True, True, world.now)
     world.wait(6)
     made = await world.pod("broker-2")
     assert (made.uid != stopping.uid, made.phase, made.waiting, made.ips) == (True, "Pending", "Pending", ())
@@ -326,6 +326,21 @@ async def test_how_many_pods_a_budget_ever_lets_go_is_what_kubernetes_counted(
     world.workloads.budget("brokers", {"app": "broker"}, **spec)
     (budget,) = (await world.read()).budgets
     assert (budget.limit, budget.most, budget.always_allows_unhealthy) == (limit, most, False)
+
+
+@pytest.mark.parametrize(("least", "most"), [(2, 1), (3, 0)])
+async def test_a_pod_that_is_not_created_again_yet_makes_no_budget_one_that_never_allows(
+    world: World, least: int, most: int
+) -> None:
+    """Where minAvailable is a number, Kubernetes expects as many pods as are there."""
+    world.workloads.delays = Delays(create=timedelta(hours=1))
+    await world.restart("broker-0")
+    world.workloads.budget("brokers", {"app": "broker"}, minAvailable=least)
+    world.wait(10)
+    raw = world.server.read("/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers")
+    assert raw is not None
+    assert raw["status"]["expectedPods"] == 2
+    assert [one.most for one in (await world.read()).budgets] == [most]
 
 
 async def test_a_budget_that_was_not_counted_yet_or_covers_no_pod_of_ours_says_nothing(world: World) -> None:

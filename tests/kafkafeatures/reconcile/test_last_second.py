@@ -59,11 +59,11 @@ BOTH = pytest.mark.parametrize("made", [rolling, finalizing])
 
 
 class OnceWritten:
-    """Something happens once an intent was written `after` times."""
+    """Something happens once an intent was written `after` times; or, where it is written already, once `read` was."""
 
-    def __init__(self, rig: Rig, happens: Meanwhile, *, after: int = 1) -> None:
+    def __init__(self, rig: Rig, happens: Meanwhile, *, after: int = 1, read: str = "") -> None:
         self._rig, self._happens, self._left, self.happened = rig, happens, after, False
-        self._written = False
+        self._written, self._read = False, read
         rig.api.faults = self
 
     def __call__(self, request: Request) -> Fault | None:
@@ -73,7 +73,7 @@ class OnceWritten:
             if self.happened:
                 self._happens(self._rig)
         intends = request.path.endswith("/orders/status") and bool(request.body["status"].get("intents"))
-        self._written = intends and request.method == "PUT"
+        self._written = request.path.endswith(self._read) if self._read else intends and request.method == "PUT"
         return None
 
 
@@ -287,7 +287,7 @@ async def test_so_it_is_of_a_restart_whose_intent_an_earlier_process_left(happen
     rig.api.faults = lost
     await rig.work(1)
     assert rig.api.status["intents"]
-    meanwhile = OnceWritten(rig, happens)
+    meanwhile = OnceWritten(rig, happens, read="/poddisruptionbudgets")
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
     assert left(rig) == []
@@ -327,6 +327,22 @@ async def test_a_restart_is_decided_on_a_picture_that_is_not_older_than_two_seco
     await rig.controller.reconcile(KEY)
     assert rig.workloads.evictions == evicted
     assert bool(rig.api.status.get("intents")) == bool(evicted)
+
+
+async def test_pods_are_part_of_that_picture() -> None:
+    """PodDisruptionBudgets are read last of them: while that takes its time, the image is changed again."""
+    rig = rolling()
+
+    def slowly(request: Request) -> Fault | None:
+        if request.path.endswith("/poddisruptionbudgets"):
+            rig.workloads.set_image("broker", "kafka:3.9.0")
+            rig.api.wait(timedelta(seconds=FRESH + 0.1))
+        return None
+
+    meanwhile = OnceWritten(rig, lambda rig: setattr(rig.api, "faults", slowly))
+    await rig.controller.reconcile(KEY)
+    assert meanwhile.happened
+    assert left(rig) == []
 
 
 async def test_where_every_look_takes_longer_it_is_looked_later_and_later_up_to_check_every() -> None:

@@ -5,6 +5,7 @@ Production's controller and driver, on the simulated API server with its pods, a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -21,6 +22,8 @@ from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.evaluate import SETTLE_SECONDS
+from kafkafeatures.reconcile.pauses import SLOWEST_WAIT
 from kafkasim.plan import TopicPlan
 from tests.kafkafeatures.reconcile.rig import Kafka
 from tests.kafkasim.clusters import plan
@@ -124,6 +127,28 @@ async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_wor
     assert intent["podUid"] != rig.workloads.uid("broker-0")
 
 
+async def test_why_an_eviction_is_answered_with_an_error_again_and_again_is_said_and_not_written_each_time() -> None:
+    rig, text = Rig(), 'failed calling webhook "evict.example"'
+    rig.api.faults = lambda one: Fault(refusal(500, text)) if one.path.endswith("/eviction") else None
+    assert await rig.controller.reconcile(KEY) == SETTLE_SECONDS
+    (intent,) = rig.api.status["intents"]
+    rig.pass_time(timedelta(seconds=SETTLE_SECONDS))
+    pause = await rig.controller.reconcile(KEY) or 0.0
+    writes, since = rig.api.writes, rig.api.status["rollout"]["waitingSince"]
+    for _ in range(10):
+        pause = await rig.controller.reconcile(KEY) or 0.0
+        assert text in rig.api.condition("Ready")["message"]
+        assert "kubectl get validatingwebhookconfigurations" in rig.api.condition("Ready")["message"]
+        rig.pass_time(timedelta(seconds=pause))
+    assert pause == SLOWEST_WAIT
+    assert rig.api.writes == writes
+    assert (rig.api.status["intents"], rig.api.status["rollout"]["waitingSince"]) == ([intent], since)
+    rig.api.faults = lambda _: None
+    await rig.controller.reconcile(KEY)
+    assert rig.workloads.evictions == ["broker-0"]
+    assert rig.api.condition("Ready")["message"] == "restarting broker 1 (broker-0)"
+
+
 def lost(request: Request) -> Fault | None:
     """Evictions get lost on their way: whether they are carried out is not known."""
     return Fault() if request.path.endswith("/eviction") else None
@@ -212,10 +237,10 @@ async def test_an_eviction_that_may_be_on_its_way_is_not_forgotten_when_an_older
     rig.api.faults = lost
     await rig.work()
     older = of_the_same_cluster(rig)
-    older = {**older, "status": {"clusterId": rig.api.status["clusterId"]}}
+    older, reads = {**older, "status": {"clusterId": rig.api.status["clusterId"]}}, itertools.count()
 
     def turns_up(request: Request) -> Fault | None:
-        if request.path.endswith("/orders/status"):
+        if request.path.endswith("/statefulsets/broker") and next(reads) == 1:  # right before it is sent
             rig.claims.note(older)
         return None
 

@@ -16,6 +16,8 @@ from kafkafeatures.core.engine.steps import (
 )
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Readings, Role
+from kafkafeatures.reconcile.act import summary_of
+from kafkafeatures.reconcile.evaluate import SETTLE_SECONDS
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
     Store,
@@ -39,6 +41,15 @@ def test_an_unknown_outcome_that_was_applied_is_read_back_and_not_sent_again() -
     assert isinstance(run(cluster, store).decision, Done)
     assert len(cluster.sent) == 1
     assert store.status["history"][-1]["result"] == "Applied"
+
+
+def test_why_an_outcome_is_unknown_is_said_and_it_is_looked_as_soon() -> None:
+    cluster = Cluster(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    last = once(cluster, store)
+    assert last.requeue_after == SETTLE_SECONDS
+    assert summary_of(last).endswith(": OutcomeUnknown: EOF")
 
 
 def test_an_unknown_outcome_that_comes_true_between_two_readings_is_not_sent_again() -> None:

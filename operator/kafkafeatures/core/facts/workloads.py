@@ -30,7 +30,8 @@ class Pod(Struct, frozen=True):
     the last time; None where it does not run. restarts: how often its container, or the one that keeps it from
     starting, was started again in this pod. ended_for, ended_at: why that container ended the last time, such as
     "OOMKilled", and when; empty and None where it never did, or where Kubernetes no longer has it. restart_requested: a
-    person asks for the restart of this life of it.
+    person asks for the restart of this life of it. stops_by: by when it should have stopped; None where it was not
+    asked to.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Pod(Struct, frozen=True):
     ended_for: str = ""
     ended_at: datetime | None = None
     restart_requested: bool = False
+    stops_by: datetime | None = None
 
     def stays_at(self, revision: str) -> bool:
         """Whether it is of this revision, and no restart of it is requested."""

@@ -14,6 +14,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.roll.pods import why_restarted
 from kafkafeatures.core.words import counted
 
 NOT_ASKED = ("Pending", "Succeeded", "Failed")
@@ -48,16 +49,18 @@ def parallelism(reading: WorkloadsReading) -> int | None:
 
 
 def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
-    """Budgets with which no eviction ever succeeds."""
-    for one in reading.budgets:
+    """Budgets with which no eviction of a pod that needs one ever succeeds."""
+    needing = {pod.name for one in reading.stateful_sets for pod in one.pods if why_restarted(pod, one)}
+    limits = [one for one in reading.budgets if one.pods & needing]
+    for one in limits:
         if one.most == 0:
             yield _blocker(
                 f"PodDisruptionBudget {one.name} ({one.limit}) never allows an eviction",
                 f"in Git, or: {_patch(reading, one, 1)}",
             )
     covering: dict[str, list[str]] = defaultdict(list)
-    for one in reading.budgets:
-        for name in one.pods:
+    for one in limits:
+        for name in one.pods & needing:
             covering[name].append(one.name)
     clashes = {tuple(sorted(names)): pod for pod, names in sorted(covering.items(), reverse=True) if len(names) > 1}
     for names, pod in clashes.items():

@@ -56,7 +56,7 @@ def is_halted_for(question: RestartQuestion, id_: int) -> bool:
     """
     owner, rollout = question.fleet.sets[id_], question.remembered.status.rollout
     begun = rollout.started_at if rollout is not None and rollout.id == question.roll_id else None
-    late = (one for one in without_node_for_long(question) if not one.is_outdated)
+    late = (one for one in without_node_for_long(question) if not one.is_outdated and not one.pod.terminating)
     unregistered = any(Halt(never_registered(question, one), one.owner, one.pod.revision).stops(owner) for one in late)
     since = None if begun is None else question.remembered.now - question.remembered.age_of(begun)
     return unregistered or any(
@@ -69,9 +69,7 @@ def _halts(question: RestartQuestion) -> Iterator[Halt]:
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
     patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
     for one in question.in_flight:
-        since = one.sent.stopping_since  # not its intent: an eviction may be refused for a day before it is carried out
-        late = since is not None and question.remembered.age_of(since) > timeout
-        if late and one.state.phase not in patient:
+        if question.is_late(one) and one.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {one.state.detail}"
             why_not = _halted(question, one.step.node_id, text, _remedy(question, one.step))
             pod = question.pod_of(one.step.pod)
@@ -115,8 +113,11 @@ def _crashed(crash: Crash) -> Stalled:
 def _remedy(question: RestartQuestion, step: RestartNode) -> str:
     """The remedy for a node that is not back. A pod that is gone cannot be inspected."""
     seen = question.seen.workloads
-    if step.pod and isinstance(seen, Known) and seen.value.pod(step.pod) is None:
+    pod = question.pod_of(step.pod)
+    if step.pod and isinstance(seen, Known) and pod is None:
         return question.driver.remedy_of_missing(seen.value, step.pod, step.title)
+    if pod is not None and pod.terminating:
+        return question.if_lost(pod)
     if question.is_left_behind(step):
         return f"{look_at(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"

@@ -28,7 +28,7 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observa
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.conditions import Conditions
-from kafkafeatures.core.roll.pods import Awaited, Fleet, PodWithoutNode, is_away, is_running, why_restarted
+from kafkafeatures.core.roll.pods import Awaited, Fleet, PodWithoutNode, if_lost, is_away, is_running, why_restarted
 
 REGISTERS_WITHIN = timedelta(minutes=5)
 """How long a ready pod without a registered node may still be starting."""
@@ -167,6 +167,8 @@ class _Matching:
                 f"see `kubectl logs {pod.name}`, and whether the operator reaches {_few(pod.ips) or 'the pod'}; if the "
                 "node hangs, delete the pod: the operator does not evict one that may run another node"
             )
+            if pod.terminating:
+                remedy = if_lost(pod.name, self._reading.namespace)
             self.waits.append(Awaited(text, remedy, node, Role.CONTROLLER not in node.roles))
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:

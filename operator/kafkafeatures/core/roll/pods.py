@@ -119,3 +119,12 @@ def cannot_run(pod: Pod, now: datetime) -> bool:
 def look_at(pod: str) -> str:
     """What shows why it does not run, or not as it should."""
     return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"
+
+
+def if_lost(pod: str, namespace: str) -> str:
+    """What to do about a pod that stops for ever: Kubernetes waits for the kubelet of a node that is lost."""
+    return (
+        f"if the Kubernetes node of pod {pod} is lost and shut down, taint that node with "
+        "`node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
+        f"`kubectl -n {namespace} delete pod {pod} --force`"
+    )

@@ -32,13 +32,16 @@ def without_node_for_long(question: RestartQuestion) -> Iterator[PodWithoutNode]
     """Pods that should run a node by now."""
     timeout, now = question.wanted.rollout.node_timeout, question.pods_read_at
     for one in question.fleet.without_node:
-        if one.pod.created_at is not None and now - one.pod.created_at > timeout and not one.pod.terminating:
+        made = one.pod.created_at
+        if question.hangs(one.pod) if one.pod.terminating else made is not None and now - made > timeout:
             yield one
 
 
 def never_registered(question: RestartQuestion, late: PodWithoutNode) -> Stalled:
     """Why such a pod halts the roll, and what to do about it."""
     text = _unregistered_since(late, f"after {format_span(question.wanted.rollout.node_timeout)}")
+    if late.pod.terminating:
+        return stalled(text, question.if_lost(late.pod))
     anew = ", delete it to have it of the current revision" if late.is_outdated else ""
     return stalled(text, f"{look_at(late.pod.name)}; repair it{anew}, or scale {late.owner.name} back")
 

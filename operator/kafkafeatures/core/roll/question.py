@@ -34,7 +34,7 @@ from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
 from kafkafeatures.core.roll.part import roll_id
 from kafkafeatures.core.roll.permit import Permit
-from kafkafeatures.core.roll.pods import Fleet, cannot_run
+from kafkafeatures.core.roll.pods import Fleet, cannot_run, if_lost
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 
 Refusal = Wait | Stalled
@@ -264,6 +264,21 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         if asks is None or has is None or has.uid == step.pod_uid or has.terminating:
             return False
         return asks.update_revision not in ("", step.after, has.revision)
+
+    def is_late(self, one: Restarting) -> bool:
+        """Whether its node should be back by now. That counts from when it began to stop, not from its intent: an
+        eviction may be refused for a day before it is carried out.
+        """
+        since = one.sent.stopping_since
+        return since is not None and self.remembered.age_of(since) > self.wanted.rollout.node_timeout
+
+    def hangs(self, pod: Pod) -> bool:
+        """Whether it is still stopping, long after it should have stopped."""
+        return pod.stops_by is not None and self.pods_read_at - pod.stops_by > self.wanted.rollout.node_timeout
+
+    def if_lost(self, pod: Pod) -> str:
+        """What to do about a pod that hangs so."""
+        return if_lost(pod.name, self.seen.workloads.value.namespace if isinstance(self.seen.workloads, Known) else "")
 
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, if there is one."""

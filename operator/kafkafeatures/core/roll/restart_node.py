@@ -196,13 +196,15 @@ class RestartInFlight(InFlight, frozen=True):
         return self.remembering(replace(self, unwanted_since=None if again else self.unwanted_since or at))
 
     def settle(self, looks: Looks) -> Result | Open:
-        """What became of it by what was seen last: over once the node has been back for as long as it must be."""
+        """What became of it by what was seen last: over once the node has been back for as long as it must be. Both
+        times count from when this process met them: no clock ends them early, nor a time in which no process ran.
+        """
         seen = looks.after
-        if self.stable_since is not None and looks.age_of(self.stable_since) >= looks.stable_for:
+        if self.stable_since is not None and looks.known_for(self.stable_since) >= looks.stable_for:
             return Result.SUPERSEDED if self.step.is_for_another_image(seen) else Result.APPLIED
         if self.step.is_overtaken(seen):
             return Result.SUPERSEDED
-        unwanted = self.unwanted_since is not None and looks.age_of(self.unwanted_since) > WITHDRAWN_AFTER
+        unwanted = self.unwanted_since is not None and looks.known_for(self.unwanted_since) > WITHDRAWN_AFTER
         return Result.NOT_APPLIED if unwanted else Open()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:

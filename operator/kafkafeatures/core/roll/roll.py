@@ -120,7 +120,7 @@ def roll_of(
         decision = next_restart(question, frozenset(needing))
     return Roll(
         id=question.roll_id,
-        total=len(fleet.pods) or len({node.id for node in seen.nodes if node.roles} | question.flying),
+        total=len((fleet.pods.keys() or {node.id for node in seen.nodes if node.roles}) | question.flying),
         needing=needing,
         in_flight=in_flight,
         fleet=fleet,

@@ -11,7 +11,8 @@ from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.facts.observation import Node, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import Pod
-from kafkafeatures.core.roll.pods import Awaited
+from kafkafeatures.core.roll.coming_back import Phase
+from kafkafeatures.core.roll.pods import Awaited, look_at
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 from kafkafeatures.core.words import format_span
 
@@ -59,13 +60,13 @@ def waiting(question: RestartQuestion) -> Wait:
     """A wait for the nodes in flight, which names the first that is not back."""
     late = [one for one in question.in_flight if not one.is_back] or list(question.in_flight)
     first, more = late[0], len(question.in_flight) - 1
-    stable = (
-        f"; waiting until it has been stable for {format_span(question.wanted.rollout.stable_for)}"
-        if first.is_back
-        else ""
-    )
-    if not first.is_back and question.is_left_behind(first.step):
+    stable = ""
+    if first.is_back:
+        stable = f"; waiting until it has been stable for {format_span(question.wanted.rollout.stable_for)}"
+    elif question.is_left_behind(first.step):
         stable = f"; delete pod {first.step.pod} if it does not come back: its next one is of the current revision"
+    elif first.step.pod and first.state.phase is Phase.RECOVERING and question.is_late(first):
+        stable = f"; {look_at(first.step.pod)}: a log may take hours to recover, and if it hangs, delete the pod"
     text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")
     poll = POLL
     if first.is_asked_of_a_person:

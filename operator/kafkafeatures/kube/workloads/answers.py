@@ -10,6 +10,9 @@ from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.kube.errors import Conflict, Forbidden, Gone, KubeError, Refused, Throttled, Unavailable
 
 TOO_MANY_REQUESTS, FORBIDDEN, BAD_REQUEST = 429, 403, 400
+_WEBHOOK = (
+    "repair what the API server asks before it, such as a webhook (`kubectl get validatingwebhookconfigurations`)"
+)
 
 
 class TooLarge(Exception):
@@ -49,5 +52,5 @@ async def outcome_of(request: Awaitable[object], remedy: str) -> Outcome:
     except (Conflict, Unavailable, OSError) as error:
         # A Conflict is of the uid, so that life of the pod is over, or of a version; both answers are alike but for
         # their English. The next reading of the pods tells.
-        return OutcomeUnknown(str(error))
+        return OutcomeUnknown(f"{error}; it is asked for again, and if this persists, {_WEBHOOK}")
     return Applied()

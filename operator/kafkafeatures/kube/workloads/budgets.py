@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from kafkafeatures.core.facts.workloads import Budget
+from kafkafeatures.core.facts.workloads import Budget, StatefulSet
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.answers import TooLarge
 from kafkafeatures.kube.workloads.rights import Right
@@ -17,8 +17,10 @@ MOST_BUDGETS = 2_000
 RIGHT = Right("policy", "poddisruptionbudgets", "list")
 
 
-async def budgets_of(api: WorkloadsApi, namespace: str, labels: Mapping[str, Json]) -> tuple[Budget, ...]:
-    """The PodDisruptionBudgets that cover one of these pods. `labels`: by the name of the pod."""
+async def budgets_of(
+    api: WorkloadsApi, namespace: str, labels: Mapping[str, Json], sets: Sequence[StatefulSet]
+) -> tuple[Budget, ...]:
+    """The PodDisruptionBudgets that cover one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
     found, seen = [], 0
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     async with aclosing(api.listed(path)) as listed:
@@ -29,14 +31,17 @@ async def budgets_of(api: WorkloadsApi, namespace: str, labels: Mapping[str, Jso
             selector = raw["spec"].get("selector")
             covered = frozenset(name for name, one in labels.items() if selects(selector, one))
             if covered:
-                found.append(_budget(raw, covered))
+                found.append(_budget(raw, covered, sets))
     return tuple(found)
 
 
-def _budget(raw: Json, covered: frozenset[str]) -> Budget:
+def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> Budget:
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     counted = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
     expected, desired = int(status.get("expectedPods") or 0), int(status.get("desiredHealthy") or 0)
+    if isinstance(spec.get("minAvailable"), int):
+        # Then Kubernetes expects as many as there are now, without the one that was evicted and is not created yet.
+        expected = expected and max(expected, _number_of(covered, sets))
     limits: Sequence[str] = [
         f"{name}: {spec[name]}" for name in ("maxUnavailable", "minAvailable") if spec.get(name) is not None
     ]
@@ -49,3 +54,9 @@ def _budget(raw: Json, covered: frozenset[str]) -> Budget:
         has_enough_healthy=0 < desired <= int(status.get("currentHealthy") or 0),
         most=max(expected - desired, 0) if counted and expected else -1,
     )
+
+
+def _number_of(covered: frozenset[str], sets: Sequence[StatefulSet]) -> int:
+    """How many of these pods there are once each StatefulSet has all of its own."""
+    names = [(one.replicas, {pod.name for pod in one.pods}) for one in sets]
+    return sum(len(have & covered) + max(replicas - len(have), 0) for replicas, have in names if have & covered)

@@ -48,6 +48,7 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
         started_at=_moment((running.get("state") or {}).get("running"), "startedAt"),
         ended_for=str(ended.get("reason") or "Error") if ended else "",
         ended_at=_moment(ended, "finishedAt"),
+        stops_by=_moment(metadata, "deletionTimestamp"),
         restart_requested=(metadata.get("annotations") or {}).get(RESTART_POD_UID) == metadata["uid"],
     )
 

@@ -84,7 +84,7 @@ class StatefulSets:
                     missing.append(name)
                 else:
                     found.append(one)
-        covering = await budgets.budgets_of(self._api, self._namespace, labels) if labels else ()
+        covering = await budgets.budgets_of(self._api, self._namespace, labels, found) if labels else ()
         at = min(at, self._api.answered_at or at)
         return WorkloadsReading(at, tuple(found), covering, tuple(missing), self._namespace)
 

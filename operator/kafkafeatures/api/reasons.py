@@ -112,7 +112,7 @@ class PlanVerdict(StrEnum):
 
 
 class BlockerKind(StrEnum):
-    """What prevents a change. Each maps to the reason of `Stalled` (or to waiting) in `core/engine/decide.py`."""
+    """What prevents a change. Each maps to the reason of `Stalled` (or to waiting) in `core/engine/decisions.py`."""
 
     NODE_RANGE = "NodeRange"
     GHOST_REGISTRATION = "GhostRegistration"

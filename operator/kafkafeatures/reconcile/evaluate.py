@@ -289,8 +289,8 @@ async def _look(context: ReconcileContext, resource: Resource, asked: Asked) -> 
 async def _with_verdict(
     kafka: KafkaPort, wanted: Wanted, stages: tuple[StageNow, ...], seen: Observation
 ) -> tuple[tuple[StageNow, ...], DryRun | None]:
-    """The server's own word on all changes at once, where it is their turn. Who only observes, or is suspended, sends
-    nothing at all.
+    """The server's own word on all changes at once, where it is their turn. A resource that only observes, or
+    is suspended, sends nothing at all.
     """
     stage = due_in(stages)
     if not stage.dry_run or not seen.in_kraft_mode or wanted.suspend or wanted.mode is Mode.OBSERVE:

@@ -1,4 +1,4 @@
-"""One look at what Kafka keeps in an ensemble. Called by `describe --zookeeper`."""
+"""One look at what Kafka keeps in an ensemble. Called by `zookeeper/client.py`, and by `describe --zookeeper`."""
 
 from __future__ import annotations
 

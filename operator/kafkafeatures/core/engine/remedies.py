@@ -1,6 +1,6 @@
 """What cures a ghost registration, as commands to be copied: with the ids, and with the flags that reach the cluster.
 
-Pure. Called by `core/levels/checks.py` for blockers and by `describe`.
+Pure. Called for blockers and by `describe`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A window opens at each moment of a cron schedule in its time zone, and stays open for its duration in real time, also
 where a clock change lies in it. At clock changes schedules are Debian cron's: a time that is skipped opens when the
-clock has moved on, one that comes twice opens once. Called by `core/engine/decide.py` and `core/roll/stage.py` with the
+clock has moved on, one that comes twice opens once. Called by `core/engine/gates.py` and `core/roll/stage.py` with the
 time; by `core/resolve.py` for what is wrong with a schedule or a zone. It never reads a clock: of the machine
 only the time zone database.
 """

@@ -1,6 +1,6 @@
 """Which Kafka a pod template runs, and which levels that Kafka supports: before any node of it was started.
 
-Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/stage.py`: a node that is
+Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/question.py`: a node that is
 restarted into a binary that cannot hold a finalized level is never registered again. A release that is not stated is
 unknown; no release is ever guessed from another one. Reports ask the other way round: which release reports such
 ranges. Nothing is decided by that.

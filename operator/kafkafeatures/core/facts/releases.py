@@ -69,6 +69,9 @@ LOWEST_FOR_FEATURES = 7
 LOWEST_SETTABLE = 4
 """metadata.version 3.3-IV0: Kafka 3.x refuses to go below, 4.x supports nothing below 7."""
 
+WITHOUT_ZOOKEEPER = 22
+"""metadata.version 4.0-IV0: a node that supports it knows no ZooKeeper, and no migration."""
+
 KRAFT_VERSION_RAISABLE = 26
 """metadata.version 4.1-IV0, by what a controller supports: older ones say yes and write a useless record
 (KAFKA-16538, KAFKA-18979)."""

@@ -1,8 +1,8 @@
 """Preflight: may these levels be finalized now, and what prevents it?
 
 An ordered chain of small pure checks; `blockers` runs all of them, so that people see everything at once. Called by
-`core/engine/decide.py` in every reconciliation. A check that cannot tell says so with a blocker: silence never allows a
-step.
+`core/levels/stage.py` in every reconciliation, and by `check`. A check that cannot tell says so with a blocker: silence
+never allows a step.
 
 What Kafka itself checks is in `FeatureControlManager.java`; it counts every registered node, live or not, and from
 metadata.version 15 (3.7-IV0) the controllers too. We also look where Kafka does not: controllers below that level,

@@ -1,8 +1,8 @@
 """The soak before an irreversible change: since when every node has been healthy on a binary that holds its target, and
 until when one can still go back.
 
-Pure. Asked by `reconcile/evaluate.py` in every reconciliation, whatever is decided then; what it says is part of the
-status. `core/engine/decide.py` holds a change back while it lasts. What was not seen is not healthy: a node that does
+Pure. Asked by `core/levels/stage.py` in every reconciliation, whatever is decided then; what it says is part of the
+status. `core/engine/gates.py` holds a change back while it lasts. What was not seen is not healthy: a node that does
 not answer, a range that cannot be read, a restart that is not over, and the time in which the operator did not look. So
 the last look of this process counts, and never what a status says: a process that has just started knows nothing of
 before.

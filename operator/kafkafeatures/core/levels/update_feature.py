@@ -1,6 +1,6 @@
 """The step that changes the level of a feature: what it says of itself, and what became of one that was sent.
 
-Pure. Made by `core/engine/plan.py`; sent by `reconcile/act.py`; registered in `core/kinds.py`.
+Pure. Made by `core/levels/changes.py`; sent by `reconcile/act.py`; registered in `core/kinds.py`.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class ChangeInFlight(InFlight, frozen=True):
 
 def what_is_there(seen: Observation) -> tuple[UpdateFeature, ...]:
     """A change that changes nothing, for a dry run: by its answer the active controller has done what it was given
-    before. None where nothing is there that could be asked about.
+    before. Empty where nothing is there that could be asked about.
     """
     level = seen.level_of(METADATA_VERSION)
     return () if level is None else (UpdateFeature(METADATA_VERSION, level, level),)

@@ -13,7 +13,7 @@ from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, these, title_of, verb
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.releases import METADATA_VERSIONS, metadata_version_named
+from kafkafeatures.core.facts.releases import METADATA_VERSIONS, WITHOUT_ZOOKEEPER, metadata_version_named
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight_question import Preflight, is_set, names_in, of_each, own, said
@@ -23,8 +23,6 @@ SINCE_3_9 = 4
 """The version of ApiVersions that came with Kafka 3.9, on brokers in ZooKeeper mode and on controllers alike. Brokers
 in ZooKeeper mode name no feature that would distinguish them from older ones.
 """
-SINCE_4_0 = 22
-"""metadata.version 4.0-IV0: what supports it knows no ZooKeeper."""
 
 LOWEST, HIGHEST = 13, 21
 """metadata.version 3.6-IV1 and 3.9-IV0: below, Kafka 3.9 begins no migration (`ActivationRecordsGenerator`)."""
@@ -86,7 +84,7 @@ def every_node_runs_kafka_3_9(asked: Preflight) -> Iterator[Blocker]:
         metadata = answer.supported.get(METADATA_VERSION)
         if newest is None or newest.max < SINCE_3_9:
             yield from of_each((node,), BlockerKind.NODE_RANGE, _too_old)
-        elif metadata is not None and metadata.max >= SINCE_4_0:
+        elif metadata is not None and metadata.max >= WITHOUT_ZOOKEEPER:
             yield from of_each((node,), BlockerKind.NODE_RANGE, _too_new)
 
 

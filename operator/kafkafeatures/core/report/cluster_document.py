@@ -1,6 +1,6 @@
 """The document of `describe -o json`: a cluster as it was seen.
 
-Pure. Called by `describe`, and for its parts by `report.py` and `cli/cluster/matrix.py`. It imports nothing that
+Pure. Called by `describe`, and for its parts by the documents of a plan and of a status. It imports nothing that
 decides: the start-up time of `describe` is a promise.
 """
 

@@ -104,7 +104,7 @@ _FORBIDS: Mapping[Why, tuple[str, str, str]] = {
 
 def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) -> Wait:
     """What to say where partitions forbid it."""
-    partitions = "not known why"
+    partitions = "the reason is not known"
     if found is not None:
         one, several, rest = _FORBIDS[found.why]
         named = format_partitions(found.count, found.names)

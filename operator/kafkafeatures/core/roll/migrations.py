@@ -18,10 +18,8 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.releases import WITHOUT_ZOOKEEPER
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
-
-WITHOUT_ZOOKEEPER = 22
-"""metadata.version 4.0-IV0: a node that supports it knows no migration."""
 
 _BY_HAND = "finalize the migration or roll it back; until then restart nodes by hand, in the order of the migration"
 
@@ -50,7 +48,7 @@ def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
         return _wait(text, _BY_HAND)
     if not _is_certain(seen):
         text = "no controller answers, so a migration from ZooKeeper may be in progress"
-        return _wait(text, "make the controllers reachable; if the cluster never was migrated, restart nodes by hand")
+        return _wait(text, "make the controllers reachable; if the cluster was never migrated, restart nodes by hand")
     return None
 
 

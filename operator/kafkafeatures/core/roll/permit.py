@@ -1,9 +1,9 @@
 """What a migration lets be restarted on its way to the next position: nodes of one role, and no others. The same for
 brokers in ZooKeeper mode that need another inter.broker.protocol.version.
 
-Pure. Made by `core/migration/now.py` and `core/ibp/now.py` in each look; without one, nothing is restarted while a
-migration is open, or in ZooKeeper mode (`core/roll/migrations.py`). It widens nothing but that: every other check of a
-roll holds as for any restart.
+Pure. Made by `core/migration/restarts.py` and `core/ibp/restarts.py` in each look; without one, nothing is restarted
+while a migration is open, or in ZooKeeper mode (`core/roll/migrations.py`). It widens nothing but that: every other
+check of a roll holds as for any restart.
 """
 
 from __future__ import annotations

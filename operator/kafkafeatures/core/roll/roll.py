@@ -1,6 +1,6 @@
 """The roll: which nodes need a restart, which are in flight, and what comes next.
 
-Pure. Called by `reconcile/evaluate.py` in every reconciliation of a resource with a workload driver, with readings of
+Pure. Called by `core/roll/stage.py` in every reconciliation of a resource with a workload driver, with readings of
 that moment; nothing of it is kept but `status.intents` and `status.rollout`. One restart is decided at a time, each on
 its own reading: a sliding window, never a batch. Safety never depends on the order in which nodes are tried.
 """

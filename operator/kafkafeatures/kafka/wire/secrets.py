@@ -3,7 +3,7 @@
 A server knows what we sent to prove who we are, and may repeat it: in an error, in a list, as the name of a host. Its
 words end in statuses, Events and logs, where more people read than may know a password. So each secret is taken out as
 it is, and in the shapes that servers give to what they repeat. Called by `connection.py` for every answer, and by
-`kafka/cluster.py` for what the metadata log says.
+`kafka/log/whole.py` for what the metadata log says.
 
 A name is needed as it is: from names only what is certainly no part of a usual one is taken out, so that a user whose
 password is `kafka` does not lose the node `kafka-0`.

@@ -1,4 +1,4 @@
-"""The Kubernetes side of a driver, found by the name that the driver gives. Called by `reconcile/controller.py`.
+"""The Kubernetes side of a driver, found by the name that the driver gives. Called by `reconcile/pods.py`.
 
 A driver names its module (`core/roll/drivers.py`), so that one line registers both sides of it.
 """

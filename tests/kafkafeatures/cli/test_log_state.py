@@ -125,15 +125,6 @@ def test_clients_are_shown_by_their_names_and_without_their_secrets(
     assert "9f3c" not in text + str(found)
 
 
-def test_without_numpy_topics_are_not_counted_and_all_else_is_said(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = json.loads(state(capsys, str(CHANGES.parent)))
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert json.loads(state(capsys, str(CHANGES.parent))) == whole | {"topics": None}
-    assert "Topics: not counted, numpy is not installed" in state(capsys, str(CHANGES.parent), form="text")
-
-
 def test_one_file_says_what_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(state(capsys, str(CHANGES)))["source"]["files"] == [FIRST]
     found = json.loads(state(capsys, str(CHANGES.with_name(SNAPSHOT))))

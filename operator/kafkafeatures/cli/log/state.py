@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the state. 0 where it is exact and all of it was understood, 1 where something is missing or damaged."""
     (path,) = arguments.paths
     folder = log_folder(path)
-    found = restored(folder, arguments.at, _sections())
+    found = restored(folder, arguments.at, frozenset(Section) - {Section.CONFIGS})
     committed = folder.committed()
     problems = problems_of(found)
     if arguments.output in ("text", "table"):
@@ -73,14 +73,6 @@ def problems_of(found: Restored) -> list[str]:
         many = f"{image.unreadable} records" if image.unreadable > 1 else "1 record"
         says.append(f"{many} could not be understood: what they changed is not known; see log decode")
     return says
-
-
-def _sections() -> frozenset[Section]:
-    """All that is shown; without topics and partitions where the library that holds them is not installed."""
-    from importlib.util import find_spec
-
-    shown = frozenset(Section) - {Section.CONFIGS}
-    return shown if find_spec("numpy") else shown - {Section.PARTITIONS}
 
 
 def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:

@@ -70,6 +70,7 @@ class Document(Struct, frozen=True):
     """One that a command works on. `alone`: its file holds no other one.
 
     `owners`: of clusters, by id, among the documents of a command. `settings`: of flags, instead of what it says.
+    `made`: files that are there only because of this command, and are removed if the answer to its question is no.
     """
 
     file: Path
@@ -77,6 +78,7 @@ class Document(Struct, frozen=True):
     alone: bool = True
     owners: dict[str, str] = field(default_factory=dict)
     settings: ClusterSettings | None = None
+    made: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"

@@ -69,6 +69,8 @@ def test_people_read_the_same_in_any_width(tmp_path: Path) -> None:
         seen = in_terminal([*PROGRAM, "log", "state", "--at", "450", str(path)], columns=columns)
         assert seen.code == Exit.DONE
         assert max(map(len, seen.lines)) <= columns
+        header = seen.lines[: seen.lines.index("")]
+        assert all(one.startswith((" ", "Cluster", "State", "Read", "Committed", "Quorum")) for one in header)
         for text in (
             "Cluster abc files of node 3002",
             "State at offset 450, epoch 9, 2026-11-21T00:28:09.022Z",

@@ -163,13 +163,15 @@ def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str
 def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -> None:
     from rich.text import Text
 
+    from kafkafeatures.cli.shell.indented import line
+
     image = found.image
-    for line in headline(folder, found, committed):
-        screen.print(Text(line), overflow="fold")
-    screen.print(Text(_quorum(image)), overflow="fold")
+    for text in headline(folder, found, committed):
+        line(screen, Text(text))
+    line(screen, Text(_quorum(image)))
     code = image.zk_migration_state
     if code:
-        screen.print(Text(f"Migration from ZooKeeper: {migration_state(code)} ({code})"), overflow="fold")
+        line(screen, Text(f"Migration from ZooKeeper: {migration_state(code)} ({code})"))
     screen.print()
     levels = [(name, format_level(name, level)) for name, level in levels_of(image).items()]
     show_table(screen, ("FEATURE", "FINALIZED"), levels or [("metadata.version", "0")])
@@ -182,8 +184,8 @@ def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -
         show_table(screen, ("REGISTERED", "STATE", "METADATA.VERSION", "ADDRESS"), rows)
     if lines := list(client_lines(image)):
         screen.print()
-        for line in lines:
-            screen.print(Text(line), overflow="fold")
+        for text in lines:
+            line(screen, Text(text))
 
 
 def _quorum(image: Image) -> str:

@@ -192,7 +192,8 @@ def test_names_of_a_log_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.
         (("state", "x", "y"), "expected one PATH"),
         (("state", "--no-redact", "x"), "shows no secrets"),
         (("verify", "-o", "yaml", "x"), "invalid value 'yaml' of -o; expected text or json"),
-        (("state", "--at", "-1", "x"), "expected an offset, 0 or more"),
+        (("state", "--at", "-1", "x"), "expected an offset from 0 to 9223372036854775807"),
+        (("state", "--at", str(2**63), "x"), "expected an offset from 0 to 9223372036854775807"),
         (("state", "--at", "1e3", "x"), "invalid value '1e3'"),
     ],
 )

@@ -40,7 +40,7 @@ def to_install(extras: str) -> str:
 
 
 class CommandFailed(Exception):
-    """Ends a command: one line for stderr (what, where, what to do) and the exit code.
+    """Ends a command: one line for stderr (what, where, what to do), or one for each mistake, and the exit code.
 
     `what`, `where` and `remedy`: its parts, where they are known apart. `program`: who says it.
     """

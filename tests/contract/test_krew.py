@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from krew import build
+from tests.contract.test_layers import LIBRARIES
 
 PAGE = (build.ROOT / "docs/how-to/get-the-command-line.md").read_text()
 THIS = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -56,6 +57,21 @@ def test_the_same_files_make_the_same_archive(tmp_path: Path) -> None:
     for archive in archives:
         build.pack(made(tmp_path / archive.stem, THIS), archive)
     assert archives[0].read_bytes() == archives[1].read_bytes()
+
+
+def test_the_archives_have_every_library_in_one_version_for_all_pythons() -> None:
+    lock = (build.ROOT / "requirements/runtime.lock").read_text()
+    entries = re.findall(r"^([a-z0-9-]+)==(\S+) (.*)$", lock, re.MULTILINE)
+    assert {rest for _, _, rest in entries} == {"\\"}  # no marker: pip would ask it of the Python that builds
+    called = {"yaml": "pyyaml", "pykube": "pykube-ng"}
+    used = {
+        called.get(library, library.replace("_", "-"))
+        for library, users in LIBRARIES.items()
+        if any(user.split(".")[0] in ("api", "core", "kafka", "zookeeper", "cli") for user in users.split())
+    }
+    assert used - {name for name, _, _ in entries} == set()
+    own = tomllib.loads((build.ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.split("[ ~=>]", one)[0] for one in own} - {name for name, _, _ in entries} == set()
 
 
 @pytest.fixture

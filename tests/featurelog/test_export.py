@@ -213,8 +213,8 @@ def test_without_the_library_or_a_place_one_line_says_what_to_do(
     monkeypatch.delattr(featurelog, "export")
     monkeypatch.setitem(sys.modules, "deltalake", None)
     assert main(["pipeline", "export", "--config", str(config), "--to", str(tmp_path / "delta")]) == Exit.BLOCKED
-    said = capsys.readouterr().err
-    assert said.endswith("deltalake is not installed: pip install 'kafka-features-operator[pipeline,export]'\n")
+    says = "deltalake is not installed: pip install '.[pipeline,export]' in the folder of this repository\n"
+    assert capsys.readouterr().err.endswith(says)
 
 
 WEIGHED = """

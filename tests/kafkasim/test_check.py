@@ -48,11 +48,18 @@ def test_an_old_broker_and_a_ghost_are_named_with_their_remedies(mixed: str) -> 
     kinds = {(one["kind"], tuple(node["id"] for node in one["nodes"])) for one in found["blockers"]}
     assert {("GhostRegistration", (4,)), ("NodeRange", (2,))} <= kinds
     assert all(one["remedy"] for one in found["blockers"])
+    levels = {(one["feature"], one["wanted"]) for one in found["blockers"] if one["kind"] == "GhostRegistration"}
+    assert levels == {("metadata.version", 29), ("share.version", 1), ("streams.version", 1)}
+    text = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2").stdout
+    assert "  GhostRegistration: broker 4, Kafka 4.0; registered, but not running\n    metadata.version 7-25 " in text
+    assert text.count("broker 4, Kafka 4.0") == text.count("GhostRegistration") == 1
 
 
 def test_without_a_release_only_health_is_asked_about(mixed: str) -> None:
     found = json.loads(shell(f"{PROGRAM} check --bootstrap-server {mixed} -o json").stdout)
-    assert [one["kind"] for one in found["blockers"]] == ["GhostRegistration"]
+    assert [(one["kind"], one["feature"], one["wanted"]) for one in found["blockers"]] == [
+        ("GhostRegistration", None, None)
+    ]
 
 
 def test_a_ci_server_sees_one_case_for_each_node(mixed: str) -> None:

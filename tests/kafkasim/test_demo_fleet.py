@@ -53,6 +53,6 @@ def test_what_it_needs_is_said_before_anything_starts(monkeypatch: pytest.Monkey
         return None if name == "pyarrow" else found(name)
 
     monkeypatch.setattr("kafkafeatures.cli.demo.fleet.find_spec", without)
-    with pytest.raises(CommandFailed, match="needs pyarrow; install it: pip install") as failed:
+    with pytest.raises(CommandFailed, match=r"needs pyarrow: pip install '\.\[pipeline\]' in the folder") as failed:
         demo.run(Namespace(story="fleet"))
     assert failed.value.code is Exit.FAILED

@@ -107,18 +107,27 @@ def test_a_plan_that_waits_for_approval_is_shown_and_asked_about(
     assert ended.text.count("[y/N]") == 1
 
 
-def test_each_level_has_one_line_that_ends_verified_on_every_node_and_a_summary_below(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("columns", "titles"),
+    [
+        (80, (r"metadata\.version 25 \(4\.0-IV3\) -> 29 \(4\.2-IV1\)", r"share\.version 0 -> 1")),
+        (60, (r"metadata\.version -> 29", r"share\.version -> 1")),
+        (40, (r"metadata\.version", r"share\.version ->")),
+    ],
+)
+def test_each_level_has_one_line_that_ends_verified_on_every_node_and_a_summary_below(
+    tmp_path: Path, columns: int, titles: tuple[str, str]
+) -> None:
     with simulator("--release", "4.2", "--metadata-version", "25") as process:
         document(tmp_path, heard(process), {"metadata.version": 29, "share.version": 1})
-        ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "--yes"), cwd=tmp_path)
+        ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "--yes"), cwd=tmp_path, columns=columns)
     assert ended.code == 0, ended.text
     at = ended.screen.index(next(one for one in ended.screen if "verified" in one))
     seconds = r"[0-9.]+ s"
     for shown, expected in zip(
         ended.screen[at:],
         (
-            rf"  metadata\.version 25 \(4\.0-IV3\) -> 29 \(4\.2-IV1\)  verified 6/6  {seconds}",
-            rf"  share\.version 0 -> 1 +  verified 6/6  {seconds}",
+            *(rf"  {title} +verified 6/6  {seconds}" for title in titles),
             rf"2 levels changed and verified on 6 live nodes in {seconds}",
             r"default/x: InSync; status kept in levels\.status\.yaml",
             "",

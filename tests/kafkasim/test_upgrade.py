@@ -83,6 +83,20 @@ def test_the_document_that_is_saved_is_in_sync_with_what_was_done(server: str, t
     assert (again.returncode, f"{file} exists already; use apply -f {file}" in again.stderr) == (64, True)
 
 
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 4), ("\x03", 130)])
+def test_after_a_no_nothing_is_left_and_the_same_command_asks_again(
+    server: str, tmp_path: Path, answer: str, code: int
+) -> None:
+    file = tmp_path / "orders.yaml"
+    words = (*IN_TERMINAL, "upgrade", "--release", RELEASE, "--bootstrap-server", server, "--save", str(file))
+    done = in_terminal(words, answers=[("Apply this plan? [y/N] ", answer)])
+    assert (done.code, "document written" in done.text, list(tmp_path.iterdir())) == (code, False, [])
+    done = in_terminal(words, answers=[("Apply this plan? [y/N] ", "y\n")])
+    assert done.code == 0
+    assert f"document written to {file}" in "".join(done.lines)
+    assert {one.name for one in tmp_path.iterdir()} == {file.name, "orders.status.yaml", "orders.status.yaml.lock"}
+
+
 def test_a_release_for_which_a_node_is_too_old_is_blocked_and_nothing_is_sent() -> None:
     with simulator("--release", RELEASE, "--old-broker", "2=4.0", "--metadata-version", "25") as process:
         server = str(heard(process)["bootstrapServers"])

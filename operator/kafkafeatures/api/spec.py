@@ -146,8 +146,8 @@ class LevelSpec(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if isinstance(self.level, str) and (self.name != METADATA_VERSION or not _NAMED_LEVEL.match(self.level)):
             raise ValueError(
-                f"level: invalid value {self.level!r:.60}; expected an integer; only metadata.version has names, "
-                "such as '4.1-IV1'"
+                f"level: invalid value {self.level!r:.60}; expected an integer from 0 to 32767; only metadata.version "
+                "has names, such as '4.1-IV1'"
             )
 
 

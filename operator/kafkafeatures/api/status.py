@@ -137,7 +137,7 @@ class StepStatus(StatusRecord, frozen=True, kw_only=True):
     action: str
     detail: str
     reversible: bool
-    undo: str
+    undo: str = ""
     consent: str = ""
     way_back: str = ""
     state: str

@@ -30,10 +30,12 @@ Consent = Annotated[
 PlanHash = Annotated[str, Text(71, 0, r"^sha256:[0-9a-f]{8,64}$", "the hash of a plan, such as sha256:9f3c1b7a51c2")]
 ContainerName = Annotated[str, Text(63, 1, NAME, "the name of a container, such as kafka")]
 StatefulSetName = Annotated[str, Text(MAX_NAME, 1, NAME, "the name of a StatefulSet in the same namespace")]
-SecondsToHours = Annotated[str, Text(16, 0, r"^[0-9]+(s|m|h)$", "a duration such as 90s, 15m or 24h")]
-SecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(s|m)$", "a duration such as 30s or 2m")]
-MillisecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(ms|s|m)$", "a duration such as 500ms, 30s or 2m")]
-MinutesToHours = Annotated[str, Text(16, 0, r"^[0-9]+(m|h)$", "a duration such as 90m or 4h")]
+SecondsToHours = Annotated[str, Text(16, 0, r"^[0-9]+(s|m|h)$", "a duration in s, m or h, such as 90s, 15m or 24h")]
+SecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(s|m)$", "a duration in s or m, such as 30s or 2m")]
+MillisecondsToMinutes = Annotated[
+    str, Text(16, 0, r"^[0-9]+(ms|s|m)$", "a duration in ms, s or m, such as 500ms, 30s or 2m")
+]
+MinutesToHours = Annotated[str, Text(16, 0, r"^[0-9]+(m|h)$", "a duration in m or h, such as 90m or 4h")]
 
 _DURATION = re.compile(r"^([0-9]{1,15})(ms|s|m|h)$")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

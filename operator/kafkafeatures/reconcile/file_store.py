@@ -42,6 +42,11 @@ _NOT_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError,
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # of libyaml, where PyYAML was built with it: ten times as fast
 
 
+def lock_of(state: Path) -> Path:
+    """What is locked while a command works on this state file."""
+    return state.with_name(state.name + ".lock")
+
+
 def is_state_of(state: Path, resource: KafkaFeatures) -> bool:
     """Whether there is such a file, and it is the state of this resource."""
     try:
@@ -223,8 +228,7 @@ class FileStore:
 
     @staticmethod
     def _take_lock(state: Path) -> int:
-        path = state.with_name(state.name + ".lock")
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(lock_of(state), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -142,6 +142,11 @@ def test_a_kubeconfig_that_is_named_and_not_there_is_not_replaced_by_another(mon
     assert "/nowhere/config: no such file" in refused()
 
 
+def test_a_folder_instead_of_a_kubeconfig_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", f"/nowhere/config:{tmp_path}")
+    assert f"KUBECONFIG names {tmp_path}: that is a folder; set it to a kubeconfig file" in refused()
+
+
 def test_a_file_that_a_flag_names_goes_before_all_others(use: Any, tmp_path: Path) -> None:
     use(config("a"))
     named = tmp_path / "named"

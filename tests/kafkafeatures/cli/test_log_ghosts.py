@@ -185,6 +185,7 @@ def test_people_read_the_same_in_any_width(tmp_path: Path) -> None:
         assert seen.code == Exit.DONE
         folded = [line for line in seen.lines if "kafkafeatures describe" not in line]  # to be copied
         assert max(map(len, folded)) <= columns
+        assert all(one[:1] in ("", " ") or one[0].isupper() for one in seen.lines)  # none continues in column 0
         for text in (
             "Suspected ghost registrations",
             "controller 3: registered, but not a voter",

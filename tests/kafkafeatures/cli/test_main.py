@@ -97,6 +97,8 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("apply",), 64, "required: -f"),
         (("apply", "-f", "/nowhere.yaml"), 4, "/nowhere.yaml: No such file"),
         (("apply", "-f", "/dev/null", "--timeout", "soon"), 64, "invalid duration 'soon'"),
+        (("wait", "x", "--timeout", "0"), 64, "invalid duration '0': expected 1ms to 999999h, such as"),
+        (("wait", "x", "--timeout", "99999999999h"), 64, "invalid duration '99999999999h': expected 1ms to 999999h"),
         (("plan",), 64, "either -f FILE or the NAME"),
         (("plan", "orders", "-f", "/dev/null"), 64, "either -f FILE or the NAME"),
         (("plan", "orders", "--latest"), 64, "--latest requires -f FILE"),

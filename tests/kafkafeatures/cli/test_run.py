@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from ipaddress import ip_network
 
 import pytest
 
 from kafkafeatures import app, logs
+from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.recorder.recordings import RecorderSettings
@@ -256,3 +258,15 @@ def test_what_cannot_be_meant_ends_in_one_line_and_starts_nothing(
     assert said in told
     assert told.count("\n") == 1
     assert not started.settings
+
+
+def test_without_its_libraries_one_line_says_how_to_install_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("kafkafeatures.app")
+    monkeypatch.delitem(sys.modules, "kafkafeatures.app")
+    monkeypatch.setitem(sys.modules, "kopf", None)
+    monkeypatch.delitem(sys.modules, "kafkafeatures.handlers", raising=False)
+    assert main(["run"]) == Exit.FAILED
+    says = "the operator needs kopf: pip install '.[operator]' in the folder of this repository"
+    assert capsys.readouterr().err == f"kafkafeatures: {says}\n"

@@ -12,6 +12,7 @@ import pytest
 from kafkafeatures.api.status import Status
 from kafkafeatures.cli.document.documents import documents_of, reach_of, state_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.main import main
 from kafkafeatures.reconcile.file_store import FileStore
 from tests.kafkafeatures.cli.test_main import run
 from tests.kafkasim.test_process import heard, simulator
@@ -64,6 +65,15 @@ def test_of_a_folder_json_is_read_as_well_and_it_is_said_that_its_folders_are_no
     assert [str(one) for one in documents_of(flags(tmp_path))] == ["default/a"]
     said = f"{tmp_path}: its subfolders are not followed; name each with -f\n"
     assert capsys.readouterr().err == said
+
+
+def test_each_mistake_has_a_line_that_says_who_reports_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {}\nspec: {mode: Aply}\n")
+    assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all(one.startswith(f"kafkafeatures: {file}: ") for one in lines)
 
 
 def test_a_list_as_kubectl_prints_it_is_its_items(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from msgspec import Struct
 
 from kafkafeatures.cli.demo.stage import Stage, environment
 from kafkafeatures.cli.demo.text import not_the_story, show, tell, title, turn_the_page
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.exit_codes import Exit
 
 _START_SECONDS = 15.0
 
@@ -60,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tell the story. Raises CommandFailed (exit 1) when a step does something else than the story says."""
-    began, ours = time.monotonic(), _as_typed("kafkafeatures")
+    began, ours = time.monotonic(), _as_typed()
     if arguments.story == _FLEET:
         from kafkafeatures.cli.demo.fleet import tell_the_fleet
 
@@ -68,22 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.DONE
     if arguments.story not in (_ROLL, _MIGRATE):
         _tell_over_the_wire(LONGER if arguments.story == _ALL else (arguments.story,))
-    if find_spec("numpy") is not None:  # partitions are judged with it
-        if arguments.story in (_ALL, _ROLL):
-            from kafkafeatures.cli.demo.roll import tell_the_roll
+    if arguments.story in (_ALL, _ROLL):
+        from kafkafeatures.cli.demo.roll import tell_the_roll
 
-            if arguments.story == _ALL:
-                turn_the_page()
-            tell_the_roll()
-        elif arguments.story == _MIGRATE:
-            from kafkafeatures.cli.demo.migrate import tell_the_migration
+        if arguments.story == _ALL:
+            turn_the_page()
+        tell_the_roll()
+    elif arguments.story == _MIGRATE:
+        from kafkafeatures.cli.demo.migrate import tell_the_migration
 
-            tell_the_migration()
-    elif arguments.story in (_ROLL, _MIGRATE):
-        raise CommandFailed(f"--story {arguments.story} needs numpy; install it: pip install numpy", Exit.FAILED)
-    elif arguments.story == _ALL:
-        pip = _as_typed("pip")
-        tell(f"One more part shows how nodes are rolled: `{pip} install numpy`, then `{ours} demo --story roll`.")
+        tell_the_migration()
     if arguments.story == _FIRST:
         tell("The same for a cluster of your own, in this shell. Both commands only read:")
         where = "--bootstrap-server HOST:PORT"
@@ -94,8 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _as_typed(program: str) -> str:
-    """How a reader starts a program of this environment: by its name, or by its path where the name is another one."""
+def _as_typed() -> str:
+    """How a reader starts the program of this environment: by its name, or by its path if the name is another one."""
+    program = "kafkafeatures"
     path = str(Path(sys.executable).with_name(program))
     return program if shutil.which(program) == path else path.removeprefix(f"{Path.cwd()}/")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kafkafeatures.cli.demo.stage import Stage
 from kafkafeatures.cli.demo.text import not_the_story, tell, title
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 
 _CONFIG = """\
 inputs: [fleet/logs]
@@ -27,10 +27,8 @@ _RELEASE = "4.2"
 
 def tell_the_fleet() -> None:
     """The story. Raises CommandFailed where something is missing, or is not as it says."""
-    missing = [name for name in ("numpy", "pyarrow") if find_spec(name) is None]
-    if missing:
-        needs = f"--story fleet needs {' and '.join(missing)}"
-        raise CommandFailed(f"{needs}; install it: pip install 'kafka-features-operator[pipeline]'", Exit.FAILED)
+    if find_spec("pyarrow") is None:
+        raise CommandFailed(f"--story fleet needs pyarrow: {to_install('pipeline')}", Exit.FAILED)
     from kafkasim.fleet.fleet import write_fleet
     from kafkasim.fleet.plan import SMALL
 

@@ -60,7 +60,7 @@ async def _tell(scene: _Scene) -> None:
     await scene.until(_is_at(Position.COPIED))
 
     tell(
-        "All is copied, the quorum is controller, and each change is written to both. Nothing is final yet, and a "
+        "All is copied, the quorum is the controller, and each change is written to both. Nothing is final yet, and a "
         "rollback is tried before there is need of one. RolledBack is pushed to Git."
     )
     scene.ask("RolledBack")
@@ -169,6 +169,7 @@ class _Scene(Scene):
         quorum = self._cluster.quorum
         if quorum is None or quorum.active is None:
             raise not_the_story("no controller is active")
+        show(f"  controller {quorum.active} was restarted\n")
         self._cluster.restart(Role.CONTROLLER, quorum.active)
 
     # --- what is checked ---

@@ -72,7 +72,7 @@ class Scene(ABC):
         return True
 
     async def until(self, reached: Callable[[Status], bool]) -> None:
-        """Reconcile and print what changes, until the status has reached its end."""
+        """Reconcile and print what changes, until the status has reached its end; then what to do if it is stalled."""
         most = self.now_ms + _LONGEST_MS
         with FileStore(read_document(self._document), self._state) as store:
             context = self.context(store)
@@ -84,6 +84,10 @@ class Scene(ABC):
                 self._last = done.status
                 self.looked(resource.status, done)
                 if reached(done.status):
+                    stalled = done.status.condition(Condition.STALLED)
+                    for blocker in done.status.blockers:
+                        if stalled is not None and blocker.remedy not in stalled.message:
+                            self._line("", blocker.remedy, "dim")
                     show("")
                     return
                 await self.sleep(_CHECK_EVERY if done.requeue_after is None else done.requeue_after)

@@ -126,7 +126,12 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
                 )
                 break
             except Question as question:  # asked while nothing is connected; then everything is looked at anew
-                permission.ask(question)
+                try:
+                    permission.ask(question)
+                except BaseException:  # no, or Ctrl-C
+                    for made in () if progress.has_sent else document.made:
+                        made.unlink(missing_ok=True)
+                    raise
     to_approve = ""
     if code is Exit.APPROVAL or sys.stderr.isatty():
         permission.show(last.status)

@@ -72,6 +72,7 @@ def _document(found: Check, seen: Observation, release: str | None) -> dict[str,
             {
                 "kind": one.kind.value, "message": one.message, "remedy": one.remedy,
                 "nodes": [{"id": node.id, "roles": [role.value for role in node.roles]} for node in one.nodes],
+                "feature": one.feature or None, "wanted": one.wanted if one.wanted >= 0 else None,
             }
             for one in found.blockers
         ],

@@ -9,7 +9,6 @@ import argparse
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ from kafkafeatures.cli.shell.values import plan_hash
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.ports import ZooKeeperPort
-from kafkafeatures.core.resolve import driver_in, wanted_of
+from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security
@@ -71,6 +70,7 @@ class Document(Struct, frozen=True):
     """One that a command works on. `alone`: its file holds no other one.
 
     `owners`: of clusters, by id, among the documents of a command. `settings`: of flags, instead of what it says.
+    `made`: files that are there only because of this command, and are removed if the answer to its question is no.
     """
 
     file: Path
@@ -78,6 +78,7 @@ class Document(Struct, frozen=True):
     alone: bool = True
     owners: dict[str, str] = field(default_factory=dict)
     settings: ClusterSettings | None = None
+    made: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"
@@ -267,11 +268,6 @@ class Reach(NamedTuple):
 def reach_of(arguments: argparse.Namespace, document: Document) -> Reach:
     """How to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
     spec = document.resource.spec
-    driver = driver_in(spec.workload)
-    if driver.asks_people and find_spec("numpy") is None:  # partitions are judged with it
-        raise CommandFailed(
-            f"spec.workload.driver: {driver.name} needs numpy; install it: pip install numpy", Exit.FAILED
-        )
     secrets = secrets_in(arguments.secrets_dir)
     ensemble = ensemble_of(spec.cluster, secrets) if spec.wants_ensemble else None
     return Reach(document.settings or settings_of(spec.cluster, secrets), ensemble)

@@ -38,6 +38,11 @@ class _Line:
     took: float = 0.0
     is_verified: bool = False
 
+    @property
+    def says(self) -> str:
+        """How far it is, and the seconds that it took."""
+        return self.state if self.sent_at is None else f"{self.state}  {self.took:.1f} s"
+
 
 class LiveSteps:
     """The levels that are changed, in the order of the plan. `monotonic`: seconds of a clock that is never set."""
@@ -104,14 +109,22 @@ class LiveSteps:
 
     def _draw(self) -> None:
         self._lift()
-        width = max((len(change.title) for change in self._lines), default=0)
-        for change, line in self._lines.items():
+        for line in self._lines.values():
             if line.sent_at is not None and not line.is_verified:
                 line.took = self._monotonic() - line.sent_at
-            took = "" if line.sent_at is None else f"  {line.took:.1f} s"
-            text = Text(f"  {change.title:<{width}}  {line.state}{took}", "green" if line.is_verified else "")
+        for title, line in zip(self._titles(), self._lines.values(), strict=True):
+            text = Text(f"  {title}  {line.says}", "green" if line.is_verified else "")
             self._console.print(text, no_wrap=True, overflow="crop")
         self._drawn = len(self._lines)
+
+    def _titles(self) -> list[str]:
+        """What is changed, as long as there is room for it beside the longest state."""
+        room = self._console.width - 4 - max((len(line.says) for line in self._lines.values()), default=0)
+        titles = [change.title for change in self._lines]
+        if any(len(one) > room for one in titles):
+            titles = [f"{change.feature} -> {change.after}"[: max(room, 0)] for change in self._lines]
+        width = max(map(len, titles), default=0)
+        return [one.ljust(width) for one in titles]
 
     def _lift(self) -> None:
         """Back to where the first line begins, with nothing below it."""

@@ -21,13 +21,14 @@ from kafkafeatures.cli.cluster.connect import (
 )
 from kafkafeatures.cli.cluster.init import add_name_flag, document_of
 from kafkafeatures.cli.document.apply import add_apply_flags, apply_all
-from kafkafeatures.cli.document.documents import Document
+from kafkafeatures.cli.document.documents import STATE, Document
 from kafkafeatures.cli.document.permission import at_terminal
 from kafkafeatures.cli.document.reader import STDIN
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
 from kafkafeatures.cli.shell.values import release
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, bundle, format_level
+from kafkafeatures.reconcile.file_store import lock_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,10 +56,17 @@ def run(arguments: argparse.Namespace) -> int:
     levels = made["spec"]["features"]["levels"]
     _tell_higher(levels, arguments.release)
     made["spec"] |= {"mode": "Apply", "features": {"levels": _raised(levels, arguments)}}
-    document = Document(file or STDIN, read_document(made), settings=settings)
-    if file is not None and not arguments.dry_run:
-        _save(made, file)
-    return apply_all(arguments, [document])
+    if file is None or arguments.dry_run:
+        return apply_all(arguments, [Document(file or STDIN, read_document(made), settings=settings)])
+    state = file.with_suffix(STATE)
+    new = tuple(one for one in (file, state, lock_of(state)) if not one.exists())
+    document = Document(file, read_document(made), settings=settings, made=new)
+    _save(made, file)
+    try:
+        return apply_all(arguments, [document])
+    finally:
+        if file.exists():
+            tell(f"document written to {file}")
 
 
 def _tell_higher(levels: list[dict[str, Any]], release: str) -> None:
@@ -92,4 +100,3 @@ def _save(document: dict[str, Any], file: Path) -> None:
             print_document(document, "yaml", stream)
     except OSError as error:
         raise CommandFailed(f"{file}: {error.strerror}", Exit.USAGE) from None
-    tell(f"document written to {file}")

@@ -33,7 +33,9 @@ def kubeconfig(context: str = "", file: Path | None = None) -> KubeConfig:
     if files:
         return _chosen(files, context)
     if named:
-        raise _refused(f"KUBECONFIG names {', '.join(map(str, named))}: no such file; set it to a kubeconfig file")
+        folders = [one for one in named if one.is_dir()]
+        names, what = ", ".join(map(str, folders or named)), "that is a folder" if folders else "no such file"
+        raise _refused(f"KUBECONFIG names {names}: {what}; set it to a kubeconfig file")
     if not context and (POD_ACCOUNT / "token").is_file():
         return _of_pod()
     raise _refused("no kubeconfig: KUBECONFIG is not set and ~/.kube/config does not exist; set it as for kubectl")

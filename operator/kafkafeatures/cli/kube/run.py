@@ -10,7 +10,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.addresses import Network
 
@@ -98,10 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         from kafkafeatures import app
         from kafkafeatures.kube.errors import NoAccount
     except ModuleNotFoundError as error:
-        raise CommandFailed(
-            f"the operator needs {error.name}; install it with pip install 'kafka-features-operator[operator]'",
-            Exit.FAILED,
-        ) from None
+        raise CommandFailed(f"the operator needs {error.name}: {to_install('operator')}", Exit.FAILED) from None
     import asyncio
 
     from kafkafeatures.logs import configure

@@ -26,9 +26,7 @@ _OPERATIONS = {
 
 
 def clients_shape(image: Image) -> Json:
-    """The clients of a log for the document, each kind with its names. topics: null where numpy, which counts them, is
-    not installed.
-    """
+    """The clients of a log for the document, each kind with its names. topics: null where the image is without them."""
     clients = image.clients
     partitioned = image.partitioned
     topics = None
@@ -56,9 +54,7 @@ def clients_shape(image: Image) -> Json:
 def client_lines(image: Image) -> Iterator[str]:
     """The clients of a log for people, a line for each kind."""
     clients, partitioned = image.clients, image.partitioned
-    if partitioned is None:
-        yield "Topics: not counted, numpy is not installed"
-    elif partitioned.topics:
+    if partitioned is not None and partitioned.topics:
         partitions = sum(len(one.partition) for one in partitioned.chunks)
         yield f"Topics: {len(partitioned.topics)}, with {_count(partitions, 'partition', 'partitions')}"
     if clients.rights:

@@ -109,8 +109,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _offset(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise argparse.ArgumentTypeError(f"invalid value {text[:60]!r}: expected an offset, 0 or more")
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _LAST_OFFSET):
+        raise argparse.ArgumentTypeError(f"invalid value {text[:60]!r}: expected an offset from 0 to {_LAST_OFFSET}")
     return int(text)
 
 
@@ -164,6 +164,8 @@ _OFFSET = 10  # characters
 _LINE = ("", "  ", "  ", " v", "  ", "")
 _OBJECT = ('{"offset":', ',"timestamp":"', '","type":"', '","version":', f",{_DATA}", "}")
 """What the lines of `_line` and `_object` have around offset, time, type, version and data, in the layout of today."""
+
+_LAST_OFFSET = 2**63 - 1
 
 _LARGE = 4 * 1024 * 1024
 """Bytes of a file for which it is worth to start numpy and Arrow."""

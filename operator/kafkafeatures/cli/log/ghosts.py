@@ -218,8 +218,10 @@ def _shape(one: Candidate) -> Json:
 def _draw(screen: Console, folder: LogFolder, image: Image, evidence: Evidence, candidates: list[Candidate]) -> None:
     from rich.text import Text
 
-    def say(text: str, style: str = "") -> None:
-        screen.print(Text(text, style), overflow="fold")
+    from kafkafeatures.cli.shell.indented import hanging
+
+    def say(text: str, style: str = "", *, at: int = 0) -> None:
+        hanging(screen, Text(text, style), indent=at + 2, first=Text(" " * at))
 
     whose = "" if folder.node_id is None else f", files of node {folder.node_id}"
     say(f"Cluster {folder.cluster_id or 'id unknown'}{whose}")
@@ -233,11 +235,11 @@ def _draw(screen: Console, folder: LogFolder, image: Image, evidence: Evidence, 
             say("")
             say(heading, "bold")
         for one in ones:
-            say(f"  {one.role.lower()} {one.registration.id}: {one.reason}", "red" if one.suspected else "yellow")
-            say(f"    registered {one.registered or 'when is not in these files'}")
+            say(f"{one.role.lower()} {one.registration.id}: {one.reason}", "red" if one.suspected else "yellow", at=2)
+            say(f"registered {one.registered or 'when is not in these files'}", at=4)
             if one.fenced is not None:
-                say(f"    fenced {one.fenced}")
-            say(f"    supports metadata.version {format_ranges(one.registration.features)}")
+                say(f"fenced {one.fenced}", at=4)
+            say(f"supports metadata.version {format_ranges(one.registration.features)}", at=4)
     say("")
     if not ghosts:
         say("No ghost registration is suspected." if not unclear else "No other registration is suspected.")

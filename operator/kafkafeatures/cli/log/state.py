@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the state. 0 where it is exact and all of it was understood, 1 where something is missing or damaged."""
     (path,) = arguments.paths
     folder = log_folder(path)
-    found = restored(folder, arguments.at, _sections())
+    found = restored(folder, arguments.at, frozenset(Section) - {Section.CONFIGS})
     committed = folder.committed()
     problems = problems_of(found)
     if arguments.output in ("text", "table"):
@@ -73,14 +73,6 @@ def problems_of(found: Restored) -> list[str]:
         many = f"{image.unreadable} records" if image.unreadable > 1 else "1 record"
         says.append(f"{many} could not be understood: what they changed is not known; see log decode")
     return says
-
-
-def _sections() -> frozenset[Section]:
-    """All that is shown; without topics and partitions where the library that holds them is not installed."""
-    from importlib.util import find_spec
-
-    shown = frozenset(Section) - {Section.CONFIGS}
-    return shown if find_spec("numpy") else shown - {Section.PARTITIONS}
 
 
 def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
@@ -171,13 +163,15 @@ def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str
 def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -> None:
     from rich.text import Text
 
+    from kafkafeatures.cli.shell.indented import line
+
     image = found.image
-    for line in headline(folder, found, committed):
-        screen.print(Text(line), overflow="fold")
-    screen.print(Text(_quorum(image)), overflow="fold")
+    for text in headline(folder, found, committed):
+        line(screen, Text(text))
+    line(screen, Text(_quorum(image)))
     code = image.zk_migration_state
     if code:
-        screen.print(Text(f"Migration from ZooKeeper: {migration_state(code)} ({code})"), overflow="fold")
+        line(screen, Text(f"Migration from ZooKeeper: {migration_state(code)} ({code})"))
     screen.print()
     levels = [(name, format_level(name, level)) for name, level in levels_of(image).items()]
     show_table(screen, ("FEATURE", "FINALIZED"), levels or [("metadata.version", "0")])
@@ -190,8 +184,8 @@ def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -
         show_table(screen, ("REGISTERED", "STATE", "METADATA.VERSION", "ADDRESS"), rows)
     if lines := list(client_lines(image)):
         screen.print()
-        for line in lines:
-            screen.print(Text(line), overflow="fold")
+        for text in lines:
+            line(screen, Text(text))
 
 
 def _quorum(image: Image) -> str:

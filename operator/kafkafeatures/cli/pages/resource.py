@@ -87,7 +87,7 @@ def _plan(resource: KubeResource) -> str:
         return f"<h2>Plan</h2>\n<p>{why}</p>"
     marks = (plan.hash, "irreversible" if plan.irreversible else "", APPROVED.get(plan.approved_by, ""))
     steps = (
-        (step.detail or "?", step.state or "?", step.way_back or UNDO.get(step.undo, "can be undone"))
+        (step.detail or "?", step.state or "?", step.way_back or UNDO.get(step.undo, step.undo and "can be undone"))
         for step in plan.steps
     )
     way = f"\n<p>Way back, {text(until_of(back))}: {text(back.how)}</p>" if back else ""

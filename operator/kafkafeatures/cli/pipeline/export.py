@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kafkafeatures.cli.pipeline.gate import tables_of
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 from kafkafeatures.cli.shell.output import print_document
 
 if TYPE_CHECKING:
@@ -56,5 +56,4 @@ def export(arguments: argparse.Namespace, config: Config) -> int:
 
 def missing(error: ModuleNotFoundError, extras: str, more: str = "") -> CommandFailed:
     """What is not installed, and how to install it."""
-    what = f"{error.name} is not installed: pip install 'kafka-features-operator[{extras}]'{more}"
-    return CommandFailed(what, Exit.BLOCKED)
+    return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{more}", Exit.BLOCKED)

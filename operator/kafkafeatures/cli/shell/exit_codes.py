@@ -34,8 +34,13 @@ SEVERITY = (
 """From the best one to the worst: the code of a command that did several things."""
 
 
+def to_install(extras: str) -> str:
+    """What to type for libraries that the command line alone does without. The package is in no registry."""
+    return f"pip install '.[{extras}]' in the folder of this repository"
+
+
 class CommandFailed(Exception):
-    """Ends a command: one line for stderr (what, where, what to do) and the exit code.
+    """Ends a command: one line for stderr (what, where, what to do), or one for each mistake, and the exit code.
 
     `what`, `where` and `remedy`: its parts, where they are known apart. `program`: who says it.
     """

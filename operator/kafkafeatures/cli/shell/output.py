@@ -128,11 +128,12 @@ def tell(text: str) -> None:
 
 
 def tell_failed(failed: CommandFailed, form: str = "") -> None:
-    """Print why a command ends, on stderr; for `form` json as one object on one line."""
+    """Print why a command ends, on stderr, a line for each mistake; for `form` json as one object on one line."""
     if form == "json":
         tell(json.dumps(failed.document, ensure_ascii=False))
     else:
-        print(f"{failed.program}: {failed}", file=sys.stderr)
+        for line in str(failed).split("\n"):
+            print(f"{failed.program}: {line}", file=sys.stderr)
 
 
 def paragraph(text: str, *, errors: bool = False) -> None:

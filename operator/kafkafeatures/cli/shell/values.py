@@ -7,18 +7,20 @@ import re
 
 from kafkafeatures.api.names import MAX_NAME, NAME
 
-_DURATION = re.compile(r"^([0-9]{1,6})(ms|s|m|h)?$")
+_DURATION = re.compile(r"^([0-9]{1,15})(ms|s|m|h)?$")
 _UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST = 999_999 * 3600
 
 
 def duration(text: str) -> float:
     """Seconds of 90s, 10m, 1h."""
     match = _DURATION.match(text)
-    if not match or not int(match[1]):
+    found = int(match[1]) * _UNITS[match[2]] if match else 0
+    if not 0 < found <= _LONGEST:
         raise argparse.ArgumentTypeError(
-            f"invalid duration {text[:20]!r}: expected more than 0, such as 90s, 10m or 1h"
+            f"invalid duration {text[:20]!r}: expected 1ms to 999999h, such as 90s, 10m or 1h"
         )
-    return int(match[1]) * _UNITS[match[2]]
+    return found
 
 
 def plan_hash(text: str) -> str:

@@ -18,6 +18,7 @@ from kafkafeatures.core.engine.wanted import OnDrift, Wanted
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
+from kafkafeatures.core.levels.question import unknown_features_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
 
@@ -26,10 +27,13 @@ LEVELS = "Levels"
 
 
 class LevelsWork(Struct, frozen=True):
-    """`all`: the changes that the stage was made of; `pending`: those that are still to be made."""
+    """`all`: the changes that the stage was made of; `pending`: those that are still to be made. `unknown`: features
+    that no node supports.
+    """
 
     all: tuple[UpdateFeature, ...]
     pending: tuple[UpdateFeature, ...]
+    unknown: frozenset[str] = frozenset()
 
     @property
     def is_over(self) -> bool:
@@ -57,17 +61,18 @@ class LevelsWork(Struct, frozen=True):
         return all(one.undo is Undo.SAFE for one in self.pending)
 
     def steps(self) -> Iterator[StepStatus]:
-        """One for each level."""
+        """One for each level. Of a feature that no node supports it is not said how it can be undone."""
         for step in self.all:
+            is_known = step.feature not in self.unknown
             undo = Undo.LOSSY if may_lose_metadata(step) else step.undo
             yield StepStatus(
                 id="",
                 action=step.kind,
                 detail=step.title,
-                reversible=undo is Undo.SAFE,
-                undo=undo.value,
+                reversible=is_known and undo is Undo.SAFE,
+                undo=undo.value if is_known else "",
                 consent=step.consent,
-                way_back=way_back_of(step),
+                way_back=way_back_of(step) if is_known else "",
                 state=(StepState.PENDING if step in self.pending else StepState.DONE).value,
             )
 
@@ -78,7 +83,7 @@ class LevelsPart(Part, frozen=True):
     desired: feature to the level it should have. finalized: as it is; empty where that could not be read. changes: what
     is to be done from here, in the order in which it is sent, one tuple for each stage; where drift is only reported,
     drifted levels are left out, unless there is nothing else. doubtful: those by a consent that may have been used
-    before the status began.
+    before the status began. unknown: features that no node supports.
     """
 
     kind: ClassVar[str] = LEVELS
@@ -88,6 +93,7 @@ class LevelsPart(Part, frozen=True):
     drifted: tuple[UpdateFeature, ...]
     by_stage: tuple[tuple[UpdateFeature, ...], ...]
     doubtful: tuple[UpdateFeature, ...] = ()
+    unknown: frozenset[str] = frozenset()
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:
@@ -133,7 +139,9 @@ class LevelsPart(Part, frozen=True):
         planned = _changes_of(stages)
         if planned is None:
             return None
-        work = tuple(LevelsWork(all_, self._pending(planned[number:])) for number, all_ in enumerate(planned))
+        work = tuple(
+            LevelsWork(all_, self._pending(planned[number:]), self.unknown) for number, all_ in enumerate(planned)
+        )
         if any(one.pending != one.all[one.counted :] for one in work):
             return None
         return work if tuple(one.pending for one in work if one.pending) == self.by_stage else None
@@ -186,7 +194,8 @@ def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsP
     ours = tuple(change for change in pending if change not in drifted)
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
     doubtful = tuple(change for change in changes if change.is_downgrade and change.consent in memory.unverified)
-    return LevelsPart(desired, finalized, drifted, (changes,) if changes else (), doubtful)
+    unknown = frozenset(feature for feature, _ in unknown_features_in(desired, seen))
+    return LevelsPart(desired, finalized, drifted, (changes,) if changes else (), doubtful, unknown)
 
 
 def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:

@@ -7,7 +7,7 @@ else prevents it already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from enum import StrEnum
 
 from msgspec import Struct
@@ -51,12 +51,11 @@ def check(seen: Observation, levels: Mapping[str, int], flags: str) -> Check:
     now = seen.known_levels
     wanted = {name: max(level, now.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
     asked = Question(seen, changes_between(wanted, now), cluster_flags=flags)
-    of_nodes = tuple(_nodes(seen, flags))
     health = () if seen.in_zookeeper_mode else tuple(quorum_is_known(asked))
     found = blockers(asked) if asked.changes else health
-    # What is said of ghosts already is not said once more for each level.
-    said = {one.kind for one in of_nodes} & {BlockerKind.GHOST_REGISTRATION}
-    return Check(grouped((*of_nodes, *(one for one in found if one.kind not in said))), tuple(seen.gaps))
+    # A ghost whose range blocks a level is described by that range, as in a plan.
+    by_range = {node.id for one in found if one.kind is BlockerKind.GHOST_REGISTRATION for node in one.nodes}
+    return Check(grouped((*_nodes(seen, flags, by_range), *found)), tuple(seen.gaps))
 
 
 _HELP = {
@@ -66,9 +65,9 @@ _HELP = {
 }
 
 
-def _nodes(seen: Observation, flags: str) -> Iterator[Blocker]:
+def _nodes(seen: Observation, flags: str, described: Set[int]) -> Iterator[Blocker]:
     for node in seen.nodes:
-        if not node.roles or node.state is NodeState.LIVE:
+        if not node.roles or node.state is NodeState.LIVE or node.id in described:
             continue
         yield _ghost(node, seen, flags) if node.state is NodeState.GHOST else _away(node)
 

@@ -75,6 +75,16 @@ def test_the_lines_come_with_what_not_to_do_yet(
     assert caution in " ".join(capsys.readouterr().out.split())
 
 
+def test_what_a_narrow_terminal_breaks_is_indented(capsys: pytest.CaptureFixture[str]) -> None:
+    found = needed(UNASKED, Desired.PRE_MIGRATION)
+    draw(console(width=1000), found)
+    whole = capsys.readouterr().out.splitlines()
+    draw(console(width=50), found)
+    narrow = capsys.readouterr().out.splitlines()
+    assert len(narrow) > len(whole)
+    assert all(one.startswith("  ") or any(line.startswith(one) for line in whole) for one in narrow)
+
+
 @pytest.mark.parametrize("position", [Position.PRE_MIGRATION, Position.DUAL_WRITE])
 def test_where_a_quorum_answers_no_address_is_missing(position: Position) -> None:
     """Brokers that know the quorum name its controllers."""

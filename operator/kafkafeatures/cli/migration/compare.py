@@ -13,6 +13,7 @@ from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster
 from kafkafeatures.cli.migration.where import where_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.indented import line
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure
@@ -36,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(printable(str(found.why)), Exit.UNREACHABLE)
     else:
         out = console()
-        for line in equality_lines(found):
-            out.print(Text(line), overflow="fold")
+        for text in equality_lines(found):
+            line(out, Text(text))
     if isinstance(found, Unknown):
         return Exit.UNREACHABLE
     return Exit.BLOCKED if isinstance(found, Differs) else Exit.DONE

@@ -14,6 +14,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.cli.migration.reading import look
 from kafkafeatures.cli.migration.where import where_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.indented import item, line
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
@@ -69,24 +70,22 @@ def draw(out: Console, found: Demands) -> None:
     edge = found.edge
     rest = ", where it is to be" if edge is None else f"; next is {found.end}"
     unless = ", unless a controller runs" if any(one.kind is FailureKind.NOT_ASKED for one in found.missing) else ""
-    out.print(Text(f"The cluster is at {found.position}{unless}{rest}.", "bold"))
+    line(out, Text(f"The cluster is at {found.position}{unless}{rest}.", "bold"))
     for ask in edge.beside if edge is not None else ():
-        out.print(Text(f"Needed besides: {ask.value}."))
+        line(out, Text(f"Needed besides: {ask.value}."))
     if edge is not None and edge.caution:
-        out.print(Text(f"{edge.caution}.", "bold red"))
+        line(out, Text(f"{edge.caution}.", "bold red"))
     for role, shape, lines in found.lines:
         out.print(Text(f"\nEach {role.value.lower()} is {shape.value}:", "bold"))
-        for line in lines.add:
-            out.print(Text(f"  {line}"), overflow="fold")
-        for name in lines.remove:
-            out.print(Text(f"  without {name}"), overflow="fold")
+        for one in (*lines.add, *(f"without {name}" for name in lines.remove)):
+            item(out, Text(str(one)))
     out.print()
     for (role, lacks), ids in _alike(found).items():
         title = f"{role.value.lower()}{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
         for text, style in lacks or (("have all of it" if len(ids) > 1 else "has all of it", ""),):
-            out.print(Text(f"{title}: {text}", style), overflow="fold")
+            line(out, Text(f"{title}: {text}", style))
     for failure in found.missing:
-        out.print(Text(f"Not known: {printable(str(failure))}", "red"), overflow="fold")
+        line(out, Text(f"Not known: {printable(str(failure))}", "red"))
 
 
 def _alike(found: Demands) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:

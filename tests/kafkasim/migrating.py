@@ -138,7 +138,7 @@ class Migration:
         self.cluster.advance(self.cluster.now_ms + int(seconds * 1000), sparse=True)
 
     def loses_controllers(self) -> None:
-        """They go on, and cannot be reached from here."""
+        """The operator alone does not reach them."""
         self._kafka, self._network = kafka_of(self.cluster, Access(reaches_controllers=False))
 
     # --- what a person does ---

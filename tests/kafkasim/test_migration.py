@@ -240,7 +240,7 @@ async def test_a_write_that_was_lost_is_seen_before_a_door_closes(tmp_path: Path
 
 @pytest.mark.parametrize("position", ["PreMigration", "Flagging", "Copied"])
 async def test_what_runs_is_not_given_back_because_it_cannot_be_reached(migration: Migration, position: str) -> None:
-    """The operator alone loses the controllers, which go on to lead; and an idle quorum writes seldom."""
+    """The operator alone loses the controllers, which continue to lead; and what they write stalls."""
     cluster = migration.cluster
     await migration.until(lambda: migration.position == position)
     migration.ask("RolledBack")

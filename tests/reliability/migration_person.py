@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from kafkafeatures.api.names import APPROVE
@@ -18,6 +19,8 @@ from tests.reliability.migration_records import MIGRATION
 from tests.reliability.migration_scene import MigrationScene
 from tests.reliability.records import Approved
 
+PATIENCE = 30.0
+"""Seconds until a node that was restarted as a remedy is restarted once more."""
 LATE = 60.0
 """Seconds that a change in Git takes at most until it has arrived."""
 STILL_NEEDS = re.compile(r"(broker|controller) (\d+) was restarted in this roll, and still needs it")
@@ -30,6 +33,7 @@ class PersonBeside(MigrationScene):
 
     follows_advice = False
     _asked = ""
+    _remedied = -inf
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -115,7 +119,8 @@ class PersonBeside(MigrationScene):
         elif "restart the active controller" in message and quorum is not None and quorum.active is not None:
             self.note("restarts the active controller")
             self.cluster.restart(Role.CONTROLLER, quorum.active)
-        elif found := STILL_NEEDS.search(message):
+        elif (found := STILL_NEEDS.search(message)) and self.loop.time() - self._remedied > PATIENCE:
+            self._remedied = self.loop.time()
             role = Role.BROKER if found[1] == "broker" else Role.CONTROLLER
             self._restarts(role, int(found[2]), self._form_of(role))
 

@@ -60,6 +60,8 @@ class Truth:
     @property
     def is_open(self) -> bool:
         """Whether a migration is under way, in either direction."""
+        if self.state == FINALIZED:  # what it had claimed in ZooKeeper stays there
+            return Mode.FLAGGED in self.brokers.values()
         return self.state in (PRE_MIGRATION, MIGRATION) or self.is_kraft or Mode.FLAGGED in self.brokers.values()
 
 

@@ -128,13 +128,17 @@ MUTANTS: tuple[Mutant, ...] = (
          "if False:"),
         ("no dry run is waited for", "if looks.unjudged.why:", "if False:"),
         ("one broker proves a level", "if level is None or after.no_quorum is not None:", "if level is None:"),
-        ("a yes is forgotten", "if self.accepted:  # two", "if False:  # two"),
+        ("a yes is forgotten", "if level != self.step.before or self.accepted:", "if level != self.step.before:"),
         (
             "undone is believed without the log",
             "if nothing_was_moved_since(self.offset, after) else",
             "if self.offset is not None else",
         ),
-        ("a foreign level is an outcome of ours", "if level != self.step.before:", "if False:"),
+        (
+            "a foreign level is an outcome of ours",
+            "if level != self.step.before or self.accepted:",
+            "if self.accepted:",
+        ),
     ),
     *of(
         "levels",

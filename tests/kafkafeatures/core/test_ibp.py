@@ -194,7 +194,7 @@ def test_a_broker_that_only_zookeeper_knows_is_waited_for() -> None:
 
 @pytest.mark.parametrize("knows", ["3.8-IV0", "3.9-IV0"])
 def test_it_is_not_raised_past_a_broker_that_has_replicas_and_is_down(knows: str) -> None:
-    """Its Kafka is not known; to give the others a newer Kafka changes nothing for it."""
+    """A newer Kafka for the others changes nothing for it."""
     partitions = reading(row("orders", 1, 2, 3, 4, isr=(1, 2, 3)), default=1)
     seen = replace(brokers(knows=knows), partitions=known(partitions, SourceKind.API_REQUESTS))
     says = said(looks(wanting(), seen))

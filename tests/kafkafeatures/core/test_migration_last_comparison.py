@@ -174,6 +174,24 @@ def test_what_a_look_has_found_is_not_lost_with_the_status_that_it_could_not_wri
     assert released(Look(BACK, GONE, status=equal, before=Look(BACK, GONE, status=equal), seconds=5.0)).deletes
 
 
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_what_a_look_has_found_counts_also_if_it_is_not_known_where_the_cluster_is(ensemble: bool) -> None:
+    """The controllers stop, or ZooKeeper does not answer, right after the comparison; another process continues."""
+    equal = after(looks(BACK, cluster(Position.COPIED)))
+    unread = Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")
+    lost = replace(cluster(Position.COPIED), zk_migration_state=Unknown(unread), source=GONE.source)
+    lost = lost if ensemble else replace(lost, zookeeper=Unknown(unread))
+    differing = Look(BACK, replace(lost, compared=known(Compared(NOW, 99, 2), SourceKind.ZOOKEEPER)), status=equal)
+    written = after(differing, equal)
+    found = Look(BACK, GONE, status=written, before=Look(BACK, GONE, status=written), seconds=5.0)
+    assert found.decision.reason is Reason.METADATA_DIFFERS
+
+    same = after(
+        Look(BACK, replace(lost, compared=known(Compared(NOW, 99, 0), SourceKind.ZOOKEEPER)), status=equal), equal
+    )
+    assert released(Look(BACK, GONE, status=same, before=Look(BACK, GONE, status=same), seconds=5.0)).deletes
+
+
 def test_what_another_process_has_found_since_counts() -> None:
     equal = after(looks(BACK, cluster(Position.COPIED)))
     ours = Look(BACK, cluster(Position.COPIED), status=equal)

@@ -121,7 +121,7 @@ def test_it_is_not_given_back_while_a_broker_may_run_in_kraft_mode() -> None:
 
 
 def test_what_a_controller_still_writes_is_said() -> None:
-    """It cannot be reached, so it may be meant to run: the remedy has both."""
+    """One that cannot be reached may be meant to run: the remedy has both."""
     seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     wanted, look, offset = wanting(D.ROLLED_BACK), None, 100
     for _ in range(10):

@@ -15,7 +15,7 @@ DENIED = Failure(FailureKind.AUTHENTICATION, "c:1", "wrong password")
 
 
 def test_that_nothing_listens_is_said_only_where_each_address_says_it() -> None:
-    """It proves that no controller runs, so one that is silent must not be lost among the others."""
+    """That proves that no controller runs, so one that is silent must not be lost among the others."""
     assert combined("controllers", [REFUSED, REFUSED]).kind is FailureKind.NOT_LISTENING
     for order in itertools.permutations([REFUSED, SILENT, REFUSED]):
         assert combined("controllers", order).kind is FailureKind.UNREACHABLE

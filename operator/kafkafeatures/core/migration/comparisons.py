@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import ComparisonState, EqualityStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import Unknown
-from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import MigrationProgress
 from kafkafeatures.core.migration.checks import PREFLIGHTED
 from kafkafeatures.core.migration.last_comparison import CLOCKS_DIFFER
 from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import Misplaced
 
 WRITTEN_EVERY = timedelta(seconds=30)
 """For how long a status may say of a comparison that came to the same."""
@@ -34,13 +35,16 @@ def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> Equali
     return written if is_newer else ours
 
 
-def last_comparison(place: Place, before: EqualityStatus | None) -> EqualityStatus | None:
+def last_comparison(
+    place: Place | Misplaced | Failure, seen: Observation, before: EqualityStatus | None
+) -> EqualityStatus | None:
     """What came of a comparison in this look, else what came of the last one of this migration. One that came to no
-    result is said beside that; where ZooKeeper was behind, it is not known what it has by now.
+    result is said beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which
+    it is not known where the cluster is, as while the controllers stop.
     """
-    if place.position in PREFLIGHTED:
+    if isinstance(place, Place) and place.position in PREFLIGHTED:
         return None  # nothing is copied yet, or no longer
-    found, written = place.seen.compared, place.znodes.migration
+    found, written = seen.compared, seen.zookeeper.value.migration if isinstance(seen.zookeeper, Known) else None
     if isinstance(found, Unknown):
         if found.why.kind is FailureKind.NOT_ASKED:
             return before
@@ -49,6 +53,8 @@ def last_comparison(place: Place, before: EqualityStatus | None) -> EqualityStat
         return replace(last, state=ComparisonState.UNKNOWN.value, written_at=at)
     state = ComparisonState.DIFFERS if found.value.differences else ComparisonState.EQUAL
     at = stamp(written.written_at) if isinstance(written, MigrationProgress) else None
+    if at is None and state is ComparisonState.EQUAL:
+        return before  # until when it is so is not known
     now = EqualityStatus(
         at=stamp(found.value.at), state=state.value, differences=found.value.differences, written_at=at
     )

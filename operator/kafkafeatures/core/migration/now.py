@@ -340,7 +340,7 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
         compared=found.value if isinstance(found, Known) else None,
         tried=None if isinstance(found, Unknown) and found.why.kind is FailureKind.NOT_ASKED else facts.seen.at,
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
-        equality=last_comparison(place, last) if isinstance(place, Place) else last, cluster=cluster,
+        equality=last_comparison(place, facts.seen, last), cluster=cluster,
     )  # fmt: skip
     roll = permitted_roll(facts, permit_for(place), excused=part.excused)
     return MigrationNow(facts, wish, place, kept, roll, part.excused)

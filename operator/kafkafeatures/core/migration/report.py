@@ -43,7 +43,8 @@ def with_migration(
     """
     before = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
-        return replace(status, migration=previous.migration)
+        known = previous.migration
+        return replace(status, migration=known and replace(known, equality=equality))
     phase, modes = place.phase.value, list(place.facts.brokers.values())
     lag = -1
     both = place.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again

@@ -87,8 +87,8 @@ class Race(Generic[T]):
 
 
 def combined(field: str, failures: Sequence[Failure]) -> Failure:
-    """One failure for all: the kind they share (else that of the first of which more can be told than that nothing
-    listens there), each address with its reason.
+    """One failure for all: the kind they share (else that of the first where it is not certain that nothing listens),
+    each address with its reason.
     """
     kinds = [*dict.fromkeys(failure.kind for failure in failures)]
     if len(failures) == 1:

@@ -24,9 +24,9 @@ async def test_what_is_gone_is_a_failure_and_answers_stay_bounded(six: Cluster) 
     assert answering(result, Role.BROKER) == {1, 3}
     assert answering(result, Role.CONTROLLER) == CONTROLLERS - {standby}
     gone = {(n.role, n.id): n.answer.kind for n in result.nodes if isinstance(n.answer, Failure)}
-    expected = {(Role.CONTROLLER, standby): FailureKind.UNREACHABLE}
+    expected = {(Role.CONTROLLER, standby): FailureKind.NOT_LISTENING}
     if cluster.version != OLD:  # a stopped broker is fenced, and listed only by DescribeCluster v2
-        expected[Role.BROKER, 2] = FailureKind.UNREACHABLE
+        expected[Role.BROKER, 2] = FailureKind.NOT_LISTENING
         assert isinstance(result.brokers, BrokerList)
         assert [h.id for h in result.brokers.brokers if h.is_fenced] == [2]
     else:

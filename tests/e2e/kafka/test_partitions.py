@@ -208,7 +208,7 @@ def test_a_broker_that_was_killed_leaves_the_isr(cluster: Cluster) -> None:
     for user in ("alice", "bob"):
         found = read(cluster, user).partitions
         assert isinstance(found, Failure), found
-        assert found.kind is FailureKind.UNREACHABLE
+        assert found.kind is FailureKind.NOT_LISTENING
     kill(cluster, 3)
     rows = agree(cluster, lambda rows: not any(3 in one.in_sync for one in rows.values() if len(one.replicas) > 1))
     assert rows["alone", 1].eligible == {3}

@@ -32,10 +32,9 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a pod of a controller is overlooked", 'owner.role != "controllers" or not (owner.pods or owner.replicas):',
          'owner.role != "controllers" or not owner.pods:'),
         ("a controller that is silent has stopped",
-         "    if why is not None and why.kind is FailureKind.NOT_LISTENING:\n",
-         "    if why is not None:\n"),
+         "    if why.kind is FailureKind.NOT_LISTENING:\n", "    if True:\n"),
         ("pods of a StatefulSet that is deleted are forgotten",
-         "    if workloads is not None and workloads.missing:\n", "    if False:\n"),
+         "one for one in workloads.missing if one in controllers", "one for one in () if one in controllers"),
     ),
     *of(
         "migration",

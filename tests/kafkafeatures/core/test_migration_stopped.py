@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
@@ -25,7 +25,7 @@ from tests.kafkafeatures.core.migrations import (
     without_quorum,
 )
 from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, gone
-from tests.kafkafeatures.ensembles import progress
+from tests.kafkafeatures.ensembles import elected, progress, reading
 from tests.kafkafeatures.worlds import SILENT, known
 
 P, D, K = Position, Desired, FailureKind
@@ -33,7 +33,8 @@ FLAGGING = cluster(
     P.PRE_MIGRATION, a_node(1, Shape.FLAGGED_BROKER), *(a_node(id_, Shape.PLAIN_BROKER) for id_ in (2, 3))
 )
 BEGUN = {"PreMigration": cluster(P.PRE_MIGRATION), "Flagging": FLAGGING, "Copied": cluster(P.COPIED)}
-CONSENTED = wanting(D.ROLLED_BACK, consents=frozenset({ZK_ROLLBACK_LOSSY}))
+SURE = wanting(D.ROLLED_BACK, consents=frozenset({ZK_CONTROLLERS_STOPPED}))
+LOSSY = wanting(D.ROLLED_BACK, consents=frozenset({ZK_ROLLBACK_LOSSY}))
 
 
 def silent(kind: FailureKind) -> Failure:
@@ -53,7 +54,7 @@ def test_nothing_is_deleted_while_controllers_are_only_silent(position: str, kin
     assert isinstance(found.decision, Wait)
     assert "controllers may still run: c:9093: no connection within 10 s" in said(found)
     assert "stop every controller" in said(found)
-    assert "or, if every controller has certainly stopped, add zk-rollback-lossy to consents" in said(found)
+    assert "or, if every controller has certainly stopped, add zk-controllers-stopped to consents" in said(found)
 
 
 @pytest.mark.parametrize("position", BEGUN)
@@ -66,14 +67,14 @@ def test_nothing_is_deleted_where_no_controller_was_asked(position: str) -> None
 @pytest.mark.parametrize("position", BEGUN)
 def test_who_consents_says_that_they_have_stopped_and_uses_up_the_consent(position: str) -> None:
     seen = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
-    early = still(seen, 59, CONSENTED)
+    assert isinstance(still(seen, 600, LOSSY).decision, Wait)  # which is for something else
+    early = still(seen, 59, SURE)
     assert isinstance(early.decision, Wait)
     assert "/migration must stay unchanged for 60 s first" in said(early)
-    found = still(seen, 60, CONSENTED)
+    found = still(seen, 60, SURE)
     assert isinstance(found.decision, Act)
     assert isinstance(found.decision.step, DeleteZnodes)
-    (spent,) = {one for stage in found.stages for one in stage.decided(found.decision, compared()).spent_consents}
-    assert spent == ZK_ROLLBACK_LOSSY
+    assert spent_by(found) == {ZK_CONTROLLERS_STOPPED}
 
 
 def test_hosts_that_refuse_the_connection_prove_it() -> None:
@@ -117,7 +118,13 @@ def test_it_is_not_given_back_while_a_broker_may_run_in_kraft_mode() -> None:
     assert isinstance(found.decision, Wait)
     assert "broker 2 is not known to run in ZooKeeper mode" in said(found)
     assert "start it in ZooKeeper mode" in said(found)
-    assert "/controller" in released(still(seen, 3, CONSENTED)).deletes
+    accepted = still(seen, 3, LOSSY)
+    assert "/controller" in released(accepted).deletes
+    assert spent_by(accepted) == {ZK_ROLLBACK_LOSSY}
+
+
+def spent_by(look: Look) -> set[str]:
+    return {one for stage in look.stages for one in stage.decided(look.decision, compared()).spent_consents}
 
 
 def test_what_a_controller_still_writes_is_said() -> None:
@@ -140,6 +147,39 @@ def test_what_a_controller_still_writes_is_said() -> None:
     assert forward is not None
     assert isinstance(forward.decision, Stalled)
     assert "a controller writes to ZooKeeper, but none can be reached" in said(forward)
+
+
+def test_a_late_write_and_a_look_that_saw_nothing_are_no_writes_of_a_controller_that_runs() -> None:
+    """What has stood still since, or was deleted by us, is not written either."""
+    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    unread = replace(seen, zookeeper=Unknown(silent(K.TIMED_OUT)))
+    wanted, look = wanting(D.DUAL_WRITE), None
+    for offset, after, read in ((100, 0, True), (101, 5, True), (101, 10, False), (101, 20, True)):
+        shown = moved(seen, offset) if read else unread
+        look = Look(wanted, shown, before=look, seconds=after)
+        assert "a controller writes" not in said(look)
+    for offset, after in ((105, 5), (105, 90)):
+        look = Look(wanted, moved(seen, offset), before=look, seconds=after)
+        assert ("a controller writes" in said(look)) is (after == 5)
+    assert look is not None
+    assert "start the controllers with their disks" in said(look)
+
+
+def test_where_our_own_transaction_was_the_last_word_the_rollback_is_to_be_completed() -> None:
+    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    before = Look(wanting(D.ROLLED_BACK), moved(seen, 100), status=compared())
+    gone_ = replace(seen, zookeeper=known(reading(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
+    found = Look(wanting(D.DUAL_WRITE), gone_, before=before, seconds=20)
+    assert isinstance(found.decision, Stalled)
+    assert "its rollback must be complete" in said(found)
+
+
+def test_a_stateful_set_of_brokers_that_is_missing_says_nothing_of_controllers() -> None:
+    seen = without_quorum(gone(), silent(K.UNREACHABLE))
+    assert isinstance(seen.workloads, Known)
+    workloads = replace(seen.workloads.value, missing=("broker",))
+    seen = replace(seen, workloads=replace(seen.workloads, value=workloads))
+    assert "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))).deletes
 
 
 def moved(seen: Observation, offset: int) -> Observation:

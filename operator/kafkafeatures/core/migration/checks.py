@@ -12,7 +12,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import ZK_FINALIZE, ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_FINALIZE, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EqualityStatus
@@ -59,7 +59,8 @@ class Asked(Struct, frozen=True):
     lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
     known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
     `/migration` has not moved. controllers_for: for how long controllers have answered. is_written: `/migration` moves
-    although none answers. equality: the last comparison, as the status has it.
+    although none answers. controllers: StatefulSets of controllers that the document names. equality: the last
+    comparison, as the status has it.
     """
 
     place: Place
@@ -73,6 +74,7 @@ class Asked(Struct, frozen=True):
     still_for: float = 0.0
     controllers_for: timedelta = timedelta(0)
     is_written: bool = False
+    controllers: frozenset[str] = frozenset()
     equality: EqualityStatus | None = None
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
@@ -231,8 +233,8 @@ def consents_used(asked: Asked) -> frozenset[str]:
         found.add(ZK_ROLLBACK_LOSSY)
     if asked.place.way is RELEASE and (what_is_lacking(asked.place, asked.equality) or any(_not_back(asked))):
         found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way in (RELEASE, *WITHDRAWING) and unproven(asked.place) is not None:
-        found.add(ZK_ROLLBACK_LOSSY)
+    if asked.place.way in (RELEASE, *WITHDRAWING) and unproven(asked.place, asked.controllers) is not None:
+        found.add(ZK_CONTROLLERS_STOPPED)
     return frozenset(found) & asked.consents
 
 
@@ -273,17 +275,20 @@ def _not_back(asked: Asked) -> Iterator[Blocker]:
     """
     found = asked.place.znodes.brokers
     registered = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
-    remedy = f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or {ACCEPT}"
+    remedy = (
+        f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or add "
+        f"{ZK_ROLLBACK_LOSSY} to consents, if what only this broker has may be lost"
+    )
     for one in every_broker_is_back(replace(asked, flying=registered)):
         yield replace(one, remedy=remedy)
 
 
-def _unless_consented(asked: Asked, one: Blocker) -> Iterator[Blocker]:
-    """Nothing, where metadata that ZooKeeper lacks may be lost by an unused consent."""
-    if ZK_ROLLBACK_LOSSY not in asked.consents:
+def _unless_consented(asked: Asked, one: Blocker, consent: str = ZK_ROLLBACK_LOSSY) -> Iterator[Blocker]:
+    """Nothing, where an unused consent allows it."""
+    if consent not in asked.consents:
         yield one
-    elif ZK_ROLLBACK_LOSSY in asked.spent:
-        yield Blocker(BlockerKind.CONSENT, one.message, _spent(ZK_ROLLBACK_LOSSY), reason=Reason.CONSENT_SPENT)
+    elif consent in asked.spent:
+        yield Blocker(BlockerKind.CONSENT, one.message, _spent(consent), reason=Reason.CONSENT_SPENT)
 
 
 def preflight_passes(asked: Asked) -> Iterator[Blocker]:
@@ -321,9 +326,9 @@ def every_broker_is_informed(asked: Asked) -> Iterator[Blocker]:
 def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
     """None runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes."""
     yield from pods_left(asked.place)
-    doubt = unproven(asked.place)
+    doubt = unproven(asked.place, asked.controllers)
     if doubt is not None:
-        yield from _unless_consented(asked, doubt)
+        yield from _unless_consented(asked, doubt, ZK_CONTROLLERS_STOPPED)
     least = STILL_FOR if doubt is None else STILL_UNPROVEN
     if asked.still_for < least and asked.is_written:
         text = "a controller still writes to ZooKeeper, although none can be reached"

@@ -28,7 +28,7 @@ class MigrationKept(Struct, frozen=True):
     metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
     the last comparison of ZooKeeper with the metadata log. tried: when the last one began, which may have failed since.
     controllers_since, silent_since: since when some controller answers, or none does. equality: the last comparison, as
-    it goes into a status.
+    it goes into a status. moved_at: when `/migration` was last seen to have moved.
     cluster: the id of the cluster, as ZooKeeper has it.
     """
 
@@ -43,6 +43,7 @@ class MigrationKept(Struct, frozen=True):
     equality: EqualityStatus | None = None
     cluster: str = ""
     silent_since: float | None = None
+    moved_at: float = -inf
 
     def interrupted(self, why: str) -> MigrationKept:
         """Where nothing could be read, nothing is known to have stood still."""
@@ -75,8 +76,8 @@ class MigrationKept(Struct, frozen=True):
         return MigrationKept(
             None if known else (now if self.unknown_since is None else self.unknown_since),
             ends,
-            offset,
-            self.still_since if is_still else now,
+            offset if known else self.offset,
+            now if not is_still and known else self.still_since,
             self.compared if compared is None else compared,
             self.compared_at if compared is None else now,
             tried or self.tried,
@@ -84,6 +85,7 @@ class MigrationKept(Struct, frozen=True):
             equality,
             cluster or self.cluster,
             None if controllers else (now if self.silent_since is None else self.silent_since),
+            now if known and offset > self.offset > -1 else self.moved_at,
         )
 
     @property
@@ -110,11 +112,13 @@ class MigrationKept(Struct, frozen=True):
         """For how many seconds no controller is known to have answered."""
         return 0.0 if self.silent_since is None else now - self.silent_since
 
-    @property
-    def is_written(self) -> bool:
-        """Whether `/migration` has moved although no controller answers: longer than one that ended may be late."""
-        since, moved = self.silent_since, self.still_since
-        return since is not None and moved is not None and moved - since > LATE
+    def is_written(self, now: float) -> bool:
+        """Whether `/migration` moved in the last minute although no controller answers: longer than one that ended may
+        be late.
+        """
+        return (
+            self.silent_since is not None and self.moved_at - self.silent_since > LATE and now - self.moved_at < KEEPS
+        )
 
     def still_for(self, now: float) -> float:
         """For how many seconds `/migration` is known not to have moved."""

@@ -130,7 +130,8 @@ class MigrationNow(StageNow, frozen=True):
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
-            self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written, self.memory.equality,
+            self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written(now),
+            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality,
         )  # fmt: skip
 
     def _compared(self, place: Place) -> Compared | None:
@@ -186,7 +187,7 @@ class MigrationNow(StageNow, frozen=True):
         place, now = self.place, self.facts.monotonic
         if not isinstance(place, Place) or place.position not in (Position.NO_CONTROLLER, Position.RELEASED):
             return None
-        if self.memory.is_written:
+        if self.memory.is_written(now):
             text = "a controller writes to ZooKeeper, but none can be reached"
             return Stalled(Reason.MIGRATION_FAILED, text, (Blocker(BlockerKind.QUORUM, text, f"check {REACH}"),))
         if not place.facts.has_progress or self.memory.silent_for(now) >= CONTRADICTS_FOR:

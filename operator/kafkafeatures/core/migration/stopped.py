@@ -2,20 +2,20 @@
 
 Pure. Called by `core/migration/checks.py` before znodes are deleted. Silence proves nothing: a controller that cannot
 be reached from here may lead, and serve the brokers. Kubernetes proves it, where it shows the StatefulSet of
-controllers without a pod; else each host does, which refuses a connection to a port where no process listens. In either
-case nothing may have written to `/migration` for a moment.
+controllers without a pod; else each address that the document names, which refuses the connection. In either case
+nothing may have written to `/migration` for a moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkafeatures.core.migration.last_comparison import ACCEPT
 from kafkafeatures.core.migration.place import Place
 
 STILL_FOR = 3.0
@@ -23,7 +23,9 @@ STILL_FOR = 3.0
 STILL_UNPROVEN = 60.0
 """Seconds, where a person alone says that all have stopped."""
 REACH = "spec.cluster.bootstrapControllers, the network and TLS between KafkaFeatures and the controllers"
-_SURE = f"or, if every controller has certainly stopped, {ACCEPT}"
+_SURE = f"or, if every controller has certainly stopped, add {ZK_CONTROLLERS_STOPPED} to consents"
+
+_REFUSE = "its own address (not that of a Service or a tunnel) must then refuse connections, and not only be silent"
 
 
 def pods_left(place: Place) -> Iterator[Blocker]:
@@ -49,22 +51,27 @@ def pods_left(place: Place) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, f"{named}{more} of StatefulSet {owner.name} {text}", remedy)
 
 
-def unproven(place: Place) -> Blocker | None:
-    """Why it is not proven that none runs; None where it is, or where `pods_left` names one."""
+def unproven(place: Place, controllers: Collection[str]) -> Blocker | None:
+    """Why it is not proven that none runs; None where it is, or where `pods_left` names one. controllers: StatefulSets
+    of controllers that the document names.
+    """
     found, workloads = place.seen.registered_controllers, _read(place)
-    if workloads is not None and workloads.missing:
-        text = f"StatefulSet {', '.join(workloads.missing)} does not exist or is being deleted; its pods may still run"
+    if workloads is not None and (missing := [one for one in workloads.missing if one in controllers]):
+        text = f"StatefulSet {', '.join(missing)} does not exist or is being deleted; its pods may still run"
         return Blocker(BlockerKind.MIGRATION, text, f"create it again with 0 replicas; {_SURE}")
     if workloads is not None and any(one.role == "controllers" for one in workloads.stateful_sets):
         return None
-    why = found.why if isinstance(found, Unknown) else None
-    if why is not None and why.kind is FailureKind.NOT_LISTENING:
+    if isinstance(found, Known):
+        return Blocker(BlockerKind.MIGRATION, "a controller answered a moment ago", f"stop every controller; {_SURE}")
+    why = found.why
+    if why.kind is FailureKind.NOT_LISTENING:
         return None
-    if why is None or why.kind is FailureKind.NOT_ASKED:
+    if why.kind is FailureKind.NOT_ASKED:
         text = "controllers may still run: none was asked, because none is named in the document"
-        return Blocker(BlockerKind.MIGRATION, text, "name every controller in spec.cluster.bootstrapControllers")
-    remedy = f"stop every controller; its host must refuse connections to its port, and not only be silent; {_SURE}"
-    return Blocker(BlockerKind.MIGRATION, f"controllers may still run: {why.where}: {why.message}", remedy)
+        remedy = f"name every controller in spec.cluster.bootstrapControllers; {_SURE}"
+        return Blocker(BlockerKind.MIGRATION, text, remedy)
+    text = f"controllers may still run: {why.where}: {why.message}"
+    return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_REFUSE}; {_SURE}")
 
 
 def _read(place: Place) -> WorkloadsReading | None:

@@ -93,7 +93,7 @@ class Unreachable(KafkaError):
 
 
 class NotListening(Unreachable):
-    """The host refused the connection: proof that no process listens at the port, which silence is not."""
+    """The connection was refused: no process listens at the port, if the address is that of the host itself."""
 
     kind = FailureKind.NOT_LISTENING
 

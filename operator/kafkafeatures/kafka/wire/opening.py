@@ -156,6 +156,6 @@ def _is_literal(host: str) -> bool:
 
 
 def _is_refused(error: OSError) -> bool:
-    """Asyncio puts the failures of several addresses of one name into one text."""
-    numbers = set(re.findall(r"\[Errno (\d+)\] Connect call failed", str(error)))
+    """Asyncio puts the failures of several addresses of one name into one text: each has to be that one."""
+    numbers = set(re.findall(r"\[Errno (-?\d+)\]", str(error)))
     return isinstance(error, ConnectionRefusedError) or numbers == {str(errno.ECONNREFUSED)}

@@ -172,9 +172,13 @@ async def test_an_unknown_name() -> None:
     assert error.value.kind is FailureKind.UNREACHABLE
 
 
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(errno.EHOSTUNREACH, "Connect call failed {}"), (errno.ENETUNREACH, "Network is unreachable")],
+)
 @pytest.mark.parametrize("policy", [None, AddressPolicy()])
 async def test_a_name_is_refused_only_where_each_of_its_addresses_is(
-    monkeypatch: pytest.MonkeyPatch, policy: AddressPolicy | None
+    monkeypatch: pytest.MonkeyPatch, policy: AddressPolicy | None, number: int, text: str
 ) -> None:
     """The process may listen at the address that is only silent."""
     async with serving(Server()) as server:
@@ -189,7 +193,7 @@ async def test_a_name_is_refused_only_where_each_of_its_addresses_is(
 
     async def connecting(made: socket.socket, address: tuple[str, int]) -> None:
         if address[0] in silent:
-            raise OSError(errno.EHOSTUNREACH, f"Connect call failed {address}")
+            raise OSError(number, text.format(address))
         await real(made, address)
 
     monkeypatch.setattr(loop, "getaddrinfo", resolved)

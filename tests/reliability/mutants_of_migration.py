@@ -125,7 +125,7 @@ MUTANTS: tuple[Mutant, ...] = (
         f"{CORE}/kept.py",
         ("a comparison counts for ever", "return self.compared if now - self.compared_at <= COMPARED_WITHIN else None",
          "return self.compared"),
-        ("nothing moves", "self.still_since if is_still else now,", "self.still_since or now,"),
+        ("nothing moves", "now if not is_still and known else self.still_since,", "self.still_since or now,"),
         ("a look that saw nothing forgets the last comparison",
          "MigrationKept(unknown_since=self.unknown_since, equality=self.equality,",
          "MigrationKept(unknown_since=self.unknown_since,"),

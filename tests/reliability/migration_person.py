@@ -110,6 +110,8 @@ class PersonBeside(MigrationScene):
         quorum = self.cluster.quorum
         if "if you stopped controller" in message and self.stopped:
             self._stops_controllers()
+        elif "start the controllers with their disks" in message:
+            self._starts_controllers(anew=False)
         elif "wipe the controllers' disks" in message:
             if any(self.cluster.runs(Role.CONTROLLER, one) for one in self.cluster.controller_ids):
                 self._stops_controllers()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -388,3 +389,36 @@ async def test_a_selector_that_matches_half_the_world_is_not_read_to_its_end(
     monkeypatch.undo()
     monkeypatch.setattr(budgets, "MOST_BUDGETS", 0)
     assert (await world.failure()).kind is FailureKind.TOO_LARGE
+
+
+async def test_however_many_stateful_sets_there_are_they_are_read_in_the_time_of_two_answers(world: World) -> None:
+    """A restart is decided on what was read at most two seconds before, and an API server may be slow."""
+    names = ("controller", "broker", "r1", "r2", "r3", "r4")
+    for name in names[2:]:
+        world.workloads.create(name, 1)
+    waits: list[asyncio.Future[None]] = []
+
+    async def until_answered() -> None:
+        waits.append(asyncio.get_running_loop().create_future())
+        await waits[-1]
+
+    several = replace(ROLLOUT, brokers=names[1:])
+    driver = StatefulSets(world.server.client(latency=until_answered), "kafka", several, lambda: world.now)
+    reading, answers = asyncio.ensure_future(driver.read()), 0
+    while not reading.done():
+        for _ in range(20):  # all that can be asked before the next answer
+            await asyncio.sleep(0)
+        asked, waits = waits, []
+        answers += bool(asked)
+        for one in asked:
+            one.set_result(None)
+    found = reading.result()
+    assert isinstance(found, WorkloadsReading)
+    assert [one.name for one in found.stateful_sets] == list(names)
+    assert answers == 2
+
+
+async def test_of_several_that_cannot_be_read_the_first_of_the_document_is_told_each_time(world: World) -> None:
+    world.faults = lambda request: Fault(refusal(500, f"no {request.path.rsplit('/', 1)[-1]}"))
+    assert "no controller" in (await world.failure()).message
+    assert len(asyncio.all_tasks()) == 1

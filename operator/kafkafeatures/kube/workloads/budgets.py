@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -17,21 +17,26 @@ MOST_BUDGETS = 2_000
 RIGHT = Right("policy", "poddisruptionbudgets", "list")
 
 
-async def budgets_of(
-    api: WorkloadsApi, namespace: str, labels: Mapping[str, Json], sets: Sequence[StatefulSet]
-) -> tuple[Budget, ...]:
-    """The PodDisruptionBudgets that cover one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
-    found, seen = [], 0
+async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
+    """Every PodDisruptionBudget of the namespace, as Kubernetes writes it."""
+    found: list[Json] = []
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
-    async with aclosing(api.listed(path)) as listed:
-        async for raw in listed:
-            seen += 1
-            if seen > MOST_BUDGETS:
+    async with aclosing(api.listed(path)) as budgets:
+        async for raw in budgets:
+            found.append(raw)
+            if len(found) > MOST_BUDGETS:
                 raise TooLarge(f"there are more than {MOST_BUDGETS} PodDisruptionBudgets")
-            selector = raw["spec"].get("selector")
-            covered = frozenset(name for name, one in labels.items() if selects(selector, one))
-            if covered:
-                found.append(_budget(raw, covered, sets))
+    return found
+
+
+def covering(every: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[StatefulSet]) -> tuple[Budget, ...]:
+    """Those that cover one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
+    found = []
+    for raw in every:
+        selector = raw["spec"].get("selector")
+        covered = frozenset(name for name, one in labels.items() if selects(selector, one))
+        if covered:
+            found.append(_budget(raw, covered, sets))
     return tuple(found)
 
 

@@ -117,7 +117,7 @@ def _remedy(question: RestartQuestion, step: RestartNode) -> str:
     if step.pod and isinstance(seen, Known) and pod is None:
         return question.driver.remedy_of_missing(seen.value, step.pod, step.title)
     if pod is not None and pod.terminating:
-        return question.if_lost(pod)
+        return question.while_stopping(pod)
     if question.is_left_behind(step):
         return f"{look_at(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"

@@ -7,7 +7,7 @@ by everything else that decides on restarts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
@@ -119,6 +119,19 @@ def cannot_run(pod: Pod, now: datetime) -> bool:
 def look_at(pod: str) -> str:
     """What shows why it does not run, or not as it should."""
     return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"
+
+
+def hangs(pod: Pod, now: datetime, timeout: timedelta) -> bool:
+    """Whether it is still stopping, long after it should have stopped."""
+    return pod.stops_by is not None and now - pod.stops_by > timeout
+
+
+def while_stopping(pod: Pod, namespace: str, *, hangs: bool) -> str:
+    """What to do about a pod that is stopping. By force within its grace period, a node would run twice."""
+    if hangs:
+        return if_lost(pod.name, namespace)
+    until = f"to stop by {pod.stops_by.astimezone(UTC):%H:%M:%S} UTC" if pod.stops_by is not None else "stopping"
+    return f"wait: pod {pod.name} is {until}"
 
 
 def if_lost(pod: str, namespace: str) -> str:

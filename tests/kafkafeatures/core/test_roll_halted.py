@@ -289,6 +289,12 @@ def test_a_pod_that_hangs_while_it_stops_says_nothing_against_its_image() -> Non
     assert who(rolled(told)) == 4
 
 
+def test_nor_does_the_old_pod_of_a_node_that_is_being_restarted() -> None:
+    old = stopping(1, timedelta(minutes=-16))
+    told = cluster({**ROLLED_CONTROLLERS, **old, **lasting(4)}, down(1, 4), without(1, 4))
+    assert who(rolled(told, sent(1, minutes=30, stopped=20))) == 4
+
+
 def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down() -> None:
     told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), without(1))
     refused(behind_gates(told, rolled(told, rollout=CLOSED), CLOSED), Reason.WAITING_FOR_WINDOW)

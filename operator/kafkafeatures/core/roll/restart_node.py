@@ -178,6 +178,11 @@ class RestartInFlight(InFlight, frozen=True):
             found["stoppedAfter"] = max(0, int(took.total_seconds()))
         return found
 
+    @property
+    def seen_since(self) -> tuple[Stamp, ...]:
+        """Since when its node is back."""
+        return (self.stable_since,) if self.stable_since is not None else ()
+
     def followed(self, looks: Looks) -> RestartInFlight:
         """The restart with the times since when its node is back, or since when it is no longer requested."""
         phase = self.step.state_in(looks.after, looks.replication).phase

@@ -23,7 +23,7 @@ from kafkafeatures.kube.workloads import budgets, stateful_sets
 from kafkafeatures.kube.workloads.stateful_sets import StatefulSets
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Faults, Request, no_faults, refusal
-from tests.simulated.workloads import CANNOT_BE_PULLED, CRASHES, Delays, Workloads
+from tests.simulated.workloads import CANNOT_BE_PULLED, CRASHES, Workloads
 
 NEW_IMAGE = "kafka:4.4.0"
 ROLLOUT = Rollout(STATEFUL_SET.name, brokers=("broker",), controllers=("controller",))
@@ -311,47 +311,6 @@ async def test_a_host_port_is_the_pods_own(world: World) -> None:
     ports = [{"containerPort": 9092, "hostPort": 31092}, {"containerPort": 9999}]
     world.workloads.change_pod("broker-0", lambda pod: pod["spec"]["containers"][0].update(ports=ports))
     assert (await world.pod("broker-0")).ports_of_node == (("192.0.2.1", 31092),)
-
-
-@pytest.mark.parametrize(
-    ("spec", "limit", "most"),
-    [
-        ({"maxUnavailable": 0}, "maxUnavailable: 0", 0),
-        ({"minAvailable": 3}, "minAvailable: 3", 0),
-        ({"minAvailable": 1}, "minAvailable: 1", 2),
-    ],
-)
-async def test_how_many_pods_a_budget_ever_lets_go_is_what_kubernetes_counted(
-    world: World, spec: dict[str, int], limit: str, most: int
-) -> None:
-    world.workloads.budget("brokers", {"app": "broker"}, **spec)
-    (budget,) = (await world.read()).budgets
-    assert (budget.limit, budget.most, budget.always_allows_unhealthy) == (limit, most, False)
-
-
-@pytest.mark.parametrize(("least", "most"), [(2, 1), (3, 0)])
-async def test_a_pod_that_is_not_created_again_yet_makes_no_budget_one_that_never_allows(
-    world: World, least: int, most: int
-) -> None:
-    """Where minAvailable is a number, Kubernetes expects as many pods as are there."""
-    world.workloads.delays = Delays(create=timedelta(hours=1))
-    await world.restart("broker-0")
-    world.workloads.budget("brokers", {"app": "broker"}, minAvailable=least)
-    world.wait(10)
-    raw = world.server.read("/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers")
-    assert raw is not None
-    assert raw["status"]["expectedPods"] == 2
-    assert [one.most for one in (await world.read()).budgets] == [most]
-
-
-async def test_a_budget_that_was_not_counted_yet_or_covers_no_pod_of_ours_says_nothing(world: World) -> None:
-    path = "/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers"
-    raw = world.server.read(path)
-    assert raw is not None
-    world.server.store(path, {**raw, "metadata": {**raw["metadata"], "generation": 2}})
-    assert [one.most for one in (await world.read()).budgets] == [-1]
-    world.workloads.budget("brokers", {"app": "web"}, maxUnavailable=0)
-    assert (await world.read()).budgets == ()
 
 
 # --- what cannot be read ---

@@ -10,7 +10,7 @@ from kafkafeatures.core.facts.workloads import Budget, StatefulSet
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.answers import TooLarge
 from kafkafeatures.kube.workloads.rights import Right
-from kafkafeatures.kube.workloads.selectors import selects
+from kafkafeatures.kube.workloads.selectors import Selector, selects
 
 Json = Mapping[str, Any]
 MOST_BUDGETS = 2_000
@@ -45,8 +45,8 @@ def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> 
     counted = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
     expected, desired = int(status.get("expectedPods") or 0), int(status.get("desiredHealthy") or 0)
     if isinstance(spec.get("minAvailable"), int):
-        # Then Kubernetes expects as many as there are now, without the one that was evicted and is not created yet.
-        expected = expected and max(expected, _number_of(covered, sets))
+        # Then Kubernetes expects as many as there are now, without those that were evicted and are not created yet.
+        expected = expected and expected + _missing(spec.get("selector"), covered, sets)
     limits: Sequence[str] = [
         f"{name}: {spec[name]}" for name in ("maxUnavailable", "minAvailable") if spec.get(name) is not None
     ]
@@ -61,7 +61,10 @@ def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> 
     )
 
 
-def _number_of(covered: frozenset[str], sets: Sequence[StatefulSet]) -> int:
-    """How many of these pods there are once each StatefulSet has all of its own."""
-    names = [(one.replicas, {pod.name for pod in one.pods}) for one in sets]
-    return sum(len(have & covered) + max(replicas - len(have), 0) for replicas, have in names if have & covered)
+def _missing(selector: Selector | None, covered: frozenset[str], sets: Sequence[StatefulSet]) -> int:
+    """How many pods of ours it will cover once each StatefulSet has all of its own."""
+    return sum(
+        max(one.replicas - len(one.pods), 0)
+        for one in sets
+        if (any(pod.name in covered for pod in one.pods) if one.pods else selects(selector, one.labels))
+    )

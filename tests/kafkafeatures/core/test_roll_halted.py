@@ -243,15 +243,16 @@ def test_of_a_pod_that_hangs_while_it_stops_it_is_said_how_to_end_that(
     id_: int, told: Callable[[Mapping[int, Pod]], Observation], flying: list[RestartInFlight]
 ) -> None:
     """Kubernetes waits for the kubelet of a machine that is lost."""
-    stopping = a_pod(id_, terminating=True, stops_by=NOW - timedelta(minutes=16), created_at=NOW - timedelta(days=2))
-    decision = rolled(told({id_: stopping}), *flying, rollout=ONE_AT_A_TIME).decision
+    hung = stopping(id_, timedelta(minutes=-16))[id_]
+    decision = rolled(told({id_: replace(hung, kubernetes_node="worker-7")}), *flying, rollout=ONE_AT_A_TIME).decision
     assert isinstance(decision, Wait | Stalled)
     assert decision.message.endswith(
-        f"if the Kubernetes node of pod broker-{id_} is lost and shut down, taint that node with "
-        "`node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
+        f"; see `kubectl -n kafka describe pod broker-{id_}`, such as for a finalizer or a volume; if the Kubernetes "
+        f"node of pod broker-{id_} is lost and shut down, "
+        "`kubectl taint nodes worker-7 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
         f"`kubectl -n kafka delete pod broker-{id_} --force`"
     )
-    in_time = {id_: replace(stopping, stops_by=NOW - timedelta(minutes=15))}
+    in_time = {id_: replace(hung, stops_by=NOW - timedelta(minutes=15))}
     recently = [replace(one, stopping_since=one.at) for one in map(sent, (one.step.node_id for one in flying))]
     assert "taint" not in refused(rolled(told(in_time), *recently, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 

@@ -305,6 +305,7 @@ async def test_a_pod_on_the_network_of_its_node_has_the_ports_and_not_the_addres
     assert pod.ports_of_node == (
         ("192.0.2.1", 9092), ("node-a", 9092), ("192.0.2.1", 9093), ("node-a", 9093)
     )  # fmt: skip
+    assert pod.kubernetes_node == "node-a"
 
 
 async def test_a_host_port_is_the_pods_own(world: World) -> None:

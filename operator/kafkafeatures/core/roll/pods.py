@@ -129,15 +129,17 @@ def hangs(pod: Pod, now: datetime, timeout: timedelta) -> bool:
 def while_stopping(pod: Pod, namespace: str, *, hangs: bool) -> str:
     """What to do about a pod that is stopping. By force within its grace period, a node would run twice."""
     if hangs:
-        return if_lost(pod.name, namespace)
+        return if_lost(pod, namespace)
     until = f"to stop by {pod.stops_by.astimezone(UTC):%H:%M:%S} UTC" if pod.stops_by is not None else "stopping"
     return f"wait: pod {pod.name} is {until}"
 
 
-def if_lost(pod: str, namespace: str) -> str:
+def if_lost(pod: Pod, namespace: str) -> str:
     """What to do about a pod that stops for ever: Kubernetes waits for the kubelet of a node that is lost."""
+    node = pod.kubernetes_node or "NODE"
     return (
-        f"if the Kubernetes node of pod {pod} is lost and shut down, taint that node with "
-        "`node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
-        f"`kubectl -n {namespace} delete pod {pod} --force`"
+        f"see `kubectl -n {namespace} describe pod {pod.name}`, such as for a finalizer or a volume; if the Kubernetes "
+        f"node of pod {pod.name} is lost and shut down, "
+        f"`kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
+        f"`kubectl -n {namespace} delete pod {pod.name} --force`"
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted
@@ -131,6 +132,26 @@ def test_a_time_in_which_the_cluster_could_not_be_read_is_not_one_in_which_a_nod
     clocks.wait(BY_HAND.rollout.stable_for - timedelta(seconds=1))
     clocks.reconcile(cluster, store)
     assert "history" not in store.status
+    clocks.wait(timedelta(seconds=1))
+    clocks.reconcile(cluster, store)
+    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+
+
+def test_since_when_a_node_is_back_is_shown_as_this_process_counts_it() -> None:
+    cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
+    store = Store(cluster, {})
+    store.wanted = BY_HAND
+    clocks.reconcile(cluster, store)
+    restart(cluster, store.status["intents"][0]["nodeId"])
+    clocks.reconcile(cluster, store)
+    clocks.wait(timedelta(hours=1))
+    clocks.restart()
+    clocks.reconcile(cluster, store)
+    since = store.status["intents"][0]["stableSince"]
+    assert since == stamp(clocks.wall)
+    clocks.wait(BY_HAND.rollout.stable_for - timedelta(seconds=1))
+    clocks.reconcile(cluster, store)
+    assert store.status["intents"][0]["stableSince"] == since
     clocks.wait(timedelta(seconds=1))
     clocks.reconcile(cluster, store)
     assert [one["result"] for one in store.status["history"]] == ["Applied"]

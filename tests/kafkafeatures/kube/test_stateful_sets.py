@@ -378,7 +378,7 @@ async def test_however_many_stateful_sets_there_are_they_are_read_in_the_time_of
     assert answers == 2
 
 
-async def test_of_several_that_cannot_be_read_the_first_of_the_document_is_told_each_time(world: World) -> None:
+async def test_of_several_that_cannot_be_read_the_first_of_the_document_is_reported_each_time(world: World) -> None:
     world.faults = lambda request: Fault(refusal(500, f"no {request.path.rsplit('/', 1)[-1]}"))
     assert "no controller" in (await world.failure()).message
     assert len(asyncio.all_tasks()) == 1

@@ -116,7 +116,7 @@ def test_the_time_that_a_person_takes_is_not_taken_from_the_node() -> None:
 
 
 def test_a_time_in_which_the_cluster_could_not_be_read_is_not_one_in_which_a_node_was_back() -> None:
-    """It may have been started once more meanwhile."""
+    """Meanwhile the node may have been started once more."""
     cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
     store = Store(cluster, {})
     store.wanted = BY_HAND

@@ -30,7 +30,7 @@ async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
 
 
 def covering(every: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[StatefulSet]) -> tuple[Budget, ...]:
-    """Those that cover one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
+    """Every one that covers one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
     found = []
     for raw in every:
         selector = raw["spec"].get("selector")

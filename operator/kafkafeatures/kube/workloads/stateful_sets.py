@@ -89,7 +89,7 @@ class StatefulSets:
             for name in names
         ]
         listed = asyncio.ensure_future(budgets.listed(self._api, self._namespace))
-        # All end before the first that failed is told, in the order of the document: the same one each time.
+        # All end first. Of those that failed the first of the document is reported: the same one each time.
         await asyncio.gather(*(reading for _, reading in sets), listed, return_exceptions=True)
         found = [one for _, reading in sets if (one := reading.result()) is not None]
         missing = tuple(name for name, reading in sets if reading.result() is None)

@@ -148,7 +148,9 @@ def test_a_document_whose_pods_the_operator_restarts_is_planned_and_not_applied(
 
 def test_a_document_whose_nodes_a_person_restarts_is_applied(cluster: dict[str, Any], tmp_path: Path) -> None:
     with_workload(tmp_path, cluster, {"driver": "Manual"})
-    assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+    applied = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
+    assert applied.returncode == 0
+    assert "stableFor" not in applied.stderr
 
 
 def test_by_hand_the_command_line_asks_for_the_restart_of_one_node_and_waits_for_it(tmp_path: Path) -> None:
@@ -162,6 +164,8 @@ def test_by_hand_the_command_line_asks_for_the_restart_of_one_node_and_waits_for
         applied = shell(f"{PROGRAM} apply -f levels.yaml --yes --timeout 4s", tmp_path)
         assert applied.returncode == 5
         assert applied.stderr.splitlines() == [
+            "warning: default/x: --timeout is not longer than spec.rollout.stableFor (30 s): a node that is restarted "
+            "does not count as back in this run",
             "RestartRequested: broker 2",
             "RollingNodes: restart broker 2 with the newer Kafka; it was not restarted yet",
             "kafkafeatures: timed out; run the command again to continue",

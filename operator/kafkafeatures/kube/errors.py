@@ -8,6 +8,7 @@
     │   └── Invalid      422: the schema of the object says no
     ├── NoAccount        nothing says where the API server is and who we are to it; before any request
     └── Unavailable      401, 5xx, no connection, no answer in time: try again, not before `retry_after`
+        ├── ServerFailed 5xx: it has failed, or what it asks before it answers, such as a webhook
         └── Throttled    429: it did nothing, because it has too much to do, or a PodDisruptionBudget says no
 
 The mapping from the client's exceptions is `translated`, and nowhere else.
@@ -59,6 +60,10 @@ class Unavailable(KubeError):
         self.retry_after = retry_after
 
 
+class ServerFailed(Unavailable):
+    """The server answered that it failed."""
+
+
 class Throttled(Unavailable):
     """Not now, and nothing was done."""
 
@@ -93,8 +98,9 @@ def _of(error: ApiException, what: str) -> KubeError:
             return Refused(text)
         case 429:  # which budget says no is not in the message of an eviction
             return Throttled(" ".join((text, *_causes(error))), retry_after=_retry_after(error))
-        case _:
-            return Unavailable(text, retry_after=_retry_after(error))
+        case code:
+            kind = ServerFailed if code is not None and code >= 500 else Unavailable
+            return kind(text, retry_after=_retry_after(error))
 
 
 def _causes(error: ApiException) -> list[str]:

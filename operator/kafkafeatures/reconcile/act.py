@@ -6,6 +6,7 @@ out in `reconcile/evaluate.py` what became of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import assert_never
@@ -202,12 +203,18 @@ async def _intend(context: ReconcileContext, found: Evaluation, status: Status, 
         context.ages.begins(sent.at)
 
 
+_NUMBER = re.compile(r"\d+")
+
+
 async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status, step: Step, why: str) -> Status:
     """The status with why it is not known, once more, what became of a step that is asked for again and again.
 
     kept: the status with its intent. On top of what was remembered before: since when that is said is not forgotten.
     """
-    waits = Wait(step.reason, f"{step.request}: its outcome is not known: {why}", SETTLE_SECONDS)
+    said, rollout = f"{step.request}: its outcome is not known: {why}", found.remembered.rollout
+    if rollout is not None and _NUMBER.sub("", rollout.waiting_for) == _NUMBER.sub("", said):
+        said = rollout.waiting_for  # such as the port of a connection, which is another one each time
+    waits = Wait(step.reason, said, SETTLE_SECONDS)
     before = replace(found.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
     status = found.with_decision(waits, before).status
     await write_if_changed(context.store, found.resource, status)

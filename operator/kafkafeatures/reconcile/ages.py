@@ -10,7 +10,7 @@ proves that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -34,9 +34,14 @@ class Ages:
         self._met: dict[str, tuple[float, float]] = {}  # when it was met, and when it was made
         self._ours: set[str] = set()
 
-    def interrupted(self, why: str) -> None:
-        """Nothing could be seen of the cluster."""
+    def interrupted(self, why: str, stamps: Iterable[str]) -> None:
+        """Nothing could be seen of the cluster. `stamps`: since when something is seen to last, which is known no
+        longer; they are met anew.
+        """
         self.kept = {kind: one.interrupted(why) for kind, one in self.kept.items()}
+        for one in stamps:
+            if one in self._met:
+                self._met[one] = self.monotonic(), self._met[one][1]
 
     def begins(self, stamp: str) -> None:
         """Note that this stamp was made just now, by this process."""

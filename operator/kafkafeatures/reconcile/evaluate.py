@@ -33,7 +33,7 @@ from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure
-from kafkafeatures.core.kinds import assess, in_flight, is_changing, without_withdrawn_plan
+from kafkafeatures.core.kinds import assess, in_flight, is_changing, sent_in, without_withdrawn_plan
 from kafkafeatures.core.levels.accounted import missing_in, position_of, sent_by
 from kafkafeatures.core.levels.update_feature import what_is_there
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
@@ -201,7 +201,8 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     try:
         observation = await (look_again(context.ports, asked) if again else _look(context, resource, asked))
     except ClusterUnreachable as error:
-        context.ages.interrupted("the cluster could not be read")
+        lasting = (since for one in sent_in(resource.status) for since in one.seen_since)
+        context.ages.interrupted("the cluster could not be read", lasting)
         from kafkafeatures.core.roll.none_answers import with_pods  # no level needs the pods
 
         failure = with_pods(error.failure, asked.workloads)

@@ -97,7 +97,7 @@ def too_late(
     if read_at is not None and context.monotonic() - read_at > FRESH:
         return _wait(
             f"the cluster was read more than {FRESH:g} s ago; a restart is decided on a newer reading: give the "
-            "operator more CPU, or a faster way to the controllers and the API server, if this persists"
+            "operator a faster way to the controllers and the API server, or more CPU, if this persists"
         )
     return None
 

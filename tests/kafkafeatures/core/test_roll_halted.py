@@ -49,6 +49,7 @@ from tests.kafkafeatures.worlds import NOW, SILENT
 
 CLOSED = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
 ONE_AT_A_TIME = replace(ROLLOUT, max_parallel=MaxParallel(1))
+BY = f"{NOW + timedelta(minutes=9):%H:%M:%S} UTC"
 NO_QUORUM = Failure(FailureKind.NO_LEADER, "controllers", "no leader")
 
 
@@ -242,24 +243,43 @@ def test_of_a_pod_that_hangs_while_it_stops_it_is_said_how_to_end_that(
     id_: int, told: Callable[[Mapping[int, Pod]], Observation], flying: list[RestartInFlight]
 ) -> None:
     """Kubernetes waits for the kubelet of a machine that is lost."""
-    stopping = a_pod(id_, terminating=True, stops_by=NOW - timedelta(minutes=16), created_at=NOW - timedelta(days=2))
-    decision = rolled(told({id_: stopping}), *flying, rollout=ONE_AT_A_TIME).decision
+    hung = stopping(id_, timedelta(minutes=-16))[id_]
+    decision = rolled(told({id_: replace(hung, kubernetes_node="worker-7")}), *flying, rollout=ONE_AT_A_TIME).decision
     assert isinstance(decision, Wait | Stalled)
     assert decision.message.endswith(
-        f"if the Kubernetes node of pod broker-{id_} is lost and shut down, taint that node with "
-        "`node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
+        f"; see `kubectl -n kafka describe pod broker-{id_}`, such as for a finalizer or a volume; if the Kubernetes "
+        f"node of pod broker-{id_} is lost and shut down, "
+        "`kubectl taint nodes worker-7 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
         f"`kubectl -n kafka delete pod broker-{id_} --force`"
     )
-    in_time = {id_: replace(stopping, stops_by=NOW - timedelta(minutes=15))}
+    in_time = {id_: replace(hung, stops_by=NOW - timedelta(minutes=15))}
     recently = [replace(one, stopping_since=one.at) for one in map(sent, (one.step.node_id for one in flying))]
     assert "taint" not in refused(rolled(told(in_time), *recently, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 
 
+def stopping(id_: int, by: timedelta) -> Mapping[int, Pod]:
+    return {id_: a_pod(id_, terminating=True, stops_by=NOW + by, created_at=NOW - timedelta(days=2))}
+
+
 def test_so_it_is_of_one_of_which_it_is_not_certain_that_it_runs_the_node() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, terminating=True)}, down(2))
+    told = cluster({**ROLLED_CONTROLLERS, **stopping(2, timedelta(minutes=-16))}, down(2))
     message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert "broker 2 has not confirmed its node id at an address of pod broker-2" in message
     assert "kubectl -n kafka delete pod broker-2 --force" in message
+
+
+@pytest.mark.parametrize("flying", [(), (sent(2, minutes=16),)], ids=["by somebody", "in flight"])
+def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_forced(flying: tuple[RestartInFlight, ...]) -> None:
+    """On a machine that runs, to force it gives a second process of the same broker."""
+    told = cluster({**ROLLED_CONTROLLERS, **stopping(2, timedelta(minutes=9))}, down(2))
+    decision = rolled(told, *flying, rollout=ONE_AT_A_TIME).decision
+    assert isinstance(decision, Wait | Stalled)
+    assert f"; wait: pod broker-2 is to stop by {BY}" in decision.message
+    assert "--force" not in decision.message
+    unknown = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, terminating=True)}, down(2))
+    decision = rolled(unknown, *flying, rollout=ONE_AT_A_TIME).decision
+    assert isinstance(decision, Wait | Stalled)
+    assert "; wait: pod broker-2 is stopping" in decision.message
 
 
 def test_a_pod_that_hangs_while_it_stops_says_nothing_against_its_image() -> None:
@@ -268,6 +288,12 @@ def test_a_pod_that_hangs_while_it_stops_says_nothing_against_its_image() -> Non
     }
     told = cluster({**ROLLED_CONTROLLERS, **stopping, **lasting(4)}, down(4), without(4), replicas=7)
     assert who(rolled(told)) == 4
+
+
+def test_nor_does_the_old_pod_of_a_node_that_is_being_restarted() -> None:
+    old = stopping(1, timedelta(minutes=-16))
+    told = cluster({**ROLLED_CONTROLLERS, **old, **lasting(4)}, down(1, 4), without(1, 4))
+    assert who(rolled(told, sent(1, minutes=30, stopped=20))) == 4
 
 
 def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down() -> None:

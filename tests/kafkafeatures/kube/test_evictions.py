@@ -98,6 +98,26 @@ async def test_what_became_of_an_eviction_is_known_or_is_said_to_be_unknown(
     assert isinstance(await world.restart("broker-0"), expected)
 
 
+@pytest.mark.parametrize(
+    ("fault", "is_named"),
+    [
+        (Fault(refusal(500, "failed calling webhook")), True),
+        (Fault(refusal(401, "Unauthorized")), False),
+        (Fault(refusal(409, "the object has been modified")), False),
+        (Fault(), False),
+    ],
+    ids=["it failed", "no account", "conflict", "lost"],
+)
+async def test_webhooks_are_named_only_where_the_api_server_itself_has_failed(
+    world: World, fault: Fault, is_named: bool
+) -> None:
+    world.faults = lambda request: fault
+    outcome = await world.restart("broker-0")
+    assert isinstance(outcome, OutcomeUnknown)
+    assert "; it is asked for again" in outcome.why
+    assert ("validatingwebhookconfigurations,mutatingwebhookconfigurations" in outcome.why) is is_named
+
+
 async def test_an_eviction_without_the_right_says_what_grants_it(world: World) -> None:
     world.server.forbidden.add("pods/eviction")
     outcome = await world.restart("broker-0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,7 +23,7 @@ from kafkafeatures.kube.workloads import budgets, stateful_sets
 from kafkafeatures.kube.workloads.stateful_sets import StatefulSets
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Faults, Request, no_faults, refusal
-from tests.simulated.workloads import CANNOT_BE_PULLED, CRASHES, Delays, Workloads
+from tests.simulated.workloads import CANNOT_BE_PULLED, CRASHES, Workloads
 
 NEW_IMAGE = "kafka:4.4.0"
 ROLLOUT = Rollout(STATEFUL_SET.name, brokers=("broker",), controllers=("controller",))
@@ -304,53 +305,13 @@ async def test_a_pod_on_the_network_of_its_node_has_the_ports_and_not_the_addres
     assert pod.ports_of_node == (
         ("192.0.2.1", 9092), ("node-a", 9092), ("192.0.2.1", 9093), ("node-a", 9093)
     )  # fmt: skip
+    assert pod.kubernetes_node == "node-a"
 
 
 async def test_a_host_port_is_the_pods_own(world: World) -> None:
     ports = [{"containerPort": 9092, "hostPort": 31092}, {"containerPort": 9999}]
     world.workloads.change_pod("broker-0", lambda pod: pod["spec"]["containers"][0].update(ports=ports))
     assert (await world.pod("broker-0")).ports_of_node == (("192.0.2.1", 31092),)
-
-
-@pytest.mark.parametrize(
-    ("spec", "limit", "most"),
-    [
-        ({"maxUnavailable": 0}, "maxUnavailable: 0", 0),
-        ({"minAvailable": 3}, "minAvailable: 3", 0),
-        ({"minAvailable": 1}, "minAvailable: 1", 2),
-    ],
-)
-async def test_how_many_pods_a_budget_ever_lets_go_is_what_kubernetes_counted(
-    world: World, spec: dict[str, int], limit: str, most: int
-) -> None:
-    world.workloads.budget("brokers", {"app": "broker"}, **spec)
-    (budget,) = (await world.read()).budgets
-    assert (budget.limit, budget.most, budget.always_allows_unhealthy) == (limit, most, False)
-
-
-@pytest.mark.parametrize(("least", "most"), [(2, 1), (3, 0)])
-async def test_a_pod_that_is_not_created_again_yet_makes_no_budget_one_that_never_allows(
-    world: World, least: int, most: int
-) -> None:
-    """Where minAvailable is a number, Kubernetes expects as many pods as are there."""
-    world.workloads.delays = Delays(create=timedelta(hours=1))
-    await world.restart("broker-0")
-    world.workloads.budget("brokers", {"app": "broker"}, minAvailable=least)
-    world.wait(10)
-    raw = world.server.read("/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers")
-    assert raw is not None
-    assert raw["status"]["expectedPods"] == 2
-    assert [one.most for one in (await world.read()).budgets] == [most]
-
-
-async def test_a_budget_that_was_not_counted_yet_or_covers_no_pod_of_ours_says_nothing(world: World) -> None:
-    path = "/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers"
-    raw = world.server.read(path)
-    assert raw is not None
-    world.server.store(path, {**raw, "metadata": {**raw["metadata"], "generation": 2}})
-    assert [one.most for one in (await world.read()).budgets] == [-1]
-    world.workloads.budget("brokers", {"app": "web"}, maxUnavailable=0)
-    assert (await world.read()).budgets == ()
 
 
 # --- what cannot be read ---
@@ -388,3 +349,36 @@ async def test_a_selector_that_matches_half_the_world_is_not_read_to_its_end(
     monkeypatch.undo()
     monkeypatch.setattr(budgets, "MOST_BUDGETS", 0)
     assert (await world.failure()).kind is FailureKind.TOO_LARGE
+
+
+async def test_however_many_stateful_sets_there_are_they_are_read_in_the_time_of_two_answers(world: World) -> None:
+    """A restart is decided on what was read at most two seconds before, and an API server may be slow."""
+    names = ("controller", "broker", "r1", "r2", "r3", "r4")
+    for name in names[2:]:
+        world.workloads.create(name, 1)
+    waits: list[asyncio.Future[None]] = []
+
+    async def until_answered() -> None:
+        waits.append(asyncio.get_running_loop().create_future())
+        await waits[-1]
+
+    several = replace(ROLLOUT, brokers=names[1:])
+    driver = StatefulSets(world.server.client(latency=until_answered), "kafka", several, lambda: world.now)
+    reading, answers = asyncio.ensure_future(driver.read()), 0
+    while not reading.done():
+        for _ in range(20):  # all that can be asked before the next answer
+            await asyncio.sleep(0)
+        asked, waits = waits, []
+        answers += bool(asked)
+        for one in asked:
+            one.set_result(None)
+    found = reading.result()
+    assert isinstance(found, WorkloadsReading)
+    assert [one.name for one in found.stateful_sets] == list(names)
+    assert answers == 2
+
+
+async def test_of_several_that_cannot_be_read_the_first_of_the_document_is_reported_each_time(world: World) -> None:
+    world.faults = lambda request: Fault(refusal(500, f"no {request.path.rsplit('/', 1)[-1]}"))
+    assert "no controller" in (await world.failure()).message
+    assert len(asyncio.all_tasks()) == 1

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, Driver
 from kafkafeatures.core.roll.waits import REFUSED_POLL
+from kafkasim.releases import release_named
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.reconcile.test_ages import Clocks
 
@@ -111,3 +113,54 @@ def test_the_time_that_a_person_takes_is_not_taken_from_the_node() -> None:
     halted = clocks.reconcile(cluster, store).decision
     assert isinstance(halted, Stalled)
     assert halted.reason is Reason.ROLLOUT_HALTED
+
+
+def test_a_time_in_which_the_cluster_could_not_be_read_is_not_one_in_which_a_node_was_back() -> None:
+    """Meanwhile the node may have been started once more."""
+    cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
+    store = Store(cluster, {})
+    store.wanted = BY_HAND
+    clocks.reconcile(cluster, store)
+    restart(cluster, store.status["intents"][0]["nodeId"])
+    clocks.reconcile(cluster, store)
+    assert "stableSince" in store.status["intents"][0]
+    cluster.away = True
+    clocks.wait(BY_HAND.rollout.stable_for * 2)
+    clocks.reconcile(cluster, store)
+    cluster.away = False
+    clocks.reconcile(cluster, store)
+    clocks.wait(BY_HAND.rollout.stable_for - timedelta(seconds=1))
+    clocks.reconcile(cluster, store)
+    assert "history" not in store.status
+    clocks.wait(timedelta(seconds=1))
+    clocks.reconcile(cluster, store)
+    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+
+
+def test_since_when_a_node_is_back_is_shown_as_this_process_counts_it() -> None:
+    cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
+    store = Store(cluster, {})
+    store.wanted = BY_HAND
+    clocks.reconcile(cluster, store)
+    restart(cluster, store.status["intents"][0]["nodeId"])
+    clocks.reconcile(cluster, store)
+    clocks.wait(timedelta(hours=1))
+    clocks.restart()
+    clocks.reconcile(cluster, store)
+    since = store.status["intents"][0]["stableSince"]
+    assert since == stamp(clocks.wall)
+    clocks.wait(BY_HAND.rollout.stable_for - timedelta(seconds=1))
+    clocks.reconcile(cluster, store)
+    assert store.status["intents"][0]["stableSince"] == since
+    clocks.wait(timedelta(seconds=1))
+    clocks.reconcile(cluster, store)
+    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+
+
+def restart(cluster: Cluster, id_: int) -> None:
+    """A person does what was asked for."""
+    world = cluster.world
+    world.stop(Role.CONTROLLER, id_)
+    world.advance(world.now_ms + 5_000)
+    world.start(Role.CONTROLLER, id_, release_named("4.4"))
+    world.advance(world.now_ms + 20_000)

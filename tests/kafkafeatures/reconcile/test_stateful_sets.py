@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -128,8 +129,13 @@ async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_wor
 
 
 async def test_why_an_eviction_is_answered_with_an_error_again_and_again_is_said_and_not_written_each_time() -> None:
-    rig, text = Rig(), 'failed calling webhook "evict.example"'
-    rig.api.faults = lambda one: Fault(refusal(500, text)) if one.path.endswith("/eviction") else None
+    rig, text, ports = Rig(), 'failed calling webhook "evict.example"', count(40_000)
+
+    def failed(request: Request) -> Fault | None:
+        is_eviction = request.path.endswith("/eviction")
+        return Fault(refusal(500, f"{text}: read tcp 10.0.0.7:{next(ports)}: i/o timeout")) if is_eviction else None
+
+    rig.api.faults = failed
     assert await rig.controller.reconcile(KEY) == SETTLE_SECONDS
     (intent,) = rig.api.status["intents"]
     rig.pass_time(timedelta(seconds=SETTLE_SECONDS))

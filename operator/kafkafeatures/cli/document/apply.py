@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stall
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.resolve import driver_in
+from kafkafeatures.core.words import format_span
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.act import Reconciliation, execute, summary_of
 from kafkafeatures.reconcile.ages import Ages
@@ -55,6 +57,10 @@ TIMED_OUT = "timed out; run the command again to continue"
 _NEEDS_THE_OPERATOR = (
     "spec.workload.driver: {} needs the operator, which restarts the pods; create the resource on Kubernetes, or set "
     "the driver to None or Manual"
+)
+_NEVER_STABLE = (
+    "warning: {}: --timeout is not longer than spec.rollout.stableFor ({}): a node that is restarted does not count as "
+    "back in this run"
 )
 
 
@@ -112,6 +118,9 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
             driver = driver_in(resource.spec.workload)
             if driver.reads_pods:
                 raise InvalidDocument((_NEEDS_THE_OPERATOR.format(driver.name),))
+            stable_for = resource.spec.rollout.stable_for_seconds
+            if driver.asks_people and arguments.timeout <= stable_for:
+                tell(_NEVER_STABLE.format(document, format_span(timedelta(seconds=stable_for))))
             state = state_of(arguments, document)
             again = None if is_stream(document.file) else document.again
             said = {"approve": arguments.approve or "", "accepted_log": arguments.accept_restored_log}

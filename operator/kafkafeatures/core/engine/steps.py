@@ -171,6 +171,11 @@ class InFlight(Struct, frozen=True):
             written = Intent(kind=written.kind, unknown={**others, **after})
         return replace(now, written=written)
 
+    @property
+    def seen_since(self) -> tuple[Stamp, ...]:
+        """Since when something was seen in every look."""
+        return ()
+
     def followed(self, looks: Looks) -> Self:
         """This step with what these readings show of its progress."""
         return self

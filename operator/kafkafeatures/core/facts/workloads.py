@@ -31,7 +31,7 @@ class Pod(Struct, frozen=True):
     starting, was started again in this pod. ended_for, ended_at: why that container ended the last time, such as
     "OOMKilled", and when; empty and None where it never did, or where Kubernetes no longer has it. restart_requested: a
     person asks for the restart of this life of it. stops_by: by when it should have stopped; None where it was not
-    asked to.
+    asked to. kubernetes_node: the name of the one it runs on; empty where none was found yet.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Pod(Struct, frozen=True):
     ended_at: datetime | None = None
     restart_requested: bool = False
     stops_by: datetime | None = None
+    kubernetes_node: str = ""
 
     def stays_at(self, revision: str) -> bool:
         """Whether it is of this revision, and no restart of it is requested."""

@@ -163,7 +163,7 @@ def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
     """What can be done about it; empty where its pod is not known, or has time to stop."""
     pod = question.fleet.pods.get(id_)
     if pod is None or pod.terminating:
-        return question.if_lost(pod) if pod is not None and question.hangs(pod) else ""
+        return question.while_stopping(pod) if pod is not None and question.hangs(pod) else ""
     if pod.waiting:
         return (
             f"pod {pod.name} does not run ({why_not_running(pod)}): delete the pod if it does not start again by itself"

@@ -73,7 +73,8 @@ def _halts(question: RestartQuestion) -> Iterator[Halt]:
             text = f"is not back after {format_span(timeout)}: {one.state.detail}"
             why_not = _halted(question, one.step.node_id, text, _remedy(question, one.step))
             pod = question.pod_of(one.step.pod)
-            found = pod.revision if pod is not None and pod.uid != one.step.pod_uid else one.step.after
+            # What hangs may be its old pod, which says nothing against the new image.
+            found = pod.revision if pod is not None else one.step.after
             yield Halt(why_not, question.owner_of(one.step.pod), found)
     for id_, why in question.fleet.needing.items():
         if id_ not in question.flying and _restarted_before(question, id_):
@@ -117,7 +118,7 @@ def _remedy(question: RestartQuestion, step: RestartNode) -> str:
     if step.pod and isinstance(seen, Known) and pod is None:
         return question.driver.remedy_of_missing(seen.value, step.pod, step.title)
     if pod is not None and pod.terminating:
-        return question.if_lost(pod)
+        return question.while_stopping(pod)
     if question.is_left_behind(step):
         return f"{look_at(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"

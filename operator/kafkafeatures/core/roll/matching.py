@@ -28,7 +28,16 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observa
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.conditions import Conditions
-from kafkafeatures.core.roll.pods import Awaited, Fleet, PodWithoutNode, if_lost, is_away, is_running, why_restarted
+from kafkafeatures.core.roll.pods import (
+    Awaited,
+    Fleet,
+    PodWithoutNode,
+    hangs,
+    is_away,
+    is_running,
+    while_stopping,
+    why_restarted,
+)
 
 REGISTERS_WITHIN = timedelta(minutes=5)
 """How long a ready pod without a registered node may still be starting."""
@@ -48,7 +57,7 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str], con
         return Fleet.EMPTY
     reading = seen.workloads.value
     is_due = any(not one.observed or any(why_restarted(pod, one) for pod in one.pods) for one in reading.stateful_sets)
-    found = _Matching(seen, reading, flying, controllers=bool(rollout.controllers), is_due=is_due)
+    found = _Matching(seen, reading, flying, rollout, is_due=is_due)
     pods = {id_: pod for id_, (pod, _) in found.certain.items()}
     sets = {id_: owner for id_, (_, owner) in found.certain.items()}
     names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in seen.nodes)
@@ -79,14 +88,14 @@ class _Matching:
         seen: Observation,
         reading: WorkloadsReading,
         flying: Mapping[int, str],
+        rollout: Rollout,
         *,
-        controllers: bool,
         is_due: bool,
     ) -> None:
-        """`controllers`: whether the document names their StatefulSets; else they run elsewhere, and are left alone.
-
-        `is_due`: whether some pod needs a restart, or may need one.
+        """Controllers whose StatefulSets the document does not name run elsewhere, and are left alone. `is_due`:
+        whether some pod needs a restart, or may need one.
         """
+        self._node_timeout = rollout.node_timeout
         self._seen, self._reading, self._flying = seen, reading, flying
         self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
@@ -97,7 +106,7 @@ class _Matching:
         nodes = [
             node
             for node in seen.nodes
-            if node.roles and node.state is not NodeState.REFUSED and (controllers or Role.BROKER in node.roles)
+            if node.roles and node.state is not NodeState.REFUSED and (rollout.controllers or Role.BROKER in node.roles)
         ]
         listed = self._advertised(nodes)
         claimed: dict[str, list[Node]] = defaultdict(list)
@@ -168,7 +177,8 @@ class _Matching:
                 "node hangs, delete the pod: the operator does not evict one that may run another node"
             )
             if pod.terminating:
-                remedy = if_lost(pod.name, self._reading.namespace)
+                it_hangs = hangs(pod, self._reading.at, self._node_timeout)
+                remedy = while_stopping(pod, self._reading.namespace, hangs=it_hangs)
             self.waits.append(Awaited(text, remedy, node, Role.CONTROLLER not in node.roles))
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:

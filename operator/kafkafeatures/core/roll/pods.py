@@ -7,7 +7,7 @@ by everything else that decides on restarts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
@@ -121,10 +121,25 @@ def look_at(pod: str) -> str:
     return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"
 
 
-def if_lost(pod: str, namespace: str) -> str:
+def hangs(pod: Pod, now: datetime, timeout: timedelta) -> bool:
+    """Whether it is still stopping, long after it should have stopped."""
+    return pod.stops_by is not None and now - pod.stops_by > timeout
+
+
+def while_stopping(pod: Pod, namespace: str, *, hangs: bool) -> str:
+    """What to do about a pod that is stopping. By force within its grace period, a node would run twice."""
+    if hangs:
+        return if_lost(pod, namespace)
+    until = f"to stop by {pod.stops_by.astimezone(UTC):%H:%M:%S} UTC" if pod.stops_by is not None else "stopping"
+    return f"wait: pod {pod.name} is {until}"
+
+
+def if_lost(pod: Pod, namespace: str) -> str:
     """What to do about a pod that stops for ever: Kubernetes waits for the kubelet of a node that is lost."""
+    node = pod.kubernetes_node or "NODE"
     return (
-        f"if the Kubernetes node of pod {pod} is lost and shut down, taint that node with "
-        "`node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
-        f"`kubectl -n {namespace} delete pod {pod} --force`"
+        f"see `kubectl -n {namespace} describe pod {pod.name}`, such as for a finalizer or a volume; if the Kubernetes "
+        f"node of pod {pod.name} is lost and shut down, "
+        f"`kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or "
+        f"`kubectl -n {namespace} delete pod {pod.name} --force`"
     )

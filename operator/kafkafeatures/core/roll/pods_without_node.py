@@ -41,7 +41,7 @@ def never_registered(question: RestartQuestion, late: PodWithoutNode) -> Stalled
     """Why such a pod halts the roll, and what to do about it."""
     text = _unregistered_since(late, f"after {format_span(question.wanted.rollout.node_timeout)}")
     if late.pod.terminating:
-        return stalled(text, question.if_lost(late.pod))
+        return stalled(text, question.while_stopping(late.pod))
     anew = ", delete it to have it of the current revision" if late.is_outdated else ""
     return stalled(text, f"{look_at(late.pod.name)}; repair it{anew}, or scale {late.owner.name} back")
 

@@ -34,7 +34,7 @@ from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
 from kafkafeatures.core.roll.part import roll_id
 from kafkafeatures.core.roll.permit import Permit
-from kafkafeatures.core.roll.pods import Fleet, cannot_run, if_lost
+from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, while_stopping
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 
 Refusal = Wait | Stalled
@@ -274,11 +274,12 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     def hangs(self, pod: Pod) -> bool:
         """Whether it is still stopping, long after it should have stopped."""
-        return pod.stops_by is not None and self.pods_read_at - pod.stops_by > self.wanted.rollout.node_timeout
+        return hangs(pod, self.pods_read_at, self.wanted.rollout.node_timeout)
 
-    def if_lost(self, pod: Pod) -> str:
-        """What to do about a pod that hangs so."""
-        return if_lost(pod.name, self.seen.workloads.value.namespace if isinstance(self.seen.workloads, Known) else "")
+    def while_stopping(self, pod: Pod) -> str:
+        """What to do about a pod that is stopping."""
+        namespace = self.seen.workloads.value.namespace if isinstance(self.seen.workloads, Known) else ""
+        return while_stopping(pod, namespace, hangs=self.hangs(pod))
 
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, if there is one."""

@@ -27,6 +27,9 @@ RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRe
 WITHDRAWN_AFTER = timedelta(minutes=1)
 """Longer than an eviction can be on its way. It is asked for again as long as it is wanted, so counted from then on."""
 
+ROUNDED = timedelta(seconds=2)
+"""A stamp has whole seconds, and is made a moment before its age is asked for."""
+
 
 class RestartNode(AwayNode, frozen=True):
     """Have one node stopped and started anew: its pod, or by a person who is asked to do it (`pod` is empty then).
@@ -178,6 +181,11 @@ class RestartInFlight(InFlight, frozen=True):
             found["stoppedAfter"] = max(0, int(took.total_seconds()))
         return found
 
+    @property
+    def seen_since(self) -> tuple[Stamp, ...]:
+        """Since when its node is back."""
+        return (self.stable_since,) if self.stable_since is not None else ()
+
     def followed(self, looks: Looks) -> RestartInFlight:
         """The restart with the times since when its node is back, or since when it is no longer requested."""
         phase = self.step.state_in(looks.after, looks.replication).phase
@@ -185,7 +193,7 @@ class RestartInFlight(InFlight, frozen=True):
         stopping = self.stopping_since if phase is Phase.UNKNOWN else self.stopping_since or looks.at
         now = replace(
             self,
-            stable_since=(self.stable_since or looks.at) if phase is Phase.BACK else None,
+            stable_since=_counted_from(self.stable_since, looks) if phase is Phase.BACK else None,
             unwanted_since=self.unwanted_since if stands else None,
             stopping_since=None if phase is Phase.REQUESTED else stopping,
         )
@@ -242,6 +250,13 @@ class RestartInFlight(InFlight, frozen=True):
         stable = self.stable_since
         outcome = f"back and in sync for {ago(stable)}" if stable is not None else "not back yet"
         return f"restart of {self.step}, begun {ago(self.at)} ago; {outcome}"
+
+
+def _counted_from(since: Stamp | None, looks: Looks) -> Stamp:
+    """From when on this process counts, which is what is shown: now, if the stamp is of a time before it."""
+    if since is None or looks.age_of(since) - looks.known_for(since) > ROUNDED:
+        return looks.at
+    return since
 
 
 def _after(at: Stamp, seconds: Any) -> Stamp:

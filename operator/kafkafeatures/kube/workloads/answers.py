@@ -7,11 +7,21 @@ from collections.abc import Awaitable
 from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkafeatures.kube.errors import Conflict, Forbidden, Gone, KubeError, Refused, Throttled, Unavailable
+from kafkafeatures.kube.errors import (
+    Conflict,
+    Forbidden,
+    Gone,
+    KubeError,
+    Refused,
+    ServerFailed,
+    Throttled,
+    Unavailable,
+)
 
 TOO_MANY_REQUESTS, FORBIDDEN, BAD_REQUEST = 429, 403, 400
 _WEBHOOK = (
-    "repair what the API server asks before it, such as a webhook (`kubectl get validatingwebhookconfigurations`)"
+    "repair what the API server asks before it, such as a webhook "
+    "(`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`)"
 )
 
 
@@ -52,5 +62,6 @@ async def outcome_of(request: Awaitable[object], remedy: str) -> Outcome:
     except (Conflict, Unavailable, OSError) as error:
         # A Conflict is of the uid, so that life of the pod is over, or of a version; both answers are alike but for
         # their English. The next reading of the pods tells.
-        return OutcomeUnknown(f"{error}; it is asked for again, and if this persists, {_WEBHOOK}")
+        remedy = f", and if this persists, {_WEBHOOK}" if isinstance(error, ServerFailed) else ""
+        return OutcomeUnknown(f"{error}; it is asked for again{remedy}")
     return Applied()

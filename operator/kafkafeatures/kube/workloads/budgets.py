@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -10,28 +10,33 @@ from kafkafeatures.core.facts.workloads import Budget, StatefulSet
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.answers import TooLarge
 from kafkafeatures.kube.workloads.rights import Right
-from kafkafeatures.kube.workloads.selectors import selects
+from kafkafeatures.kube.workloads.selectors import Selector, selects
 
 Json = Mapping[str, Any]
 MOST_BUDGETS = 2_000
 RIGHT = Right("policy", "poddisruptionbudgets", "list")
 
 
-async def budgets_of(
-    api: WorkloadsApi, namespace: str, labels: Mapping[str, Json], sets: Sequence[StatefulSet]
-) -> tuple[Budget, ...]:
-    """The PodDisruptionBudgets that cover one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
-    found, seen = [], 0
+async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
+    """Every PodDisruptionBudget of the namespace, as Kubernetes writes it."""
+    found: list[Json] = []
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
-    async with aclosing(api.listed(path)) as listed:
-        async for raw in listed:
-            seen += 1
-            if seen > MOST_BUDGETS:
+    async with aclosing(api.listed(path)) as budgets:
+        async for raw in budgets:
+            found.append(raw)
+            if len(found) > MOST_BUDGETS:
                 raise TooLarge(f"there are more than {MOST_BUDGETS} PodDisruptionBudgets")
-            selector = raw["spec"].get("selector")
-            covered = frozenset(name for name, one in labels.items() if selects(selector, one))
-            if covered:
-                found.append(_budget(raw, covered, sets))
+    return found
+
+
+def covering(every: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[StatefulSet]) -> tuple[Budget, ...]:
+    """Every one that covers one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
+    found = []
+    for raw in every:
+        selector = raw["spec"].get("selector")
+        covered = frozenset(name for name, one in labels.items() if selects(selector, one))
+        if covered:
+            found.append(_budget(raw, covered, sets))
     return tuple(found)
 
 
@@ -40,8 +45,8 @@ def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> 
     counted = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
     expected, desired = int(status.get("expectedPods") or 0), int(status.get("desiredHealthy") or 0)
     if isinstance(spec.get("minAvailable"), int):
-        # Then Kubernetes expects as many as there are now, without the one that was evicted and is not created yet.
-        expected = expected and max(expected, _number_of(covered, sets))
+        # Then Kubernetes expects as many as there are now, without those that were evicted and are not created yet.
+        expected = expected and expected + _missing(spec.get("selector"), covered, sets)
     limits: Sequence[str] = [
         f"{name}: {spec[name]}" for name in ("maxUnavailable", "minAvailable") if spec.get(name) is not None
     ]
@@ -56,7 +61,10 @@ def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> 
     )
 
 
-def _number_of(covered: frozenset[str], sets: Sequence[StatefulSet]) -> int:
-    """How many of these pods there are once each StatefulSet has all of its own."""
-    names = [(one.replicas, {pod.name for pod in one.pods}) for one in sets]
-    return sum(len(have & covered) + max(replicas - len(have), 0) for replicas, have in names if have & covered)
+def _missing(selector: Selector | None, covered: frozenset[str], sets: Sequence[StatefulSet]) -> int:
+    """How many pods of ours it will cover once each StatefulSet has all of its own."""
+    return sum(
+        max(one.replicas - len(one.pods), 0)
+        for one in sets
+        if (any(pod.name in covered for pod in one.pods) if one.pods else selects(selector, one.labels))
+    )

@@ -49,6 +49,7 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
         ended_for=str(ended.get("reason") or "Error") if ended else "",
         ended_at=_moment(ended, "finishedAt"),
         stops_by=_moment(metadata, "deletionTimestamp"),
+        kubernetes_node=str(spec.get("nodeName") or ""),
         restart_requested=(metadata.get("annotations") or {}).get(RESTART_POD_UID) == metadata["uid"],
     )
 

@@ -7,6 +7,7 @@ it never deletes a pod, never shortens its grace period, and never writes to a S
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime
@@ -35,6 +36,10 @@ RIGHTS = (
 )
 MOST_PODS = 2_000
 """How many pods of one cluster are read. A selector that matches more is a mistake."""
+AT_ONCE = 8
+"""StatefulSets whose pods are read at the same time. One after the other they would not be read within `FRESH` of
+`reconcile/last_second.py` where the API server is slow; all at once there would be a page of pods of each.
+"""
 REMEDY = "name the namespace in the chart's value drivers.statefulSet, or grant the rights of docs/how-to/install.md"
 
 Json = Mapping[str, Any]
@@ -75,20 +80,26 @@ class StatefulSets:
 
     async def _read(self) -> WorkloadsReading:
         at = self._now()
-        found, missing = [], []
         labels: dict[str, Json] = {}
-        for role, names in (("controllers", self._rollout.controllers), ("brokers", self._rollout.brokers)):
-            for name in names:
-                one = await self._stateful_set(name, role, labels)
-                if one is None:
-                    missing.append(name)
-                else:
-                    found.append(one)
-        covering = await budgets.budgets_of(self._api, self._namespace, labels, found) if labels else ()
+        few = asyncio.Semaphore(AT_ONCE)
+        roles = {"controllers": self._rollout.controllers, "brokers": self._rollout.brokers}
+        sets = [
+            (name, asyncio.ensure_future(self._stateful_set(name, role, labels, few)))
+            for role, names in roles.items()
+            for name in names
+        ]
+        listed = asyncio.ensure_future(budgets.listed(self._api, self._namespace))
+        # All end first. Of those that failed the first of the document is reported: the same one each time.
+        await asyncio.gather(*(reading for _, reading in sets), listed, return_exceptions=True)
+        found = [one for _, reading in sets if (one := reading.result()) is not None]
+        missing = tuple(name for name, reading in sets if reading.result() is None)
+        covering = budgets.covering(listed.result(), labels, found) if labels else ()
         at = min(at, self._api.answered_at or at)
-        return WorkloadsReading(at, tuple(found), covering, tuple(missing), self._namespace)
+        return WorkloadsReading(at, tuple(found), covering, missing, self._namespace)
 
-    async def _stateful_set(self, name: str, role: str, labels: dict[str, Json]) -> StatefulSet | None:
+    async def _stateful_set(
+        self, name: str, role: str, labels: dict[str, Json], few: asyncio.Semaphore
+    ) -> StatefulSet | None:
         """A StatefulSet with its pods; None where it does not exist or is being deleted."""
         try:
             raw = await self._api.get(f"/apis/apps/v1/namespaces/{self._namespace}/statefulsets/{name}")
@@ -99,7 +110,7 @@ class StatefulSets:
             return None
         pods = []
         query = {"labelSelector": as_query(spec["selector"])}
-        async with aclosing(self._api.listed(f"/api/v1/namespaces/{self._namespace}/pods", query)) as listed:
+        async with few, aclosing(self._api.listed(f"/api/v1/namespaces/{self._namespace}/pods", query)) as listed:
             async for one in listed:
                 if any(owner.get("uid") == metadata["uid"] for owner in one["metadata"].get("ownerReferences") or ()):
                     pods.append(pod_of(one, name, self._rollout.container))

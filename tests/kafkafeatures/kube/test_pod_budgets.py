@@ -1,0 +1,70 @@
+"""PodDisruptionBudgets on the simulated API server: which pods they cover, and how many they ever let go."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kafkafeatures.api.values import replace
+from tests.kafkafeatures.kube.test_stateful_sets import NEW_IMAGE, ROLLOUT, World
+from tests.simulated.workloads import Delays
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit", "most"),
+    [
+        ({"maxUnavailable": 0}, "maxUnavailable: 0", 0),
+        ({"minAvailable": 3}, "minAvailable: 3", 0),
+        ({"minAvailable": 1}, "minAvailable: 1", 2),
+    ],
+)
+async def test_how_many_pods_a_budget_ever_lets_go_is_what_kubernetes_counted(
+    world: World, spec: dict[str, int], limit: str, most: int
+) -> None:
+    world.workloads.budget("brokers", {"app": "broker"}, **spec)
+    (budget,) = (await world.read()).budgets
+    assert (budget.limit, budget.most, budget.always_allows_unhealthy) == (limit, most, False)
+
+
+@pytest.mark.parametrize(("least", "most"), [(2, 1), (3, 0)])
+async def test_a_pod_that_is_not_created_again_yet_makes_no_budget_one_that_never_allows(
+    world: World, least: int, most: int
+) -> None:
+    """Where minAvailable is a number, Kubernetes expects as many pods as are there."""
+    world.workloads.delays = Delays(create=timedelta(hours=1))
+    await world.restart("broker-0")
+    world.workloads.budget("brokers", {"app": "broker"}, minAvailable=least)
+    world.wait(10)
+    raw = world.server.read("/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers")
+    assert raw is not None
+    assert raw["status"]["expectedPods"] == 2
+    assert [one.most for one in (await world.read()).budgets] == [most]
+
+
+async def test_nor_does_it_where_each_pod_has_a_stateful_set_of_its_own_or_others_are_covered_too(world: World) -> None:
+    for name in ("zone-a", "zone-b", "zone-c"):
+        labels = {"app": "zones", "zone": name}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "kafka", "image": NEW_IMAGE}]}}
+        world.workloads.create(name, 1, selector={"matchLabels": labels}, template=template)
+    zones = replace(ROLLOUT, brokers=("zone-a", "zone-b"))  # the third one is of another document
+    world.workloads.delays = Delays(create=timedelta(hours=1))
+    await world.restart("zone-a-0")
+    world.workloads.budget("zones", {"app": "zones"}, minAvailable=2)
+    world.wait(10)
+    assert [(one.name, one.most) for one in (await world.read(zones)).budgets if one.name == "zones"] == [("zones", 1)]
+
+
+async def test_a_budget_that_was_not_counted_yet_or_covers_no_pod_of_ours_says_nothing(world: World) -> None:
+    path = "/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers"
+    raw = world.server.read(path)
+    assert raw is not None
+    world.server.store(path, {**raw, "metadata": {**raw["metadata"], "generation": 2}})
+    assert [one.most for one in (await world.read()).budgets] == [-1]
+    world.workloads.budget("brokers", {"app": "web"}, maxUnavailable=0)
+    assert (await world.read()).budgets == ()

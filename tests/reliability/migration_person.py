@@ -37,7 +37,7 @@ class PersonBeside(MigrationScene):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.git_is_late = self.random.choice((0.0, 0.0, 0.7))
+        self.git_is_late = self.random.choice((0.0, 0.7, 0.9))
 
     async def helps_on(self) -> None:
         while True:
@@ -95,7 +95,7 @@ class PersonBeside(MigrationScene):
             return
         late = LATE * self.random.random()
         self.loop.call_later(late, self._stops_controllers)
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.8:
             self.loop.call_later(late * self.random.random(), self.a_write_is_lost)
 
     def _stops_controllers(self) -> None:

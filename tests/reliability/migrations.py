@@ -75,6 +75,7 @@ class MigrationHistory(PersonBeside):
             (2, self.a_write_is_lost),
             (2, self._writes_stall),
             (2, self._nodes_are_hidden),
+            (2, self._finalized_without_a_consent),
             (2, self.a_topic_is_made),
             (3, self._consents_change),
             (2, self._the_approval_is_withdrawn),
@@ -98,6 +99,12 @@ class MigrationHistory(PersonBeside):
             choice = tuple(one for one in choice if one != "Finalized")
         if self.random.random() < 0.7 if truth.is_dual_write or self.desired == "Finalized" else True:
             self.ask_for(self.random.choice(choice))
+
+    def _finalized_without_a_consent(self) -> None:
+        """As it is asked for by a person who did not read what that takes; only once dual write is reached."""
+        if self.cluster.truth().is_dual_write:
+            self.set(consents=[])
+            self.ask_for("Finalized")
 
     def _a_node_dies(self) -> None:
         keys = [key for key in sorted(self.cluster.files) if self.cluster.runs(*key)]

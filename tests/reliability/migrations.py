@@ -101,7 +101,7 @@ class MigrationHistory(PersonBeside):
             self.ask_for(self.random.choice(choice))
 
     def _finalized_without_a_consent(self) -> None:
-        """As it is asked for by a person who did not read what that takes; only once dual write is reached."""
+        """A person did not read what that takes; only once dual write is reached."""
         if self.cluster.truth().is_dual_write:
             self.set(consents=[])
             self.ask_for("Finalized")

@@ -86,8 +86,8 @@ def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person
 
 
 def test_a_migration_is_given_up_before_the_quorum_has_taken_over(person: Person) -> None:
-    """First while brokers get the flag, then before any has it: nothing of the controllers stays in ZooKeeper. One
-    controller that is left without the others says nothing, and is named.
+    """First while brokers get the flag, then before any has it: nothing of the controllers stays in ZooKeeper. While
+    they are only silent, nothing is deleted. One that is left without the others says nothing, and is named.
     """
     cluster = person.cluster
     person.start_controllers()
@@ -107,6 +107,14 @@ def test_a_migration_is_given_up_before_the_quorum_has_taken_over(person: Person
     person.apply()
     assert person.at("/migration")["kraft_metadata_offset"] == -1
     person.wants("RolledBack")
+    for id_ in cluster.controllers:
+        cluster.nodes[id_].freeze()
+    silent = run("apply", "-f", str(person.file), "--yes", "--timeout", "40s")
+    assert silent.returncode != 0
+    assert "controllers may still run" in silent.stdout + silent.stderr
+    assert person.at("/migration")["kraft_metadata_offset"] == -1
+    for id_ in cluster.controllers:
+        cluster.nodes[id_].thaw()
     for id_ in (3002, 3003):
         cluster.nodes[id_].stop()
     alone = "if you stopped controllers 3002, 3003 for a rollback, stop controller 3001 too"

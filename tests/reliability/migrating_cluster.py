@@ -22,11 +22,10 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import PreparedDeletion, PreparedUpdate, Withheld
-from kafkafeatures.kafka.cluster import Cluster
 from kafkasim.migration import topics
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.driver import CONTROLLER, EPOCH, PROGRESS
-from kafkasim.migration.ports import MigrationNetwork, SimulatedEnsemble
+from kafkasim.migration.ports import MigrationNetwork, SimulatedEnsemble, kafka_of
 from kafkasim.node import Node
 from kafkasim.plan import TopicPlan
 from kafkasim.settings import minimum_of
@@ -175,12 +174,10 @@ def _said(data: bytes) -> Any:
 class PartOfTheNetwork(MigrationNetwork):
     """What the operator reaches of the cluster."""
 
-    def __init__(self, cluster: Migrating) -> None:
-        self._migrating = cluster
-        super().__init__(cluster)
+    _cluster: Migrating
 
     def reaches(self, node: Node) -> bool:
-        return (node.role, node.id) not in self._migrating.hidden and super().reaches(node)
+        return (node.role, node.id) not in self._cluster.hidden and super().reaches(node)
 
 
 class MigrationConnection:
@@ -191,8 +188,7 @@ class MigrationConnection:
     def __init__(self, process: Process, name: str, cluster: Migrating) -> None:
         self.process, self._name, self.cluster = process, name, cluster
         self.weather, self.random = process.world.weather, process.world.random
-        network = PartOfTheNetwork(cluster)
-        self._kafka = Cluster(network.settings, environment=network.environment, connect=network.connect)
+        self._kafka, _ = kafka_of(cluster, through=PartOfTheNetwork)
 
     @property
     def uid(self) -> str:

@@ -38,8 +38,9 @@ QUORUM_OF_ONE = "quorum-of-one"
 ZK_FINALIZE = "zk-finalize"
 """The consent to end a migration from ZooKeeper: there is no way back from KRaft mode alone."""
 ZK_ROLLBACK_LOSSY = "zk-rollback-lossy"
-ZK_CONTROLLERS_STOPPED = "zk-controllers-stopped"
 """The consent to go back to ZooKeeper mode although ZooKeeper lacks something that the metadata log has."""
+ZK_CONTROLLERS_STOPPED = "zk-controllers-stopped"
+"""The consent to go back although it is not proven that every controller has stopped."""
 
 NAME, MAX_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 253
 """The pattern and the length of a resource's name, as Kubernetes allows them (RFC 1123 subdomain)."""

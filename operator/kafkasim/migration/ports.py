@@ -73,9 +73,11 @@ class MigrationNetwork(Network):
         return found is not None and found[1] is node and super().reaches(node)
 
 
-def kafka_of(cluster: MigratingCluster, access: Access | None = None) -> tuple[Cluster, MigrationNetwork]:
+def kafka_of(
+    cluster: MigratingCluster, access: Access | None = None, *, through: type[MigrationNetwork] = MigrationNetwork
+) -> tuple[Cluster, MigrationNetwork]:
     """Production's adapter, which knows nothing yet, and what it reaches."""
-    network = MigrationNetwork(cluster, access)
+    network = through(cluster, access)
     return Cluster(network.settings, environment=network.environment, connect=network.connect), network
 
 

@@ -117,12 +117,7 @@ def test_the_time_that_a_person_takes_is_not_taken_from_the_node() -> None:
 
 def test_a_time_in_which_the_cluster_could_not_be_read_is_not_one_in_which_a_node_was_back() -> None:
     """Meanwhile the node may have been started once more."""
-    cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
-    store = Store(cluster, {})
-    store.wanted = BY_HAND
-    clocks.reconcile(cluster, store)
-    restart(cluster, store.status["intents"][0]["nodeId"])
-    clocks.reconcile(cluster, store)
+    cluster, clocks, store = with_a_node_that_is_back()
     assert "stableSince" in store.status["intents"][0]
     cluster.away = True
     clocks.wait(BY_HAND.rollout.stable_for * 2)
@@ -138,12 +133,7 @@ def test_a_time_in_which_the_cluster_could_not_be_read_is_not_one_in_which_a_nod
 
 
 def test_since_when_a_node_is_back_is_shown_as_this_process_counts_it() -> None:
-    cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
-    store = Store(cluster, {})
-    store.wanted = BY_HAND
-    clocks.reconcile(cluster, store)
-    restart(cluster, store.status["intents"][0]["nodeId"])
-    clocks.reconcile(cluster, store)
+    cluster, clocks, store = with_a_node_that_is_back()
     clocks.wait(timedelta(hours=1))
     clocks.restart()
     clocks.reconcile(cluster, store)
@@ -155,6 +145,17 @@ def test_since_when_a_node_is_back_is_shown_as_this_process_counts_it() -> None:
     clocks.wait(timedelta(seconds=1))
     clocks.reconcile(cluster, store)
     assert [one["result"] for one in store.status["history"]] == ["Applied"]
+
+
+def with_a_node_that_is_back() -> tuple[Cluster, Clocks, Store]:
+    """A person has just restarted it."""
+    cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
+    store = Store(cluster, {})
+    store.wanted = BY_HAND
+    clocks.reconcile(cluster, store)
+    restart(cluster, store.status["intents"][0]["nodeId"])
+    clocks.reconcile(cluster, store)
+    return cluster, clocks, store
 
 
 def restart(cluster: Cluster, id_: int) -> None:

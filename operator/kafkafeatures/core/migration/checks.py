@@ -231,7 +231,7 @@ def consents_used(asked: Asked) -> frozenset[str]:
     differs = asked.compared is not None and asked.compared.differences
     if asked.place.desired is Desired.ROLLED_BACK and needs_comparison(asked.place) and differs:
         found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way is RELEASE and (what_is_lacking(asked.place, asked.equality) or any(_not_back(asked))):
+    if asked.place.way is RELEASE and any(_losses(asked)):
         found.add(ZK_ROLLBACK_LOSSY)
     if asked.place.way in (RELEASE, *WITHDRAWING) and unproven(asked.place, asked.controllers) is not None:
         found.add(ZK_CONTROLLERS_STOPPED)
@@ -263,16 +263,18 @@ def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
     """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. Where it did not,
     they may have to be started again: then nothing says to stop them.
     """
-    lacking = what_is_lacking(asked.place, asked.equality)
-    found = tuple(_unless_consented(asked, lacking)) if lacking is not None else ()
-    found += tuple(chain.from_iterable(_unless_consented(asked, one) for one in _not_back(asked)))
+    found = tuple(chain.from_iterable(_unless_consented(asked, one) for one in _losses(asked)))
     yield from found or no_controller_is_left(asked)
 
 
-def _not_back(asked: Asked) -> Iterator[Blocker]:
-    """Brokers that may run in KRaft mode, and lead partitions that another broker is then given. One that has a znode
-    is in ZooKeeper mode, also if it does not answer yet.
+def _losses(asked: Asked) -> Iterator[Blocker]:
+    """What may be lost: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
+    partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
+    answer yet.
     """
+    lacking = what_is_lacking(asked.place, asked.equality)
+    if lacking is not None:
+        yield lacking
     found = asked.place.znodes.brokers
     registered = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
     remedy = (

@@ -15,7 +15,7 @@ from kafkafeatures.api.status import EqualityStatus
 from kafkafeatures.core.facts.znodes import Compared
 
 KEEPS = 60.0
-"""Seconds for which ends of the metadata log are kept."""
+"""Seconds for which ends of the metadata log are kept, and for which `/migration` counts as written once it moved."""
 MOST = 64
 LATE = 10.0
 """Seconds after which nothing of a controller that ended arrives in ZooKeeper any longer."""

@@ -15,7 +15,6 @@ from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
-from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.migration.place import Place
 
 STILL_FOR = 3.0
@@ -24,7 +23,6 @@ STILL_UNPROVEN = 60.0
 """Seconds, where a person alone says that all have stopped."""
 REACH = "spec.cluster.bootstrapControllers, the network and TLS between KafkaFeatures and the controllers"
 _SURE = f"or, if every controller has certainly stopped, add {ZK_CONTROLLERS_STOPPED} to consents"
-
 _REFUSE = "its own address (not that of a Service or a tunnel) must then refuse connections, and not only be silent"
 
 
@@ -55,7 +53,8 @@ def unproven(place: Place, controllers: Collection[str]) -> Blocker | None:
     """Why it is not proven that none runs; None where it is, or where `pods_left` names one. controllers: StatefulSets
     of controllers that the document names.
     """
-    found, workloads = place.seen.registered_controllers, _read(place)
+    found, pods = place.seen.registered_controllers, place.seen.workloads
+    workloads = pods.value if isinstance(pods, Known) else None
     if workloads is not None and (missing := [one for one in workloads.missing if one in controllers]):
         text = f"StatefulSet {', '.join(missing)} does not exist or is being deleted; its pods may still run"
         return Blocker(BlockerKind.MIGRATION, text, f"create it again with 0 replicas; {_SURE}")
@@ -72,8 +71,3 @@ def unproven(place: Place, controllers: Collection[str]) -> Blocker | None:
         return Blocker(BlockerKind.MIGRATION, text, remedy)
     text = f"controllers may still run: {why.where}: {why.message}"
     return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_REFUSE}; {_SURE}")
-
-
-def _read(place: Place) -> WorkloadsReading | None:
-    found = place.seen.workloads
-    return found.value if isinstance(found, Known) else None

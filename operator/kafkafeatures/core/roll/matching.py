@@ -32,7 +32,6 @@ from kafkafeatures.core.roll.pods import (
     Awaited,
     Fleet,
     PodWithoutNode,
-    hangs,
     is_away,
     is_running,
     while_stopping,
@@ -177,8 +176,7 @@ class _Matching:
                 "node hangs, delete the pod: the operator does not evict one that may run another node"
             )
             if pod.terminating:
-                it_hangs = hangs(pod, self._reading.at, self._node_timeout)
-                remedy = while_stopping(pod, self._reading.namespace, hangs=it_hangs)
+                remedy = while_stopping(pod, self._reading.namespace, self._reading.at, self._node_timeout)
             self.waits.append(Awaited(text, remedy, node, Role.CONTROLLER not in node.roles))
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:

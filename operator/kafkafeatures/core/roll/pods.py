@@ -126,9 +126,9 @@ def hangs(pod: Pod, now: datetime, timeout: timedelta) -> bool:
     return pod.stops_by is not None and now - pod.stops_by > timeout
 
 
-def while_stopping(pod: Pod, namespace: str, *, hangs: bool) -> str:
+def while_stopping(pod: Pod, namespace: str, now: datetime, timeout: timedelta) -> str:
     """What to do about a pod that is stopping. By force within its grace period, a node would run twice."""
-    if hangs:
+    if hangs(pod, now, timeout):
         return if_lost(pod, namespace)
     until = f"to stop by {pod.stops_by.astimezone(UTC):%H:%M:%S} UTC" if pod.stops_by is not None else "stopping"
     return f"wait: pod {pod.name} is {until}"

@@ -279,7 +279,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     def while_stopping(self, pod: Pod) -> str:
         """What to do about a pod that is stopping."""
         namespace = self.seen.workloads.value.namespace if isinstance(self.seen.workloads, Known) else ""
-        return while_stopping(pod, namespace, hangs=self.hangs(pod))
+        return while_stopping(pod, namespace, self.pods_read_at, self.wanted.rollout.node_timeout)
 
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, if there is one."""

@@ -34,7 +34,8 @@ class Act(Struct, frozen=True):
 
 class Wait(Struct, frozen=True):
     """What is waited for may resolve automatically; look again after `after` seconds. `condition`: one that is True
-    meanwhile. `steady`: look that often for as long as it takes, not later and later.
+    meanwhile. `steady`: look that often for as long as it takes, not later and later. `subject`: the node, pod, topic
+    or object that it depends on. `remedy`: what a person can do if it does not pass.
     """
 
     reason: Reason
@@ -43,14 +44,18 @@ class Wait(Struct, frozen=True):
     blockers: tuple[Blocker, ...] = ()
     condition: tuple[Condition, Reason] | None = None
     steady: bool = False
+    subject: str = ""
+    remedy: str = ""
 
 
 class Stalled(Struct, frozen=True):
-    """Action is required."""
+    """Action is required. `subject`: the node, pod, topic or object it is about. `remedy`: what to do."""
 
     reason: Reason
     message: str
     blockers: tuple[Blocker, ...] = ()
+    subject: str = ""
+    remedy: str = ""
 
 
 class Held(Struct, frozen=True):

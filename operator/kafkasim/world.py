@@ -57,6 +57,9 @@ class NoActiveControllerError(Exception):
     """A broker keeps the request until a controller is active: no answer now."""
 
 
+Replica = tuple[Node, UUID | None, tuple[int, int, int]]
+
+
 class World(Quorum):
     """See the module. `advance` moves time; everything else happens at the time of the last call of it. `partitions`:
     topics will be created, though the plan has none.
@@ -95,6 +98,23 @@ class World(Quorum):
         if self.now_ms < node.caught_up_ms:
             return max(self.log.high_watermark - 1, 0), self.now_ms, -1
         return self.log.high_watermark, self.now_ms, self.now_ms
+
+    def quorum_replicas(self) -> tuple[list[Replica], list[Replica]]:
+        """Voters and observers as the leader names them: each with its directory, as far as that is known, and how far
+        it is. In a dynamic quorum a voter whose disk is another one only observes, and the voter never fetches again.
+        """
+        known = {voter.id: voter.directory_id for voter in self.image.voters or ()}
+        voters: list[Replica] = []
+        observers: list[Replica] = []
+        for node in self.voting():
+            replaced = known.get(node.id, node.directory) != node.directory
+            voters.append((node, known.get(node.id), (-1, -1, -1) if replaced else self.progress(node)))
+            if replaced and node.running:
+                observers.append((node, node.directory, self.progress(node)))
+        for _, node in sorted(self.nodes.items()):
+            if node.running and node.id not in self.voters:
+                observers.append((node, node.directory, self.progress(node)))
+        return voters, observers
 
     def partitions(self) -> list[Found]:
         """Every partition, by topic and number, with what is not committed yet; none in a world that has no topics."""

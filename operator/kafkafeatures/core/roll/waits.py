@@ -38,7 +38,8 @@ def stalled(
 ) -> Stalled:
     """The roll is halted. `stops`: what does not happen until a user acts."""
     blocker = Blocker(BlockerKind.WORKLOAD, f"{stops}: {text}", remedy, nodes=nodes)
-    return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,))
+    subject = nodes[0].title if nodes else ""
+    return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,), subject, remedy)
 
 
 def unread(fact: Unknown, what: str) -> Refusal:

@@ -28,6 +28,7 @@ from kafkafeatures.core.levels.soak import Soak
 from kafkafeatures.core.levels.stage import LevelsNow, levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report import status as report
+from kafkafeatures.core.roll.excuses import Excused
 from kafkafeatures.core.roll.part import Pods, PodsOfSet, RollPart, RollWork
 from kafkafeatures.core.roll.roll import Roll
 from kafkafeatures.core.roll.stage import RollNow
@@ -105,7 +106,10 @@ def plan_of(
 ) -> Plan:
     """A plan for these changes, and for the pods that are rolled before them."""
     planned = as_planned(excused if excused_is_known else excused_in(standing.stages) if standing else None)
-    parts = RollPart(pods, excused, planned), LevelsPart({}, finalized, (), (changes,) if changes else ())
+    parts = (
+        RollPart(pods, Excused(excused) if excused is not None else None, planned),
+        LevelsPart({}, finalized, (), (changes,) if changes else ()),
+    )
     return plan.plan_of(parts, standing=standing, **given)
 
 

@@ -33,7 +33,7 @@ from kafkafeatures.core.ibp.restarts import permit_for, wrongly_restarted
 from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_in_all_rolls, is_to_be_shown
-from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
+from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ class IbpNow(StageNow, frozen=True):
         rollout = previous.rollout
         if self.roll is not None:
             rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, as_planned(self.excused))
-        elif self.place.is_reached:
-            rollout = completed(rollout)
+        else:
+            rollout = without_restarts(rollout, is_known=self.place.is_reached or not self.place.unknown)
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:

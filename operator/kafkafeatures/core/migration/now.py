@@ -46,7 +46,7 @@ from kafkafeatures.core.migration.report import hold_left, migration_settled, wi
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
-from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
+from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, spent_by
 from kafkafeatures.core.words import format_left, format_span
 
@@ -307,7 +307,8 @@ class MigrationNow(StageNow, frozen=True):
         )
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
-            return replace(status, rollout=previous.rollout if self.is_due else completed(previous.rollout))
+            is_known = isinstance(self.place, Place) or not self.is_due
+            return replace(status, rollout=without_restarts(previous.rollout, is_known=is_known))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
         if rollout is not None and previous.rollout is not None and not isinstance(self.place, Place):
             rollout = replace(rollout, done=previous.rollout.done)  # which nodes are left is not known

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import ExcusedTopics, PlanStatus
@@ -20,13 +21,24 @@ from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.part import pods_in, roll_id
+from kafkafeatures.core.roll.revisions import known_revisions
+from kafkafeatures.core.roll.targets import Target
 
 MOST_MARKS = 100
 """Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""
 MOST_NAMES = 5
 MARK = 6
 MAX_NAME = 64
+
+
+class Excused(NamedTuple):
+    """What restarts may make unavailable, by a consent. `targets`: what they are for; `is_for_all`: for whatever the
+    plan restarts, as it says so itself.
+    """
+
+    topics: ExcusedTopics
+    targets: frozenset[Target] = frozenset()
+    is_for_all: bool = False
 
 
 def excused_now(
@@ -36,18 +48,23 @@ def excused_now(
     *,
     changes: tuple[UpdateFeature, ...],
     unavailable: Mapping[str, int] | None,
-) -> tuple[ExcusedTopics | None, bool]:
-    """What the consent is for, and whether that is known. A roll that has begun keeps what it was given for; one that
-    begins takes what is there now. One that another roll has used is for nothing.
+) -> tuple[Excused | None, bool]:
+    """What the consent is for, and whether that is known. It stays for what it was given for, as long as that is not
+    done; what comes later takes it only where no restart has used it.
     """
-    of_this_roll = memory.excused if memory.roll_id == roll_id(observation, changes) else None
-    if SINGLE_REPLICA_TOPICS in wanted.consents and of_this_roll is not None:
-        return of_this_roll, True
-    if not driver_of(wanted.rollout).is_due(observation, changes) or pods_in(observation) is None:
+    due, is_given = driver_of(wanted.rollout).targets(observation, changes), SINGLE_REPLICA_TOPICS in wanted.consents
+    rollout, is_spent = memory.rollout, SINGLE_REPLICA_TOPICS in memory.spent
+    if is_given and rollout is not None and rollout.excused is not None:
+        known = known_revisions(rollout, observation, changes)
+        covered = frozenset(target for target, one in known.items() if one.excused)
+        is_for_others = due and (covered.isdisjoint(due) if is_spent else not covered >= due)
+        if covered and not is_for_others:
+            return Excused(rollout.excused, covered), True
+    if not due:
         return None, False
-    if SINGLE_REPLICA_TOPICS not in wanted.consents or SINGLE_REPLICA_TOPICS in memory.spent:
+    if not is_given or is_spent:
         return None, True
-    return (excused_by(unavailable), True) if unavailable is not None else (None, False)
+    return (Excused(excused_by(unavailable), due), True) if unavailable is not None else (None, False)
 
 
 def excused_in_all_rolls(

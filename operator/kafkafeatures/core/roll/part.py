@@ -17,11 +17,14 @@ from msgspec import Struct
 from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
 from kafkafeatures.core.engine.stage import Part
-from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.observation import Known, Node, Observation
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.roll.excuses import Excused
 
 if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
     from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
@@ -64,8 +67,10 @@ Pods = Mapping[str, PodsOfSet]
 
 
 def pods_of(reading: WorkloadsReading) -> Pods | None:
-    """None while a StatefulSet's own controller has not seen its newest template: which revision that is, is open."""
-    if not all(one.observed and one.update_revision for one in reading.stateful_sets):
+    """None while a StatefulSet is not there, or its own controller has not seen its newest template: which revision
+    that is, is open.
+    """
+    if reading.missing or not all(one.observed and one.update_revision for one in reading.stateful_sets):
         return None
     sets = [*map(_pods_of, reading.stateful_sets), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
     return {one.name: one for one in sets}
@@ -81,11 +86,20 @@ def pods_in(seen: Observation) -> Pods | None:
 def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
     """Nodes that a person has to restart with a newer Kafka, and why: those that do not support a desired level."""
     return {
-        node.id: f"it supports {one.feature} {found}; level {format_level(one.feature, one.after)} is required"
-        for one in changes
+        node.id: f"it supports {one.feature} {node.known_range_of(one.feature)}; level "
+        f"{format_level(one.feature, one.after)} is required"
         for node in seen.nodes
-        if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
+        for one in lacking(node, changes)
     }
+
+
+def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
+    """The changes whose level the node does not support, as far as that is known."""
+    return tuple(
+        one
+        for one in changes
+        if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
+    )
 
 
 def _pods_of(one: StatefulSet) -> PodsOfSet:
@@ -105,7 +119,7 @@ def revisions_in(target: Mapping[str, int | str]) -> Mapping[str, int | str]:
 
 
 def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
-    """A hash of what is rolled to, which identifies the roll: a new image makes a new one. By hand: of the levels.
+    """The name that a roll gets when it begins: a hash of all that is rolled to. By hand: of the levels.
 
     `way`: of a migration, which restarts the same nodes several times.
     """
@@ -170,7 +184,7 @@ class RollPart(Part, frozen=True):
     kind: ClassVar[str] = ROLL
 
     pods: Pods | None
-    excused: ExcusedTopics | None = None
+    excused: Excused | None = None
     planned: ExcusedTopics | None = None
     later: tuple[Stage, ...] = ()
     is_left: bool = False

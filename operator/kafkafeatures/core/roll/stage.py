@@ -29,7 +29,7 @@ from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.excuses import excused_now
+from kafkafeatures.core.roll.excuses import Excused, excused_now
 from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in, revisions_in
 from kafkafeatures.core.roll.permit import Permit, is_left_to_ibp, is_left_to_migration, without_requests
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
@@ -131,7 +131,8 @@ class RollNow(StageNow, frozen=True):
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with the workloads, and how far the roll is."""
-        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, self.part.excused)
+        topics = self.part.excused.topics if self.part.excused is not None else None
+        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, topics)
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
@@ -176,7 +177,7 @@ class Rolls:
             changes=changes_in(later),
             unavailable=replication.never_available() if replication is not None and consents else None,
         )
-        planned = as_planned(excused)
+        planned = as_planned(excused.topics if excused is not None else None)
         if not is_known:  # as it was
             standing = facts.memory.plan if facts.seen.shows_levels else None
             planned = as_planned(excused_in(standing.stages) if standing is not None else None)
@@ -200,7 +201,7 @@ class Rolls:
         return RollNow(facts, part, roll)
 
 
-def spent_by(decision: Decision, excused: ExcusedTopics | None) -> frozenset[str]:
+def spent_by(decision: Decision, excused: ExcusedTopics | Excused | None) -> frozenset[str]:
     """The consents that a restart rests on: one is spent with the first, whether or not its topics suffer from it."""
     return decision.step.consents_of_plan if excused is not None and isinstance(decision, Act) else frozenset()
 
@@ -220,7 +221,8 @@ def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | Non
     from kafkafeatures.core.roll.roll import roll_of
 
     remembered = Remembered(facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for)
-    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=excused, permit=permit)
+    given = Excused(excused, is_for_all=True) if excused is not None else None
+    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=given, permit=permit)
 
 
 def _needs_partitions(asked: Asked) -> bool:
@@ -243,7 +245,7 @@ def _asks_people(wanted: Wanted, seen: Observation) -> bool:
     if isinstance(seen.finalized, Unknown):
         return False
     changes = changes_between(wanted.desired(seen.finalized.value), seen.finalized.value)
-    return driver_of(wanted.rollout).is_due(seen, changes)
+    return driver_of(wanted.rollout).targets(seen, changes) != frozenset()
 
 
 def _waits_for_people(asked: Asked) -> bool:

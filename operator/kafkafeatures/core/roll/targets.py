@@ -1,0 +1,58 @@
+"""What nodes are rolled to: one revision of one StatefulSet; by hand, one level, or the way of a migration.
+
+Pure. What a roll did is known of each target alone (`core/roll/revisions.py`): another StatefulSet that changes changes
+nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+
+if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
+    from kafkafeatures.core.facts.workloads import StatefulSet
+    from kafkafeatures.core.roll.coming_back import AwayNode
+
+
+class Target(NamedTuple):
+    """`name`: of the StatefulSet, and empty where a person restarts nodes. `revision`: or a level, or a way."""
+
+    name: str
+    revision: str
+
+
+def target_of(stateful_set: StatefulSet) -> Target:
+    """The present target of the pods of a StatefulSet."""
+    return Target(stateful_set.name, stateful_set.update_revision)
+
+
+def targets_of_levels(changes: tuple[UpdateFeature, ...]) -> tuple[Target, ...]:
+    """The targets of nodes that a person restarts for these levels."""
+    return tuple(Target("", f"{one.feature} {one.after}") for one in changes)
+
+
+def revision_of(targets: tuple[Target, ...]) -> str:
+    """The targets of one restart, as its intent has them."""
+    return ", ".join(target.revision for target in targets)
+
+
+def targets_of_restart(step: AwayNode) -> tuple[Target, ...]:
+    """The targets of a restart that was decided before. The pods of a StatefulSet have its name, and a number."""
+    if step.pod:
+        return (Target(step.pod.rpartition("-")[0], step.after),)
+    return tuple(Target("", one) for one in step.after.split(", "))
+
+
+def present_targets(seen: Observation) -> Mapping[Target, StatefulSet]:
+    """The present targets of all StatefulSets of which the newest template is known."""
+    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
+    return {target_of(one): one for one in sets if one.observed and one.update_revision}
+
+
+def outdated_targets(seen: Observation) -> frozenset[Target]:
+    """The targets that some pod has not reached, or for which the restart of one is requested."""
+    present = present_targets(seen).items()
+    return frozenset(target for target, one in present if any(not pod.stays_at(target.revision) for pod in one.pods))

@@ -132,7 +132,7 @@ def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_it_w
 def test_a_node_does_not_go_to_a_revision_that_crashes_because_another_stateful_set_changes_or_is_away(
     change: str,
 ) -> None:
-    """It is the old pod that is stuck, an hour old, and the new one that crashed."""
+    """The old pod is stuck, and is an hour old; the new one crashed."""
     isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
     stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}

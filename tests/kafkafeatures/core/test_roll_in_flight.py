@@ -209,7 +209,7 @@ def test_a_node_is_restarted_once_for_one_revision() -> None:
 
 
 def test_what_the_release_before_restarted_is_known_while_nothing_else_has_changed() -> None:
-    """It kept one set of nodes, and one hash for what all of them are rolled to."""
+    """In that release one set of nodes, and one hash of all targets, are in the status."""
     told = cluster(ROLLED_CONTROLLERS)
     before = RolloutStatus(id=rolled(told).id, started_at=ago(5), total=9, done=3, nodes="1")
     status = replace(EMPTY, rollout=before)

@@ -2,8 +2,8 @@
 
 Pure. Asked by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node whose next pod would be
 what has failed already is not restarted to become the same. A halt ends when its node is back, or is replaced. Each
-kind of halt is one function of `HALTS`; what it stops is told by what was seen, and by what is remembered of that one
-revision of that one StatefulSet.
+kind of halt is one function of `HALTS`; what it stops follows from what was seen, and from what is remembered of that
+one revision of that one StatefulSet.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ itself: an approval is for this life of it, and for no other pod. Made by `core/
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
@@ -116,17 +115,6 @@ def _on_request(one: StatefulSet) -> Iterator[PodsOfSet]:
 def revisions_in(target: Mapping[str, int | str]) -> Mapping[str, int | str]:
     """The revisions of StatefulSets that a stage leads to, without the pods that it restarts on request."""
     return {name: revision for name, revision in target.items() if not name.startswith(ONE_POD)}
-
-
-def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
-    """The name that a roll gets when it begins: a hash of all that is rolled to. By hand: of the levels.
-
-    `way`: of a migration, which restarts the same nodes several times.
-    """
-    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
-    revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
-    rolled = [*(revisions or map(str, changes)), *([way] if way else [])]
-    return hashlib.sha256("\n".join(rolled).encode()).hexdigest()[:12]
 
 
 class RollWork(Struct, frozen=True):

@@ -15,8 +15,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.node_sets import holds, without_node
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.part import roll_id
-from kafkafeatures.core.roll.targets import Target, present_targets, targets_of_levels, targets_of_restart
+from kafkafeatures.core.roll.targets import Target, present_targets, roll_id, targets_of_levels, targets_of_restart
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import StatefulSet
@@ -122,7 +121,7 @@ def _after(
 
 
 def _in_vain(question: RestartQuestion, target: Target, nodes: str) -> str:
-    """Those of the nodes that were restarted for a target that have certainly not reached it."""
+    """Return the nodes without those that certainly have what they were restarted for."""
     if not nodes:
         return ""
     for id_ in question.reaching(target):
@@ -141,7 +140,7 @@ def _reached_before(question: RestartQuestion, present: Mapping[Target, Stateful
 
 
 def _few(found: list[RevisionStatus]) -> Iterator[RevisionStatus]:
-    """Those that there is room for: all that something is left of, and the latest of each StatefulSet besides."""
+    """All that something is left of, and the latest of each StatefulSet besides: a status has room for few."""
     earlier: dict[str, list[RevisionStatus]] = {}
     for one in found:
         if not one.left:

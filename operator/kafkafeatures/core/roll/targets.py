@@ -6,6 +6,7 @@ nothing of it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -56,3 +57,14 @@ def outdated_targets(seen: Observation) -> frozenset[Target]:
     """The targets that some pod has not reached, or for which the restart of one is requested."""
     present = present_targets(seen).items()
     return frozenset(target for target, one in present if any(not pod.stays_at(target.revision) for pod in one.pods))
+
+
+def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
+    """The name that a roll gets when it begins: a hash of all that is rolled to. By hand: of the levels.
+
+    `way`: of a migration, which restarts the same nodes several times.
+    """
+    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
+    revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
+    rolled = [*(revisions or map(str, changes)), *([way] if way else [])]
+    return hashlib.sha256("\n".join(rolled).encode()).hexdigest()[:12]

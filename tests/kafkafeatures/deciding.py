@@ -28,10 +28,10 @@ from kafkafeatures.core.levels.soak import Soak
 from kafkafeatures.core.levels.stage import LevelsNow, levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report import status as report
-from kafkafeatures.core.roll.excuses import Excused
 from kafkafeatures.core.roll.part import Pods, PodsOfSet, RollPart, RollWork
 from kafkafeatures.core.roll.roll import Roll
 from kafkafeatures.core.roll.stage import RollNow
+from kafkafeatures.core.roll.targets import Excused
 
 
 def facts_of(wanted: Wanted, seen: Observation, memory: Memory = NO_MEMORY, now: datetime | None = None) -> Facts:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import ExcusedTopics, PlanStatus
@@ -22,23 +21,13 @@ from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.revisions import known_revisions
-from kafkafeatures.core.roll.targets import Target
+from kafkafeatures.core.roll.targets import Excused
 
 MOST_MARKS = 100
 """Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""
 MOST_NAMES = 5
 MARK = 6
 MAX_NAME = 64
-
-
-class Excused(NamedTuple):
-    """What restarts may make unavailable, by a consent. `targets`: what they are for; `is_for_all`: for whatever the
-    plan restarts, as it says so itself.
-    """
-
-    topics: ExcusedTopics
-    targets: frozenset[Target] = frozenset()
-    is_for_all: bool = False
 
 
 def excused_now(

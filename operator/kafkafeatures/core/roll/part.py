@@ -23,7 +23,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
 
 if TYPE_CHECKING:
-    from kafkafeatures.core.roll.excuses import Excused
+    from kafkafeatures.core.roll.targets import Excused
 
 if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
     from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading

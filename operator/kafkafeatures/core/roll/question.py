@@ -31,13 +31,13 @@ from kafkafeatures.core.roll import planner
 from kafkafeatures.core.roll.coming_back import Phase, RestartState
 from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.drivers import Driver, driver_of
-from kafkafeatures.core.roll.excuses import Excused, come_later
+from kafkafeatures.core.roll.excuses import come_later
 from kafkafeatures.core.roll.part import lacking
 from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, while_stopping
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.revisions import Revisions, known_revisions, left_in
-from kafkafeatures.core.roll.targets import Target, roll_id, target_of, targets_of_levels
+from kafkafeatures.core.roll.targets import Excused, Target, roll_id, target_of, targets_of_levels
 
 Refusal = Wait | Stalled
 

@@ -25,7 +25,6 @@ from kafkafeatures.core.roll.admission import forbidden_by, refusal_of
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, refusal
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.excuses import Excused
 from kafkafeatures.core.roll.held_levels import levels_go_first
 from kafkafeatures.core.roll.limits import Limits, limits_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
@@ -35,6 +34,7 @@ from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.revisions import revisions_after
+from kafkafeatures.core.roll.targets import Excused
 from kafkafeatures.core.roll.waits import unread
 
 

@@ -29,11 +29,12 @@ from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.excuses import Excused, excused_now
+from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in, revisions_in
 from kafkafeatures.core.roll.permit import Permit, is_left_to_ibp, is_left_to_migration, without_requests
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from kafkafeatures.core.roll.targets import Excused
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
@@ -23,6 +24,16 @@ class Target(NamedTuple):
 
     name: str
     revision: str
+
+
+class Excused(NamedTuple):
+    """What restarts may make unavailable, by a consent. `targets`: what they are for; `is_for_all`: for whatever the
+    plan restarts, as it says so itself.
+    """
+
+    topics: ExcusedTopics
+    targets: frozenset[Target] = frozenset()
+    is_for_all: bool = False
 
 
 def target_of(stateful_set: StatefulSet) -> Target:

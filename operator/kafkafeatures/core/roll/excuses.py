@@ -20,8 +20,7 @@ from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.revisions import known_revisions
-from kafkafeatures.core.roll.targets import Excused
+from kafkafeatures.core.roll.targets import Excused, known_revisions
 
 MOST_MARKS = 100
 """Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""

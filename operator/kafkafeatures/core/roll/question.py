@@ -36,8 +36,16 @@ from kafkafeatures.core.roll.part import lacking
 from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, while_stopping
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.core.roll.revisions import Revisions, known_revisions, left_in
-from kafkafeatures.core.roll.targets import Excused, Target, roll_id, target_of, targets_of_levels
+from kafkafeatures.core.roll.targets import (
+    Excused,
+    Revisions,
+    Target,
+    known_revisions,
+    left_in,
+    roll_id,
+    target_of,
+    targets_of_levels,
+)
 
 Refusal = Wait | Stalled
 
@@ -252,7 +260,9 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def left(self) -> Mapping[Target, int]:
         """The targets that some pod or node has not reached, or is in flight to, and how many have not."""
-        return left_in(self)
+        ids = self.fleet.needing if not self.driver.reads_pods else ()
+        by_hand = {self.title(id_): self.targets_of(id_) for id_ in ids}
+        return left_in(self.seen, tuple(one.step for one in self.in_flight), by_hand)
 
     @property
     def goes_on(self) -> bool:

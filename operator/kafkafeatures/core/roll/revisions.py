@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kafkafeatures.api.status import RevisionStatus, RolloutStatus
+from kafkafeatures.api.status import RevisionStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.node_sets import holds, without_node
-from kafkafeatures.core.facts.observation import Observation, Unknown
-from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.targets import Target, present_targets, roll_id, targets_of_levels, targets_of_restart
+from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.roll.targets import Target, present_targets
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import StatefulSet
@@ -23,55 +22,6 @@ if TYPE_CHECKING:
 
 MOST_EARLIER = 2
 """Revisions of one StatefulSet that are remembered beside its present one, the latest of those that came before."""
-
-
-Revisions = Mapping[Target, RevisionStatus]
-
-
-def known_revisions(
-    rollout: RolloutStatus | None, seen: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
-) -> Revisions:
-    """What is remembered, by target. The release before kept one set of nodes for all targets, and their hash: it says
-    something of the present ones only where that is the hash of all of them.
-    """
-    if rollout is None:
-        return {}
-    if rollout.revisions or not rollout.is_in_progress:
-        return {Target(one.name, one.revision): one for one in rollout.revisions}
-    if rollout.id != roll_id(seen, changes, way):
-        return {}
-    targets = tuple(present_targets(seen)) or ((Target("", way),) if way else targets_of_levels(changes))
-    return {
-        target: RevisionStatus(
-            name=target.name,
-            revision=target.revision,
-            since=rollout.started_at,
-            nodes=rollout.nodes,
-            left=1,
-            excused=rollout.excused is not None,
-        )
-        for target in targets
-    }
-
-
-def left_in(question: RestartQuestion) -> Mapping[Target, int]:
-    """How many pods or nodes have not reached each target that there is now, those in flight among them."""
-    flying = [one.step for one in question.in_flight]
-    left: dict[Target, set[str]] = {}
-    for target, owner in present_targets(question.seen).items():
-        outdated = {pod.name for pod in owner.pods if not pod.stays_at(target.revision)}
-        outdated |= {step.pod for step in flying if step.pod and targets_of_restart(step)[0].name == target.name}
-        if outdated:
-            left[target] = outdated
-    known = {target.name for target in present_targets(question.seen)}
-    for step in flying:
-        for target in targets_of_restart(step):
-            if target.name not in known:
-                left.setdefault(target, set()).add(step.pod or step.title)
-    for id_ in question.fleet.needing if not question.driver.reads_pods else ():
-        for target in question.targets_of(id_):
-            left.setdefault(target, set()).add(question.title(id_))
-    return {target: len(names) for target, names in left.items()}
 
 
 def revisions_after(question: RestartQuestion) -> tuple[RevisionStatus, ...]:

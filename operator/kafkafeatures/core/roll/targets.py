@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkafeatures.api.status import ExcusedTopics
+from kafkafeatures.api.status import ExcusedTopics, RevisionStatus, RolloutStatus
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
@@ -34,6 +34,10 @@ class Excused(NamedTuple):
     topics: ExcusedTopics
     targets: frozenset[Target] = frozenset()
     is_for_all: bool = False
+
+
+Revisions = Mapping[Target, RevisionStatus]
+"""What is remembered of each target: see `core/roll/revisions.py`."""
 
 
 def target_of(stateful_set: StatefulSet) -> Target:
@@ -79,3 +83,48 @@ def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
     revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
     rolled = [*(revisions or map(str, changes)), *([way] if way else [])]
     return hashlib.sha256("\n".join(rolled).encode()).hexdigest()[:12]
+
+
+def known_revisions(
+    rollout: RolloutStatus | None, seen: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
+) -> Revisions:
+    """What is remembered, by target. The release before kept one set of nodes for all targets, and their hash: it says
+    something of the present ones only where that is the hash of all of them.
+    """
+    if rollout is None:
+        return {}
+    if rollout.revisions or not rollout.is_in_progress:
+        return {Target(one.name, one.revision): one for one in rollout.revisions}
+    if rollout.id != roll_id(seen, changes, way):
+        return {}
+    targets = tuple(present_targets(seen)) or ((Target("", way),) if way else targets_of_levels(changes))
+    return {
+        target: RevisionStatus(
+            name=target.name,
+            revision=target.revision,
+            since=rollout.started_at,
+            nodes=rollout.nodes,
+            left=1,
+            excused=rollout.excused is not None,
+        )
+        for target in targets
+    }
+
+
+def left_in(
+    seen: Observation, flying: tuple[AwayNode, ...], by_hand: Mapping[str, tuple[Target, ...]]
+) -> Mapping[Target, int]:
+    """How many pods or nodes have not reached each target that there is now, those in flight among them. `by_hand`: the
+    targets of nodes that a person restarts, by their titles.
+    """
+    present, left = present_targets(seen), dict[Target, set[str]]()
+    named = {target.name: target for target in present}
+    for target, owner in present.items():
+        left[target] = {pod.name for pod in owner.pods if not pod.stays_at(target.revision)}
+    for step in flying:
+        for target in targets_of_restart(step):
+            left.setdefault(named.get(target.name, target), set()).add(step.pod or step.title)
+    for title, targets in by_hand.items():
+        for target in targets:
+            left.setdefault(target, set()).add(title)
+    return {target: len(names) for target, names in left.items() if names}

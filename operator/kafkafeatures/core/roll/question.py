@@ -266,13 +266,16 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @property
     def goes_on(self) -> bool:
-        """Whether the roll that has begun is not over: something of what is left now was left of it before."""
+        """Whether the roll that has begun is not over: something of what is still to be restarted was left of it; where
+        nothing is, of what is in flight.
+        """
         begun = self.remembered.status.rollout
         if begun is None or not begun.is_in_progress:
             return False
         known = {target for target, one in self.revisions.items() if one.left}
         known.add(Target("", ""))  # of a person who was asked by the release before
-        return not known.isdisjoint(self.left)
+        to_go = {target for id_ in self.fleet.needing.keys() - self.flying for target in self.targets_of(id_)}
+        return not known.isdisjoint(to_go or self.left)
 
     @property
     def leads_where_it_did(self) -> bool:

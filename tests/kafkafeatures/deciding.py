@@ -84,14 +84,13 @@ def decide(
     return engine.decide(
         Question(
             wanted, seen, proposal.plan, stages, facts.now, memory, unsettled, why_open, owner, log_says,
-            proposal.unverified,
         )
     )  # fmt: skip
 
 
 def approved_by(wanted: Wanted, seen: Observation, proposal: Proposal) -> ApprovedBy | None:
     (levels,) = stages_of(facts_of(wanted, seen), proposal)
-    return how_approved(wanted, proposal.plan, waits=levels.needs_approval)
+    return how_approved(wanted, proposal.plan, waits=levels.waits_for_approval(wanted))
 
 
 def plan_of(

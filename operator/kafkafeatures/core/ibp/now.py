@@ -34,7 +34,7 @@ from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_in_all_rolls, is_to_be_shown
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by
+from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by, unverified_of
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
@@ -121,6 +121,11 @@ class IbpNow(StageNow, frozen=True):
     def needs_approval(self) -> bool:
         """The document names the version exactly, which approves it under any other policy."""
         return self.facts.wanted.policy is ApprovalPolicy.ALWAYS
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents that its restarts rest on."""
+        return unverified_of(self.roll, as_planned(self.excused), self.facts)
 
     @property
     def goes_at_any_time(self) -> bool:

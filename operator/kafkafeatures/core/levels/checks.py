@@ -17,6 +17,7 @@ from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_of, verb
+from kafkafeatures.core.engine.consents import ConsentState, state_of
 from kafkafeatures.core.facts.observation import (
     Known,
     MetadataMode,
@@ -130,7 +131,8 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
     """
     for change in question.changes:
         consent = change.consent
-        if not consent or (consent in question.consents and consent not in question.spent):
+        state = state_of(consent, question.consents, question.spent)
+        if not consent or state is ConsentState.GIVEN:
             continue
         if change.is_downgrade and (change.feature == KRAFT_VERSION or _floor_above(change) is not None):
             continue  # no consent would help: `kraft_version_can_be_raised`, or the floor below, speaks of it
@@ -140,7 +142,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
             if change.is_downgrade
             else f"{change} makes the quorum dynamic, which is irreversible"
         )
-        if consent in question.consents:
+        if state is ConsentState.SPENT:
             yield Blocker(
                 BlockerKind.CONSENT,
                 f"{what}, and the consent {consent!r} was already used",

@@ -18,6 +18,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.kind import Facts
@@ -47,7 +48,7 @@ from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_gi
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll, spent_by
+from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of
 from kafkafeatures.core.words import format_left, format_span
 
 if TYPE_CHECKING:
@@ -232,6 +233,15 @@ class MigrationNow(StageNow, frozen=True):
     def needs_approval(self) -> bool:
         """To finalize is irreversible: it is approved under every policy."""
         return self.wish.desired is Desired.FINALIZED or self.facts.wanted.policy is ApprovalPolicy.ALWAYS
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents that its next step rests on."""
+        memory, used = self.facts.memory, frozenset[str]()
+        if isinstance(self.place, Place):
+            used = checks.consents_used(self._asked(self.place))
+        of_restarts = unverified_of(self.roll, as_planned(self.excused), self.facts)
+        return (*unverified_among(used, memory.unverified, memory.spent), *of_restarts)
 
     @property
     def goes_at_any_time(self) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import ExcusedTopics, PlanStatus
+from kafkafeatures.core.engine.consents import ConsentState, state_of
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
@@ -40,9 +41,9 @@ def excused_now(
     """What the consent is for, and whether that is known. It stays for what it was given for, as long as that is not
     done; what comes later takes it only where no restart has used it.
     """
-    due, is_given = driver_of(wanted.rollout).targets(observation, changes), SINGLE_REPLICA_TOPICS in wanted.consents
-    rollout, is_spent = memory.rollout, SINGLE_REPLICA_TOPICS in memory.spent
-    if is_given and rollout is not None and rollout.excused is not None:
+    due, state = driver_of(wanted.rollout).targets(observation, changes), _state(wanted, memory)
+    rollout, is_spent = memory.rollout, state is ConsentState.SPENT
+    if state is not ConsentState.MISSING and rollout is not None and rollout.excused is not None:
         known = known_revisions(rollout, observation, changes)
         covered = frozenset(target for target, one in known.items() if one.excused)
         is_for_others = due and (covered.isdisjoint(due) if is_spent else not covered >= due)
@@ -50,7 +51,7 @@ def excused_now(
             return Excused(rollout.excused, covered), True
     if not due:
         return None, False
-    if not is_given or is_spent:
+    if state is not ConsentState.GIVEN:
         return None, True
     return (Excused(excused_by(unavailable), due), True) if unavailable is not None else (None, False)
 
@@ -63,13 +64,14 @@ def excused_in_all_rolls(
     `shown`: what the plan that stands has, where it leads to where this one does. One that shows none takes those that
     are there now, unless another plan has used the consent. None, too, while the partitions are not known.
     """
-    if SINGLE_REPLICA_TOPICS not in wanted.consents:
-        return None
-    if shown is not None:
+    state = _state(wanted, memory)
+    if shown is not None and state is not ConsentState.MISSING:
         return shown
-    if SINGLE_REPLICA_TOPICS in memory.spent or unavailable is None:
-        return None
-    return excused_by(unavailable)
+    return excused_by(unavailable) if unavailable is not None and state is ConsentState.GIVEN else None
+
+
+def _state(wanted: Wanted, memory: Memory) -> ConsentState:
+    return state_of(SINGLE_REPLICA_TOPICS, wanted.consents, memory.spent)
 
 
 def is_to_be_shown(wanted: Wanted, plan: PlanStatus | None) -> bool:

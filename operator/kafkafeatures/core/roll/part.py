@@ -201,11 +201,6 @@ class RollPart(Part, frozen=True):
         """Whether the pods were read."""
         return self.pods is not None
 
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """A consent to restarts is for the topics of one plan."""
-        return ()
-
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[RollWork, ...] | None:
         """What each roll of a plan comes to by now; None where they are not what there is to do."""
         rolls = [stage for stage in stages if stage.kind == ROLL]

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
+from kafkafeatures.api.names import QUORUM_OF_ONE, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import ExcusedTopics, Stage, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned, excused_in
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Stalled
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
@@ -23,7 +24,7 @@ from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, St
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
-from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.part import LevelsPart
@@ -92,6 +93,11 @@ class RollNow(StageNow, frozen=True):
         nothing worse.
         """
         return self.roll.goes_at_any_time
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents that its restarts rest on."""
+        return unverified_of(self.roll, self.part.planned, self.facts)
 
     @property
     def needs_approval(self) -> bool:
@@ -205,6 +211,21 @@ class Rolls:
 def spent_by(decision: Decision, excused: ExcusedTopics | Excused | None) -> frozenset[str]:
     """The consents that a restart rests on: one is spent with the first, whether or not its topics suffer from it."""
     return decision.step.consents_of_plan if excused is not None and isinstance(decision, Act) else frozenset()
+
+
+def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Facts) -> tuple[str, ...]:
+    """The consents to restarts that are still to be made which may have been used before the status began.
+
+    `planned`: what they make unavailable.
+    """
+    if roll is None or not roll.needing:
+        return ()
+    quorum = facts.seen.quorum
+    voters = [voter.id for voter in quorum.value.voters] if isinstance(quorum, Known) else []
+    used = {SINGLE_REPLICA_TOPICS} if planned is not None else set[str]()
+    if len(voters) == 1 and voters[0] in roll.needing:
+        used.add(QUORUM_OF_ONE)
+    return unverified_among(used, facts.memory.unverified, facts.memory.spent)
 
 
 def is_restarting(facts: Facts) -> bool:

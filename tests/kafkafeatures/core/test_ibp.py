@@ -354,6 +354,17 @@ def test_the_roll_is_over_once_every_broker_uses_it() -> None:
     assert ("True", Reason.ALL_CURRENT, f"all 3 brokers use {IBP} 3.9") in said
 
 
+def test_a_restart_that_is_over_is_not_shown_as_waited_for_while_git_has_to_change_something() -> None:
+    before = Status(
+        rollout=RolloutStatus(
+            id="one", total=3, done=2, waiting_for="broker 3", waiting_since=Stamp("2026-01-02T03:00:00Z")
+        )
+    )
+    found = report(Look(wanting(), brokers()), before).rollout
+    assert found is not None
+    assert not found.waiting_for
+
+
 # --- what has to be read ---
 
 

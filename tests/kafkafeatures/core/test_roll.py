@@ -10,9 +10,9 @@ import pytest
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.api.status import EMPTY, NodeSince, Result, RolloutStatus
+from kafkafeatures.api.status import EMPTY, NodeSince, Result, RolloutStatus, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.wanted import MaxParallel, Window
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import (
@@ -196,6 +196,78 @@ def test_a_topic_that_comes_to_be_unavailable_in_mid_roll_is_covered_by_no_conse
     assert begun.rollout is not None
     other = replace(begun, rollout=replace(begun.rollout, id="of another image"), spent_consents=tuple(consents))
     refused(rolled(given, consents=consents, status=other), Reason.CONSENT_SPENT)
+
+
+SINGLE = frozenset({"single-replica-topics"})
+
+
+def begun_with_the_consent(told: Observation) -> Status:
+    """The status of a roll whose first restart has used the consent."""
+    roll, status = rolled(told, consents=SINGLE), replace(EMPTY, spent_consents=tuple(SINGLE))
+    topics = excused_by({"one": 1})
+    return replace(status, rollout=rollout_status(roll, WAITING, None, ago(5), topics))
+
+
+WAITING = Wait(Reason.ROLLING_NODES, "", 1.0)
+
+
+def in_two_sets(told: Observation, **of_second: Any) -> Observation:
+    """With brokers 4, 5 and 6 in a StatefulSet of their own."""
+    controllers, brokers = workloads_of(told).stateful_sets
+    pods = tuple(replace(pod, stateful_set="more") for pod in brokers.pods[3:])
+    second = replace(brokers, **{"name": "more", "pods": pods, "replicas": 3, **of_second})
+    return with_workloads(
+        told, stateful_sets=(controllers, replace(brokers, pods=brokers.pods[:3], replicas=3), second)
+    )
+
+
+@pytest.mark.parametrize("change", ["another template", "away"])
+def test_a_consent_is_not_used_up_because_another_stateful_set_changes_or_is_away(change: str) -> None:
+    told = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
+    status = begun_with_the_consent(told)
+    controllers, brokers = workloads_of(told).stateful_sets
+    for _ in range(2):
+        if change == "away":
+            changed = with_workloads(told, stateful_sets=(brokers,), missing=("controller",))
+        else:
+            changed = with_workloads(told, stateful_sets=(replace(controllers, update_revision="label"), brokers))
+        roll = rolled(changed, consents=SINGLE, status=status)
+        if change == "away":
+            refused(roll, Reason.INVALID_SPEC)
+        else:
+            assert who(roll) in CONTROLLERS
+        assert status.rollout is not None
+        status = replace(status, rollout=rollout_status(roll, WAITING, status.rollout, ago(0), status.rollout.excused))
+    assert who(rolled(told, consents=SINGLE, status=status)) in BROKERS
+
+
+def test_brokers_of_a_revision_that_the_consent_was_not_given_for_wait_until_the_others_are_done() -> None:
+    told = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
+    status = begun_with_the_consent(in_two_sets(told))
+    later = {"update_revision": "later"}
+    assert who(rolled(in_two_sets(told, **later), consents=SINGLE, status=status)) in (1, 2, 3)
+    others = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3)}, partitions=(*PARTITIONS, row("one", 2)))
+    refused(rolled(in_two_sets(others, **later), consents=SINGLE, status=status), Reason.CONSENT_SPENT)
+    assert who(rolled(in_two_sets(others), consents=SINGLE, status=status)) in (4, 5, 6)
+
+
+def test_a_stuck_broker_of_such_a_revision_waits_too() -> None:
+    told = cluster(
+        {**ROLLED_CONTROLLERS, 5: a_pod(5, waiting="ImagePullBackOff", phase="Pending", ready=False)},
+        {5: replace(a_node(5), state=NodeState.GHOST)},
+        tuple(replace(one, in_sync=one.isr - {5}) for one in (*PARTITIONS, row("one", 2))),
+    )
+    status = begun_with_the_consent(in_two_sets(told))
+    assert who(rolled(in_two_sets(told), consents=SINGLE, status=status)) == 5
+    later = in_two_sets(told, update_revision="later")
+    assert who(rolled(later, consents=SINGLE, status=status)) in (1, 2, 3)
+
+
+def test_a_consent_that_no_restart_has_used_is_given_anew_for_all_that_is_there() -> None:
+    told = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
+    unused = replace(begun_with_the_consent(told), spent_consents=())
+    changed = in_two_sets(told, update_revision="later")
+    assert who(rolled(changed, consents=SINGLE, status=unused)) in BROKERS
 
 
 def test_of_very_many_topics_the_consent_is_for_exactly_those() -> None:

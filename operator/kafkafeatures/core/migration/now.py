@@ -317,7 +317,7 @@ class MigrationNow(StageNow, frozen=True):
         )
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
-            is_known = isinstance(self.place, Place) or not self.is_due
+            is_known = not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
             return replace(status, rollout=without_restarts(previous.rollout, is_known=is_known))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
         if rollout is not None and previous.rollout is not None and not isinstance(self.place, Place):

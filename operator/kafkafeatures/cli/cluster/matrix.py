@@ -28,7 +28,7 @@ from kafkafeatures.core.facts.observation import (
     SourceKind,
     Unknown,
 )
-from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, FailureKind, Role
+from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.report.blockers import blocker_status
@@ -187,7 +187,7 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
     NodeState.GHOST: _ghost_story,
     NodeState.REFUSED: lambda node: (
         "runs in ZooKeeper mode, and is not registered with the controllers"
-        if isinstance(node.answer, Known) and DESCRIBE_QUORUM not in node.answer.value.apis
+        if node.runs_in_kraft_mode is False
         else "keeps fetching the metadata log, but the active controller rejects its registration"
     ),
 }

@@ -174,14 +174,14 @@ class Membership:
         }
 
     def _is_left_to_zookeeper(self, id_: int) -> bool:
-        """Whether a quorum that waits has no say about this broker: it is registered in ZooKeeper, where a broker is the
-        controller. The log has only those that have the flag by now.
+        """Whether a quorum that waits has no say about this broker: a broker is the controller, and it is registered
+        in ZooKeeper. The log has only those that have the flag by now.
         """
         if self.image is None or self.is_claimed or (self.image.zk_migration_state or 0) not in _NOTHING_COPIED:
             return False
-        modes = [one.answer.runs_in_kraft_mode for one in self.probed.get(id_, ()) if isinstance(one.answer, NodeAnswer)]
-        if modes:
-            return not any(modes)
+        answers = [one.answer for one in self.probed.get(id_, ()) if isinstance(one.answer, NodeAnswer)]
+        if answers:
+            return not any(answer.runs_in_kraft_mode for answer in answers)
         return self.image.zk_migration_state == _WAITS and id_ not in self.image.brokers and id_ in self._brokers
 
     def _node(self, id_: int, *, is_broker: bool, is_controller: bool) -> Node:

@@ -130,9 +130,7 @@ def test_one_that_is_silent_is_what_brokers_say_of_it_where_the_quorum_that_wait
     assert states(seen(*both, at=fenced, brokers=listed(*both)))[2] is NodeState.GHOST
 
 
-def test_a_broker_in_kraft_mode_is_refused_by_a_quorum_that_waits_and_one_in_zookeeper_mode_by_one_that_has_copied() -> (
-    None
-):
+def test_a_quorum_that_waits_refuses_a_broker_in_kraft_mode_and_one_that_has_copied_one_in_zookeeper_mode() -> None:
     assert states(seen(*brokers_of(IN_KRAFT, 4), at=BEFORE_ANY_BROKER))[4] is NodeState.REFUSED
     assert states(seen(*brokers_of(PLAIN, 4), at=DUAL_WRITE))[4] is NodeState.REFUSED
     claims = reading(controller=claimed(3001, epoch=3), brokers=registered(4))

@@ -254,7 +254,7 @@ def _feature_cell(observation: Observation, name: str, best: int, node: Node) ->
     text = ABSENT_CELL if found.value == NOT_SUPPORTED else str(found.value)
     if found.value.max < best:
         return Text(f"{text}{BLOCKS}", "bold red")
-    if isinstance(observation.finalized, Known) and isinstance(node.answer, Known):
+    if isinstance(observation.finalized, Known) and isinstance(node.answer, Known) and node.runs_in_kraft_mode:
         level = observation.finalized.value.get(name, 0)
         seen = node.answer.value.finalized.get(name, 0)
         if seen != level:

@@ -38,7 +38,7 @@ def test_before_the_copy_brokers_in_zookeeper_mode_are_healthy_and_a_raise_waits
     assert [one.kind for one in check(seen, LEVELS, "").blockers] == [BlockerKind.MIGRATION]
 
 
-def test_a_broker_in_zookeeper_mode_that_is_not_registered_is_told_apart_from_one_whose_kafka_is_too_old() -> None:
+def test_a_broker_in_zookeeper_mode_that_is_not_registered_has_another_remedy_than_one_whose_kafka_is_too_old() -> None:
     refused = NodeState.REFUSED
     seen = observation(
         node(3001),

@@ -110,12 +110,12 @@ NOT_READ = (
 
 @pytest.mark.parametrize("znodes", NOT_READ)
 @pytest.mark.parametrize("offset", [BEFORE_ANY_BROKER, ONE_FLAGGED, ALL_FLAGGED])
-def test_a_broker_in_zookeeper_mode_that_answers_is_live_while_the_quorum_waits_whoever_reads_znodes(
+def test_a_broker_in_zookeeper_mode_that_answers_is_live_while_the_quorum_waits_also_without_znodes(
     offset: int, znodes: ZooKeeperReading | Failure
 ) -> None:
     it = seen(*brokers_of(PLAIN, 1, 2), *brokers_of(FLAGGED, 3), at=offset, znodes=znodes)
     assert states(it) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
-    fenced = replace_brokers(cut_at(offset), fenced=True)  # by the quorum, which nobody follows yet
+    fenced = replace_brokers(cut_at(offset), fenced=True)  # by the quorum, which no broker follows yet
     assert states(seen(*brokers_of(FLAGGED, 1, 2, 3), at=fenced, znodes=znodes)) == states(it)
 
 

@@ -232,7 +232,9 @@ def test_a_znode_of_a_migration_whose_controllers_are_not_known_prevents_it() ->
 
 def test_a_controller_of_a_quorum_without_its_log_leaves_it_open_whether_a_migration_is() -> None:
     seen = with_znodes(brokers(), controller=claimed())
-    refused(Look(wanting(), seen), Reason.MIGRATING)
+    waiting = refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
+    assert "the znode /controller names a controller of a KRaft quorum" in waiting
+    assert "bootstrapControllers" in waiting
     seen = with_znodes(brokers(), controller=None)
     assert "it is not known whether a migration is open" in refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
 

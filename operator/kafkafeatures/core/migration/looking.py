@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from kafkafeatures.core.engine.kind import Asked, Demands
 from kafkafeatures.core.engine.wanted import Migration, Wanted
-from kafkafeatures.core.migration import checks, preflight
+from kafkafeatures.core.migration import checks, finalize, preflight
 from kafkafeatures.core.migration.demands import NAMES
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS
 from kafkafeatures.core.migration.kept import MigrationKept
@@ -30,7 +30,8 @@ while the controllers are to be stopped, as what is written after the last one m
 
 def demands_of(asked: Asked, wish: Migration) -> Demands:
     """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
-    place = place_of(asked.seen, wish.desired) if asked.seen is not None else None
+    begun = finalize.is_begun(asked.status.migration, asked.status.plan, asked.wanted.consents, wish.desired)
+    place = place_of(asked.seen, wish.desired, is_begun=begun) if asked.seen is not None else None
     if not isinstance(place, Place):
         return Demands(znodes=True, settings=ALL_NAMES)
     shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)

@@ -17,17 +17,19 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
-from kafkafeatures.core.migration import checks
+from kafkafeatures.core.migration import checks, finalize
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.comparisons import last_comparison, later
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
@@ -35,7 +37,6 @@ from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAWING, Refused
 from kafkafeatures.core.migration.kept import MigrationKept
-from kafkafeatures.core.migration.looking import is_approved
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.phases import Phase
@@ -49,6 +50,7 @@ from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, spent_by
 from kafkafeatures.core.words import format_left, format_span
+from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
@@ -60,6 +62,7 @@ CONTRADICTS_FOR = 60.0
 class MigrationNow(StageNow, frozen=True):
     """Where the migration stands. `roll`: of the nodes that the next position needs restarted; None where none are, or
     no driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent.
+    `is_approved`: exactly this plan was approved.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -70,6 +73,7 @@ class MigrationNow(StageNow, frozen=True):
     memory: MigrationKept
     roll: Roll | None = None
     excused: ExcusedTopics | None = None
+    is_approved: bool = False
 
     @property
     def is_due(self) -> bool:
@@ -106,17 +110,12 @@ class MigrationNow(StageNow, frozen=True):
         found, flying = checks.blockers(asked), asked.flying
         fleet = self.roll.fleet if self.roll is not None else None
         pods = frozenset(one.step.pod for one in self.roll.in_flight) if self.roll is not None else frozenset()
-        ahead = template_ahead(self.place, self.facts.seen, pods, may_begin=self._may_begin(self.place))
-        return (*found, *ahead, *wrongly_restarted(self.place, fleet, flying))
-
-    def _may_begin(self, place: Place) -> bool:
-        """To finalize takes a time of dual write, a consent and an approval: before, no controller's template changes,
-        as the first controller that is drained would end the migration.
-        """
-        if place.way is not FINALIZE or place.position is not Position.DUAL_WRITE:
-            return True
-        wanted = self.facts.wanted
-        return self.soaking is None and is_approved(wanted) and ZK_FINALIZE in wanted.consents - self._spent
+        soaks = self.soaking is not None
+        finalizes = finalize.may_begin(self.place, found, soaks=soaks, is_approved=self.is_approved)
+        unasked = finalize.unasked(self.place, may_begin=finalizes)
+        begins = finalizes or self.place.way is not FINALIZE
+        ahead = template_ahead(self.place, self.facts.seen, pods, may_begin=begins)
+        return (*unasked, *found, *ahead, *wrongly_restarted(self.place, fleet, flying))
 
     @property
     def _flying(self) -> frozenset[int]:
@@ -129,7 +128,7 @@ class MigrationNow(StageNow, frozen=True):
         return checks.Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self._compared(place),
-            place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
+            place.way is not FINALIZE or (self.soaking is None and self.is_approved),
             self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written(now),
             frozenset(self.facts.wanted.rollout.controllers), self.memory.equality,
         )  # fmt: skip
@@ -214,9 +213,7 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def soaking(self) -> Wait | None:
         """In dual write there is a way back: it is kept for as long as the document says."""
-        if not isinstance(self.place, Place) or self.place.position is not Position.DUAL_WRITE:
-            return None
-        if self.place.way is not FINALIZE:
+        if not isinstance(self.place, Place) or self.place.way is not FINALIZE or not finalize.holds(self.place):
             return None
         known = self.facts.remembered.migration
         begun = known.since if known is not None and known.phase == Phase.DUAL_WRITE else None
@@ -284,9 +281,9 @@ class MigrationNow(StageNow, frozen=True):
         return self.memory
 
     def remembered(self, status: Status) -> Status:
-        """Once the last way has begun, its consent is used: none that is left in Git is for a later migration."""
-        begun = isinstance(self.place, Place) and self.place.position in (Position.FINALIZING, Position.FINALIZED)
-        if not begun or ZK_FINALIZE not in self.facts.wanted.consents:
+        """Once the migration is over, its consent is used: none that is left in Git is for a later migration."""
+        over = isinstance(self.place, Place) and self.place.facts.state is ZkMigrationState.POST_MIGRATION
+        if not over or ZK_FINALIZE not in self.facts.wanted.consents:
             return status
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
 
@@ -325,8 +322,8 @@ def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
     return Stalled(Reason.MIGRATION_FAILED, str(step)) if isinstance(step, Failure) else Act(step)
 
 
-def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
-    """Where the migration stands; None where another cluster answers."""
+def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:
+    """Where the migration stands; None where another cluster answers. plan: the one that an approval is for."""
     wish, place = facts.wanted.migration, part.place
     if wish is None or not facts.ours:
         return None
@@ -344,4 +341,5 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
         equality=last_comparison(place, facts.seen, last), cluster=cluster,
     )  # fmt: skip
     roll = permitted_roll(facts, permit_for(place), excused=part.excused)
-    return MigrationNow(facts, wish, place, kept, roll, part.excused)
+    approved = not_approved(facts.wanted, plan, waits=True) is None
+    return MigrationNow(facts, wish, place, kept, roll, part.excused, approved)

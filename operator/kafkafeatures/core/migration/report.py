@@ -87,11 +87,12 @@ def _way_back(
 ) -> WayBack | None:
     """How far one can go back, at least until dual write was kept for as long as a document says that finalizes it."""
     until = None
+    unflagged = place.facts.unflagged if place.facts.state is ZkMigrationState.MIGRATION else ()
     if place.position is Position.DUAL_WRITE:
         # Asked in each look, also where nothing is to be finalized yet: what this process has seen counts from here.
         left = hold_left(wish, facts, found.since)
         until = held_until(facts.now, left, before) if place.way is FINALIZE else None
-    return way_back(place.position, wish.desired, found.equality, until=until)
+    return way_back(place.position, wish.desired, found.equality, until=until, unflagged=unflagged)
 
 
 def hold_left(wish: Migration, facts: Facts, since: Stamp | None) -> timedelta:

@@ -9,17 +9,24 @@ named, and nothing is made of it. Asked by `core/migration/now.py`, `core/migrat
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import MigrationStatus, PlanStatus
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.wanted import Migration
+from kafkafeatures.core.facts.observation import LastRegistration
 from kafkafeatures.core.migration.consents import already_used, held_by
 from kafkafeatures.core.migration.edges import FINALIZE
+from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG
+from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
@@ -33,6 +40,50 @@ def is_begun(
     status has them; one that was lost remembers no step.
     """
     return desired is Desired.FINALIZED and ZK_FINALIZE in held_by(migration, plan, consents, desired)
+
+
+CLOCK_JUMPED = timedelta(minutes=1)
+"""By how much more than its own time a process may see the log's time go on: clocks of controllers differ."""
+
+
+def dual_write_of(
+    registration: LastRegistration | None, now: float, before: DualWrite | None, migration: MigrationStatus | None
+) -> DualWrite | None:
+    """For how long dual write was kept, by the metadata log; None where that cannot be read. now: seconds of a clock
+    that is never set. before: as this process knew it; migration: what a status says of the same registration, whose
+    time a snapshot does not have.
+    """
+    if registration is None:
+        return None
+    found = DualWrite(registration.offset, registration.at, registration.read_at, now, now)
+    if before is not None and before.offset == found.offset:
+        ahead = (found.log_time - before.log_time) - timedelta(seconds=now - before.now)
+        since = before.since + (ahead if ahead > CLOCK_JUMPED else timedelta(0))  # a controller's clock was set
+        return replace(found, since=since, seen_at=before.seen_at)
+    if migration is not None and migration.dual_write_offset == found.offset and migration.dual_write_since:
+        return replace(found, since=datetime.fromisoformat(migration.dual_write_since))
+    return found
+
+
+def hold_left(wish: Migration, dual_write: DualWrite | None) -> timedelta:
+    """For how long dual write has yet to be kept; all of it where it is not known since when it is."""
+    held = dual_write.held_for if dual_write is not None else timedelta(0)
+    return wish.hold_dual_write_for - max(held, timedelta(0))
+
+
+def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
+    """Dual write, from which there is a way back, is kept for as long as the document says."""
+    left = hold_left(wish, dual_write)
+    if place.way is not FINALIZE or not holds(place) or left <= timedelta(0):
+        return None
+    text = f"dual write is kept for {format_span(wish.hold_dual_write_for)}"
+    if dual_write is None:
+        return Wait(
+            Reason.SOAKING, f"{text}; the metadata log does not say yet since when it is", after=10.0, steady=True,
+            subject="metadata log", remedy="bring back every broker and the active controller, whose log is read",
+        )  # fmt: skip
+    remain = f"{text}, of which {format_left(left)} remain"
+    return Wait(Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True)
 
 
 def holds(place: Place) -> bool:

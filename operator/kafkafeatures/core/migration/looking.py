@@ -63,7 +63,6 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
     """Whether a step is about to close a door, and the last comparison is a while ago. That of another process closes
     none: one that has just started compares at once.
     """
-    known = asked.status.migration
 
     def passed(at: datetime, span: timedelta) -> bool:
         """Whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and what
@@ -71,11 +70,11 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
         """
         return not timedelta(0) <= asked.now - at < span
 
-    since = datetime.fromisoformat(known.since) if known is not None and known.since is not None else None
-    held = since is not None and passed(since, wish.hold_dual_write_for)
-    if place.way is FINALIZE and not (held and is_approved(asked.wanted)):
-        return False
     kept = asked.kept.get(MIGRATION)
+    if place.way is FINALIZE:
+        dual_write = kept.dual_write if isinstance(kept, MigrationKept) else None
+        if finalize.hold_left(wish, dual_write) > timedelta(0) or not is_approved(asked.wanted):
+            return False
     if not isinstance(kept, MigrationKept) or kept.tried is None:
         return True
     took = kept.compared.took if kept.compared is not None else 0.0

@@ -8,7 +8,6 @@ for exactly those that the next position needs. Their settings are changed in Gi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,20 +35,18 @@ from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAWING, Refused
-from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
-from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.migration.release import release, withdraw
-from kafkafeatures.core.migration.report import hold_left, migration_settled, with_migration
+from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, spent_by
-from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
@@ -62,7 +59,7 @@ CONTRADICTS_FOR = 60.0
 class MigrationNow(StageNow, frozen=True):
     """Where the migration stands. `roll`: of the nodes that the next position needs restarted; None where none are, or
     no driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent.
-    `is_approved`: exactly this plan was approved.
+    `is_approved`: exactly this plan was approved. `dual_write`: for how long it was kept, where this look shows it.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -74,6 +71,7 @@ class MigrationNow(StageNow, frozen=True):
     roll: Roll | None = None
     excused: ExcusedTopics | None = None
     is_approved: bool = False
+    dual_write: DualWrite | None = None
 
     @property
     def is_due(self) -> bool:
@@ -213,17 +211,9 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def soaking(self) -> Wait | None:
         """In dual write there is a way back: it is kept for as long as the document says."""
-        if not isinstance(self.place, Place) or self.place.way is not FINALIZE or not finalize.holds(self.place):
+        if not isinstance(self.place, Place):
             return None
-        known = self.facts.remembered.migration
-        begun = known.since if known is not None and known.phase == Phase.DUAL_WRITE else None
-        left = hold_left(self.wish, self.facts, begun)
-        if left <= timedelta(0):
-            return None
-        text = (
-            f"dual write is kept for {format_span(self.wish.hold_dual_write_for)}, of which {format_left(left)} remain"
-        )
-        return Wait(Reason.SOAKING, text, after=min(10.0, left.total_seconds()), steady=True)
+        return finalize.soaking(self.place, self.wish, self.dual_write)
 
     @property
     def needs_approval(self) -> bool:
@@ -300,8 +290,9 @@ class MigrationNow(StageNow, frozen=True):
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(
-            status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality
-        )
+            status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
+            dual_write=self.dual_write,
+        )  # fmt: skip
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
             return replace(status, rollout=previous.rollout if self.is_due else completed(previous.rollout))
@@ -333,13 +324,14 @@ def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow
     offset = place.facts.offset if isinstance(place, Place) else -1
     found, known = facts.seen.compared, facts.remembered.migration
     last = later(kept.equality, known.equality if known is not None else None)
+    dual_write = finalize.dual_write_of(facts.seen.last_registration, now, kept.dual_write, known)
     kept = kept.seen(
         now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
         compared=found.value if isinstance(found, Known) else None,
         tried=None if isinstance(found, Unknown) and found.why.kind is FailureKind.NOT_ASKED else facts.seen.at,
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
-        equality=last_comparison(place, facts.seen, last), cluster=cluster,
+        equality=last_comparison(place, facts.seen, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
     roll = permitted_roll(facts, permit_for(place), excused=part.excused)
     approved = not_approved(facts.wanted, plan, waits=True) is None
-    return MigrationNow(facts, wish, place, kept, roll, part.excused, approved)
+    return MigrationNow(facts, wish, place, kept, roll, part.excused, approved, dual_write)

@@ -11,9 +11,10 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Act, Stalled
+from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.engine.memory import memory_of
-from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.settings import Shape
@@ -142,6 +143,36 @@ def test_once_the_log_says_that_it_is_over_nothing_has_to_be_put_back() -> None:
     found = looks(wanting(D.DUAL_WRITE), cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER)))
     assert "put the flag back" not in said(found)
     assert "irreversible" in said(found)
+
+
+OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "connection failed", "check that it runs"))
+
+
+@pytest.mark.parametrize("kept", [(), (3002,)], ids=["all without the flag", "one has it"])
+def test_once_it_is_finalized_nobody_waits_for_a_zookeeper_that_was_switched_off(kept: tuple[int, ...]) -> None:
+    over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in kept), zookeeper=OFF)
+    if kept:
+        assert restarted(approved(over)) == 3002
+        return
+    found = looks(wanting(D.FINALIZED), over).decision
+    assert isinstance(found, Done)
+    assert "remove both spec.migration and spec.cluster.zookeeper from the document" in found.message
+    assert "connection failed" in found.message
+
+
+def test_before_it_is_finalized_zookeeper_is_needed() -> None:
+    found = looks(FINALIZING, cluster(P.DUAL_WRITE, zookeeper=OFF)).decision
+    assert isinstance(found, Wait)
+    assert "ZooKeeper zk1:2181/kafka: connection failed" in found.message
+
+
+def test_a_first_migration_that_was_begun_with_the_brokers_is_told_to_begin_with_the_controllers() -> None:
+    flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in (1, 2))
+    found = looks(wanting(D.PRE_MIGRATION), cluster(P.ZOOKEEPER, *flagged))
+    assert isinstance(found.decision, Stalled)
+    assert f"brokers run with {FLAG}, but no controller answers: 1, 2" in said(found)
+    assert "a migration starts with the controllers" in said(found)
+    assert f"restart each of these brokers without {FLAG}" in said(found)
 
 
 # --- templates ---

@@ -52,6 +52,7 @@ from kraftlog.image import ZkMigrationState
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
+WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
 CONTRADICTS_FOR = 60.0
 """Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
@@ -239,6 +240,9 @@ class MigrationNow(StageNow, frozen=True):
             known = self.facts.remembered.migration
             went_back = self.wish.desired is Desired.ROLLED_BACK and known is not None and known.kept_migration_node
             again = "; before you start the controllers again, wipe their disks" if went_back else ""
+            if isinstance(self.facts.seen.zookeeper, Unknown):
+                why = self.facts.seen.zookeeper.why
+                again = f"; {why.where} is not needed any more ({why.message}): {WITHOUT_ZOOKEEPER}"
             return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}{again}")
         return self._deletion(self.place) or asked_of_git(self.place)
 

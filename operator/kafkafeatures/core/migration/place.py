@@ -6,6 +6,7 @@ Pure. Made by `core/migration/stage.py` in each look, of that look alone: nothin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from functools import cached_property
 
 import msgspec
@@ -31,6 +32,7 @@ from kafkafeatures.core.migration.edges import (
 )
 from kafkafeatures.core.migration.phases import Phase, phase_of
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of, position_of
+from kraftlog.image import ZkMigrationState
 
 
 class Place(Struct, frozen=True, dict=True):
@@ -117,9 +119,13 @@ def place_of(
     where that is not known. is_begun: whether a step to finalize was begun with its consent: else a controller without
     the flag has lost it by accident, and the cluster is still in dual write.
     """
-    if isinstance(seen.zookeeper, Unknown):
+    if isinstance(seen.zookeeper, Known):
+        znodes = seen.zookeeper.value
+    elif is_over(seen):
+        znodes = _unread(seen.zookeeper.why, seen.at)
+    else:
         return seen.zookeeper.why
-    znodes, seen = seen.zookeeper.value, without_ghost_controllers(seen)
+    seen = without_ghost_controllers(seen)
     facts = facts_of(seen, znodes, assigned, goes_back=desired is Desired.ROLLED_BACK)
     if isinstance(facts, Failure):
         return facts
@@ -129,6 +135,17 @@ def place_of(
     if position is Position.DUAL_WRITE and is_begun and facts.unflagged:
         position = Position.FINALIZING
     return Place(seen, znodes, facts, position, desired, is_begun)
+
+
+def is_over(seen: Observation) -> bool:
+    """Whether the metadata log says that the migration is finalized: ZooKeeper may be switched off then."""
+    state = seen.zk_migration_state
+    return isinstance(state, Known) and state.value == ZkMigrationState.POST_MIGRATION
+
+
+def _unread(why: Failure, at: datetime) -> ZooKeeperReading:
+    """What is there of ZooKeeper where nobody needs it any more."""
+    return ZooKeeperReading(at, "", why, None, why, None, why, why, why, why)
 
 
 def without_ghost_controllers(seen: Observation) -> Observation:

@@ -30,7 +30,7 @@ class Position(StrEnum):
     COPYING = "Copying"  # the quorum has taken over, and copies
     COPIED = "Copied"  # copied; some brokers are in ZooKeeper mode, and changes are written to both sides
     DUAL_WRITE = "DualWrite"  # all brokers are in KRaft mode; changes are still written to ZooKeeper
-    FINALIZING = "Finalizing"  # controllers lose the flag, one by one
+    FINALIZING = "Finalizing"  # controllers lose the flag, one by one, as they were asked to; or one of them has led
     FINALIZED = "Finalized"  # KRaft, irreversibly
     NO_CONTROLLER = "NoController"  # the quorum is gone, and its claim still stands in ZooKeeper
     RELEASED = "Released"  # a broker is controller again; some have the flag
@@ -72,6 +72,11 @@ class Facts(Struct, frozen=True):
     has_progress: bool = False
     absent: tuple[int, ...] | None = ()
     unlisted: tuple[int, ...] = ()
+
+    @property
+    def unflagged(self) -> tuple[int, ...]:
+        """Controllers that certainly run without the flag."""
+        return tuple(id_ for id_, flag in self.controllers.items() if flag is False)
 
     @property
     def silent(self) -> tuple[int, ...]:
@@ -155,8 +160,7 @@ ROWS = (
     Row(Position.FLAGGING, (S.PRE_MIGRATION,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,), ALL),
     Row(Position.COPYING, (S.PRE_MIGRATION,), (Claim.LEADER,), False, (FLAGGED,), (FLAGGED,), ALL),
     Row(Position.COPIED, (S.MIGRATION,), (Claim.LEADER,), True, (FLAGGED, KRAFT), (FLAGGED,), ALL),
-    Row(Position.DUAL_WRITE, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,), ALL),
-    Row(Position.FINALIZING, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,), SOME),
+    Row(Position.DUAL_WRITE, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,)),
     Row(Position.FINALIZING, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), SOME),
     Row(Position.FINALIZED, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), NO),
     Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), None, (PLAIN, FLAGGED), (FLAGGED,)),
@@ -263,7 +267,7 @@ def _contradiction(facts: Facts) -> Misplaced | None:
             may_pass=True,  # one that was just elected has not claimed it yet
             hint="see the log of the active controller; it must reach ZooKeeper",
         )
-    unflagged = [id_ for id_, flag in facts.controllers.items() if flag is False]
+    unflagged = facts.unflagged
     if unflagged and (facts.state is S.PRE_MIGRATION or (facts.state is S.MIGRATION and in_zookeeper)):
         ids = ", ".join(map(str, unflagged))
         return Misplaced(

@@ -17,7 +17,6 @@ from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Stall
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
-from kafkafeatures.core.roll.disks import consent_to_disk, is_on_new_disk
 from kafkafeatures.core.roll.drivers import Reach
 from kafkafeatures.core.roll.excuses import MOST_MARKS
 from kafkafeatures.core.roll.halts import nothing_is_halted
@@ -26,7 +25,7 @@ from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods_without_node import every_pod_runs_a_node
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 from kafkafeatures.core.roll.snapshots import snapshots_are_newer
-from kafkafeatures.core.roll.waits import stalled, unconfirmed, unread, waiting, why_not_running
+from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting, why_not_running
 from kafkafeatures.core.words import counted
 
 Check = Callable[[RestartQuestion], Refusal | None]
@@ -47,24 +46,6 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
 
 
 # --- of one more ---
-
-
-def disks_are_of_before(question: RestartQuestion) -> Refusal | None:
-    """A node that lost its disk halts the roll: what it had is gone, and the next one may lose its own the same way."""
-    for one in question.in_flight:
-        for node in question.nodes(one.step.node_id):
-            if is_on_new_disk(one.step.disks, node):
-                consent = consent_to_disk(node)
-                spent = consent in question.wanted.consents
-                anew = f"remove the consent {consent}, apply the document, then add it again" if spent else ""
-                volumes = f"see the volumes of pod {one.step.pod}" if one.step.pod else f"see log.dirs of {node.title}"
-                return stalled(
-                    f"{node.title} came back on a new disk: none of its directories was there before its restart",
-                    f"{volumes}: if its old disk was to stay, mount it again, and restart {node.title}; if the disk "
-                    f"was meant to be new, {anew or f'add {consent} to consents'}",
-                    (node,),
-                )
-    return None
 
 
 def pods_are_known(question: RestartQuestion) -> Refusal | None:
@@ -101,8 +82,11 @@ def partitions_are_known(question: RestartQuestion) -> Refusal | None:
 def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     """Partitions that are unavailable whenever their node restarts need a consent."""
     nodes = [node for id_ in question.fleet.needing for node in question.nodes(id_)]
-    hosts = any(Role.BROKER in node.roles for node in nodes) or not nodes
-    never = question.not_excused if hosts else {}
+    brokers = [node.id for node in nodes if Role.BROKER in node.roles]
+    if (nodes and not brokers) or question.replication is None:
+        return None
+    covers = question.excused is not None and (not brokers or any(map(question.is_covered, brokers)))
+    never = question.not_excused if covers else question.replication.never_available()
     if not never:
         return None
     count, names = sum(never.values()), sorted(never)
@@ -113,11 +97,11 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     )
     anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
     given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
-    if question.excused is not None:
-        given_for = topics_and_partitions(question.excused)
-        if not question.excused.partitions:
+    if question.excused is not None and covers:
+        given_for = topics_and_partitions(question.excused.topics)
+        if not question.excused.topics.partitions:
             message += "; when the consent was given, no topic needed it"
-        elif question.excused.topics > MOST_MARKS:
+        elif question.excused.topics.topics > MOST_MARKS:
             message += f"; the consent was given for {given_for}, and these topics have changed since"
         else:
             message += f"; the consent was given for other topics: {given_for}"
@@ -193,7 +177,7 @@ def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
 FOR_ANY_NODE: tuple[Check, ...] = (no_migration_is_open, driver_allows, binary_holds_levels)
 """What is checked for any restart, also of a stuck node, whose pod cannot run."""
 
-OF_PODS: tuple[Check, ...] = (disks_are_of_before, nothing_is_halted, pods_are_known, every_pod_runs_a_node)
+OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_a_node)
 """What is checked of pods, also where no node needs a restart."""
 
 FOR_ONE_MORE: tuple[Check, ...] = (

@@ -1,4 +1,4 @@
-"""Whether a node came back with a disk that was there before: by the ids of its directories.
+"""Directories of a node by their ids: those of before its restart, and those that it came back with.
 
 Pure. Asked by `core/roll/coming_back.py` of every node that was restarted. A directory gets its id when it is formatted
 and keeps it for good (`directory.id` in `meta.properties`). A broker registers those of all its log directories, from
@@ -31,35 +31,36 @@ _LOG_DIR, _METADATA_DIR = "d:", "m:"
 
 
 def disks_of(node: Node) -> frozenset[str]:
-    """The directories of a node as they are remembered, in short: 64 restarts have to fit into a status."""
+    """Directories of a node as they are remembered, in short: 64 restarts have to fit into a status."""
     log_dirs = node.log_dirs if len(node.log_dirs) <= MOST_DIRS else ()
     return frozenset((*_marks(_LOG_DIR, log_dirs), *_marks(_METADATA_DIR, filter(None, (node.metadata_dir,)))))
 
 
 def is_on_new_disk(before: frozenset[str], node: Node) -> bool:
-    """Whether none of its directories was there before, as far as both are known."""
+    """Tell whether none of its directories was there before, as far as both are known."""
     now = disks_of(node)
-    return any(_replaced(kind, before, now) for kind in _judged_by(node))
+    return any(_of_kind(kind, before).isdisjoint(_of_kind(kind, now)) for kind in _judged_by(before, node))
 
 
-def consent_to_disk(node: Node) -> str:
-    """The consent to the disk that the node has now: of another one it says nothing."""
-    marks = sorted(mark for mark in disks_of(node) if mark.startswith(_judged_by(node)))
+def consent_to_disk(before: frozenset[str], node: Node) -> str:
+    """Consent to the disk that the node has now: of another one it says nothing."""
+    now = disks_of(node)
+    marks = sorted(mark for kind in _judged_by(before, node) for mark in _of_kind(kind, now))
     digest = hashlib.sha256(" ".join(marks).encode()).hexdigest()[:8]
     return f"{NEW_DISK}:{node.title.replace(' ', '-')}:{digest}"
 
 
-def _judged_by(node: Node) -> tuple[str, ...]:
-    """A controller lives by its metadata log, which a broker copies from the leader if it has to."""
-    if not node.log_dirs or Role.BROKER not in node.roles:
-        return (_METADATA_DIR,)
-    return (_LOG_DIR, _METADATA_DIR) if Role.CONTROLLER in node.roles else (_LOG_DIR,)
+def _judged_by(before: frozenset[str], node: Node) -> tuple[str, ...]:
+    """Kinds of directories that tell it, of those that are known of before and of now. A controller lives by its
+    metadata log, which a broker copies from the leader if it has to; of a broker it tells where nothing else does.
+    """
+    now = disks_of(node)
+    known = tuple(kind for kind in (_LOG_DIR, _METADATA_DIR) if _of_kind(kind, before) and _of_kind(kind, now))
+    return known if Role.CONTROLLER in node.roles else known[:1]
 
 
-def _replaced(kind: str, before: frozenset[str], now: frozenset[str]) -> bool:
-    """Whether all directories of one kind are other ones; not where they were not known before, or are not now."""
-    old, new = ({mark for mark in marks if mark.startswith(kind)} for marks in (before, now))
-    return bool(old and new) and old.isdisjoint(new)
+def _of_kind(kind: str, marks: frozenset[str]) -> frozenset[str]:
+    return frozenset(mark for mark in marks if mark.startswith(kind))
 
 
 def _marks(kind: str, ids: Iterable[str]) -> Iterable[str]:

@@ -242,6 +242,13 @@ class World(Quorum):
         self._tell_soon(node.id)
         self._register_again(node, node.incarnation)
 
+    def format_disk(self, node_id: int) -> None:
+        """Give a node that does not run another disk. Both roles of a combined node share it."""
+        directory = self._uuid()
+        for node in (self.nodes[role, node_id] for role in Role if (role, node_id) in self.nodes):
+            if not node.running:
+                node.directory = directory
+
     def upgrade(self, role: Role, node_id: int, release: Release) -> None:
         """Stop, and start with other binaries a moment after it ended. KeyError for a node there is not."""
         node = self.nodes[role, node_id]

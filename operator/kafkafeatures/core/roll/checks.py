@@ -21,6 +21,7 @@ from kafkafeatures.core.roll.drivers import Reach
 from kafkafeatures.core.roll.excuses import MOST_MARKS
 from kafkafeatures.core.roll.halts import nothing_is_halted
 from kafkafeatures.core.roll.held_levels import binary_holds_levels
+from kafkafeatures.core.roll.lagging import cause_among
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods_without_node import every_pod_runs_a_node
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
@@ -141,7 +142,12 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
             found = f"{format_partitions(count, names)} {one if count == 1 else several}"
             back = f"; bring {question.titles(question.gone)} back" if question.gone else ""
             text = f"{found}; no node is restarted until this is resolved{back}{_looks(question)}"
-            return Wait(Reason.ROLLING_NODES, text, after=2.0)
+            cause = cause_among(question, question.behind)
+            if cause is None:
+                return Wait(Reason.ROLLING_NODES, text, after=2.0)
+            subject = cause.nodes[0].title if cause.nodes else ""
+            text = f"{cause.text}; {text}; {cause.remedy}"
+            return Wait(Reason.ROLLING_NODES, text, after=2.0, subject=subject, remedy=cause.remedy)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Brokers that are behind: they are named as the cause, with since when, and a restart that is due goes to them first."""
+"""Brokers that are behind: named as the cause, with since when; a restart that is due goes to them first."""
 
 from __future__ import annotations
 

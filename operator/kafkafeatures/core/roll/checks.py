@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.blockers import Blocker, title_of, verb
 from kafkafeatures.core.engine.costs import topics_and_partitions
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
-from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.engine.remedies import ghost_remedy
+from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
 from kafkafeatures.core.roll.drivers import Reach
@@ -160,7 +161,12 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     are = "is" if len(question.gone) == 1 else "are"
     gone = question.titles(question.gone)
     text = f"{gone} {are} unavailable; bring {gone} back: no node is restarted until then"
-    return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0)
+    ghosts = tuple(node for id_ in question.gone for node in question.nodes(id_) if node.state is NodeState.GHOST)
+    remedy = f"bring {gone} back"
+    if ghosts:
+        cure = ghost_remedy(ghosts, question.wanted.cluster_flags, question.seen.finalized)
+        text += f"; if {title_of(ghosts)} {verb(ghosts, 'does', 'do')} not exist any more: {cure}"
+    return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0, subject=gone, remedy=remedy)
 
 
 def _looks(question: RestartQuestion) -> str:

@@ -252,10 +252,18 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def gone(self) -> tuple[int, ...]:
         """Brokers that are away for any other reason than a restart of ours. One that serves, and of which only the pod
-        is not certain, is none.
+        is not certain, is none, nor is a ghost that nothing was left on.
         """
         serving = (id_ for id_ in self.unconfirmed for node in self.nodes(id_) if node.state is NodeState.LIVE)
-        return tuple(sorted(id_ for id_ in self.unavailable - {*serving} if not self.is_controller(id_)))
+        away = self.unavailable - {*serving} - self._ghosts
+        return tuple(sorted(id_ for id_ in away if not self.is_controller(id_)))
+
+    @property
+    def _ghosts(self) -> frozenset[int]:
+        if self.replication is None:
+            return frozenset()
+        ghosts = {node.id for node in self.seen.nodes if node.state is NodeState.GHOST}
+        return frozenset(ghosts - self.replication.brokers() - self.fleet.pods.keys())
 
     @property
     def is_full(self) -> bool:

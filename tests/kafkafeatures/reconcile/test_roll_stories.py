@@ -156,7 +156,7 @@ async def test_where_no_node_answers_the_status_names_the_pods_that_do_not_run()
     assert rig.workloads.evictions == []
 
 
-async def test_time_in_which_nobody_looks_does_not_make_a_node_stable() -> None:
+async def test_time_without_a_reconciliation_does_not_make_a_node_stable() -> None:
     scene = Scene(Wanted({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     scene.set_images()
     await scene.until(lambda status: any("stableSince" in one for one in status.get("intents", ())))

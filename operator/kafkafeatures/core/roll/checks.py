@@ -165,7 +165,7 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     remedy = f"bring {gone} back"
     if ghosts:
         cure = ghost_remedy(ghosts, question.wanted.cluster_flags, question.seen.finalized)
-        text += f"; if {title_of(ghosts)} {verb(ghosts, 'does', 'do')} not exist any more: {cure}"
+        text += f"; if {title_of(ghosts)} {verb(ghosts, 'does', 'do')} not exist: {cure}"
     return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0, subject=gone, remedy=remedy)
 
 

@@ -45,7 +45,7 @@ from kraftlog.files import DIRECTORY
 METADATA_RECORDS = "metadata_records"
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
-DERIVED = 2
+DERIVED = 3
 """Changes whenever the tables of clusters are made in another way: they are then made anew."""
 MOST_PARTS = 24
 """Parts of one file that may lie beside one another, before they are joined into one."""
@@ -289,7 +289,7 @@ class Run:
             for name, entry in files
         )
         return NodeCopy(
-            node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id
+            node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id, node.vote
         )
 
 
@@ -322,7 +322,7 @@ def _source(
 ) -> str:
     """What tells whether the tables of a cluster would be the same again. parts: files of rows, by node."""
     files = [
-        [copy.node, copy.node_id, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
+        [copy.node, copy.node_id, copy.vote, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
         for copy in cluster.copies
     ]
     return hashlib.sha256(json.dumps([DERIVED, beside, cluster.doubts, files]).encode()).hexdigest()

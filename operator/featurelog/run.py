@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ import pyarrow.parquet as pq
 
 from featurelog import cuts, manifest, stores
 from featurelog.cuts import Survey
-from featurelog.disk import Disk
+from featurelog.disk import PROOF, Disk
 from featurelog.engine import Derive, Engine, Look, OneCore, Problem, Seen
 from featurelog.layout import InputsError, NodeLog, Root
 from featurelog.ledger import Due, Ledger, Node, due
@@ -95,6 +97,7 @@ class Run:
         self._derive, self._start_engine, self._beside = derive, start_engine, beside
         self._disk, self._progress = disk or Disk(), progress
         self._manifest, self._ledger = Manifest(settings.output), Ledger()
+        self._proof = settings.output.absolute() / f"{PROOF}{uuid.uuid4().hex}"
 
     def __call__(self) -> Summary:
         """Raises InputsError, OutputError, LockedError, DamagedInputError, EngineError."""
@@ -110,6 +113,11 @@ class Run:
         self._manifest, self._ledger = manifest.load(self.settings.output)
         manifest.sweep(self._disk, self._manifest)
         dues = self._plan()
+        with self._disk.seen(self._proof) if dues else nullcontext():
+            self._work(dues)
+
+    def _work(self, dues: Sequence[Due]) -> None:
+        """Read what is due, and commit it in groups."""
         total, done, engine = sum(one.size for one in dues), 0, None
         for group in self._groups(dues):
             engine = engine or self._start_engine()
@@ -220,7 +228,7 @@ class Run:
             uri=one.uri, path=one.file.path, cluster=one.node.cluster, node=one.node.node, file=one.file.name,
             fingerprint=one.fingerprint, lead=one.lead if start == one.start else start, start=start, end=end,
             is_open=one.is_open and end == one.file.size, mode=self.settings.mode, redact=self.settings.redact,
-            version=version,
+            version=version, proof=str(self._proof),
         )  # fmt: skip
 
     def _keep(self, one: Due, read: Sequence[Part]) -> None:

@@ -44,7 +44,7 @@ class _Tools:
 
 @pytest.fixture
 def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Those of the machine; a person has one of kind-config.yaml's name, and one of kind's own."""
+    """Clusters of the machine; a person has one of kind-config.yaml's name, and one of kind's own."""
     programs, made = tmp_path / "bin", tmp_path / "clusters"
     for folder in (programs, made):
         folder.mkdir()

@@ -86,7 +86,7 @@ def nameless(data: bytes, **more: bytes) -> NodeCopy:
     return unsaid("a", data, **more)
 
 
-def test_one_that_nobody_names_is_no_further_node() -> None:
+def test_one_without_a_name_is_no_further_node() -> None:
     found = [copy("3001", {segment_name(0): DATA}), nameless(DATA)]
     assert (readiness(found)["copied_nodes"], readiness(found)["verdict"]) == ([3001], "unknown")
     ((node, text),) = said(found, "same_node")

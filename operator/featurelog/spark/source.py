@@ -7,7 +7,7 @@ written, and no ledger kept: each query reads what is there.
     path     the folder or URI of inputs, as in `layout`
     mode     PERMISSIVE (default): damage is a row. DROPMALFORMED: it is left out. FAILFAST: it ends the query
     redact   true (default): no secrets, and no bytes of what could not be decoded
-    piece    bytes of a file that a partition has at least; no file is more than `MOST_RANGES` partitions
+    piece    bytes of a file that a partition has at least; default 16 MiB, and no file is more than `MOST_RANGES`
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Reader(DataSourceReader):
         if self._mode not in MODES:
             raise OptionError(f"{NAME}: invalid mode {self._mode!r}; expected one of {', '.join(MODES)}")
         self._redact = known.get("redact", "true").lower() != "false"
-        self._piece = int(known.get("piece", cuts.PIECE))
+        self._piece = int(known["piece"]) if "piece" in known else None
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
@@ -124,7 +124,7 @@ class Reader(DataSourceReader):
                     lead=0, start=0, end=file.size, is_open=file.name in segments[-1:], mode=self._mode,
                     redact=self._redact, version=version,
                 )  # fmt: skip
-                piece = max(self._piece, -(-file.size // MOST_RANGES))
+                piece = self._piece or max(cuts.PIECE, -(-file.size // MOST_RANGES))
                 for number in range(max(1, len(cuts.spans(0, file.size, piece)))):
                     yield task, number, piece
 

@@ -37,7 +37,7 @@ class NodeCopy:
 
     unused: (file, why), of files that are no part of a log. voters: of a static quorum, as the node says in a file
     beside its log; None where it says none. node_id: what the node says in meta.properties, or None. vote: epoch,
-    candidate and its directory, as quorum-state has it; None where it voted for nobody.
+    candidate and its directory, as quorum-state has it; None where it has no vote.
     """
 
     cluster: str

@@ -4,10 +4,9 @@ It asks the rules of the operator's preflight (`core/levels/readiness.py`) about
 broker and every registered controller, running or not, must support the level, and from metadata.version 15 (3.7-IV0)
 on every voter must be registered; a ghost is named so. `ready` needs all of it to be certain: any doubt about the state
 is `unknown`, and so is what only a record that may not be committed would allow, or what too few nodes' copies say
-(`coverage`). Removing, cutting or repeating inputs
-never makes a verdict `ready`: what is missing is a doubt, or moves the end back, and what was read is too old after
-`valid_for_ms`. What only one copy had, at its end and within that time, is lost without a trace. It never overrules a
-live check.
+(`coverage`). Removing, cutting or repeating inputs never makes a verdict `ready`: what is missing is a doubt, or moves
+the end back, and what was read is too old after `valid_for_ms`. What only one copy had, at its end and within that
+time, is lost without a trace. It never overrules a live check.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ VALID_FOR_MS = 24 * 60 * 60 * 1000
 FEWEST_COPIES = 2
 """With a single copy of a log it cannot be known whether its end is missing."""
 MAX_LEVEL, MAX_FEATURES = 100, 100
-"""Levels of a feature, and features that Kafka does not have, that have rows: a log may hold any number of them.
-"""
+"""Levels of a feature, and features that Kafka does not have, that have rows: a log may hold any number of them."""
 
 _EVIDENCE = (
     pa.field("node", pa.string()), pa.field("file", pa.string()), pa.field("offset", pa.int64()), pa.field("ts", TIME),
@@ -94,11 +92,7 @@ TABLE = Table(
             "registered (`ControllerNotRegistered`), and controllers that cannot make the quorum dynamic "
             "(`ControllerTooOld`); each with its last registration as evidence",
         ),
-        Column(
-            "downgrade_losses",
-            pa.list_(_LOSS),
-            "downgrades that may lose metadata (`Lossy`) or that Kafka refuses (`Impossible`)",
-        ),
+        Column("downgrade_losses", pa.list_(_LOSS), "downgrades that are `Lossy` (may lose metadata) or `Impossible`"),
         Column(
             "other_blockers",
             pa.list_(_WHY),

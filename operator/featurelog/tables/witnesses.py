@@ -49,8 +49,8 @@ class Witnesses:
         return frozenset((folder, other)) in self.apart
 
     def most(self, folders: Iterable[str], voters: Collection[int] | None = None) -> tuple[str, ...]:
-        """As many of these folders as are of different nodes for sure; with voters only those of voters. Leaving out a
-        copy never gives more.
+        """Find as many of these folders as are of different nodes for sure; with voters only those of voters. Leaving
+        out a copy never gives more.
         """
         known = [one for one in sorted(folders) if self.ids.get(one) is not None]
         named = [one for one in known if voters is None or self.ids[one] in voters]

@@ -24,6 +24,8 @@ ALTERNATIONS = 4
 """Snapshots that two copies do not share change sides so often, in their order, only if two nodes wrote them: a few may
 have been lost on the way, from either copy.
 """
+NO_DIRECTORY = {"", "AAAAAAAAAAAAAAAAAAAAAA"}
+"""Directories in a vote that is for a node, whatever its directory is: none, and Kafka's zero id."""
 _MOST = 64
 """Copies of voters among which the largest number of nodes is looked for; of more, in order."""
 
@@ -131,9 +133,13 @@ def _are_two(one: _Held, other: _Held) -> bool:
 
 
 def _voted_twice(one: NodeCopy, other: NodeCopy) -> bool:
-    """No node votes for two candidates in one epoch."""
-    votes = one.vote, other.vote
-    return votes[0] is not None and votes[1] is not None and votes[0][0] == votes[1][0] and votes[0] != votes[1]
+    """No node votes for two candidates in one epoch. A directory that only one of them has proves nothing: once the
+    quorum is dynamic, a node writes it beside a vote that it had without.
+    """
+    if one.vote is None or other.vote is None or one.vote[0] != other.vote[0]:
+        return False
+    candidates, directories = ({one.vote[at], other.vote[at]} for at in (1, 2))
+    return len(candidates) == 2 or len(directories - NO_DIRECTORY) == 2
 
 
 def _written_twice(one: _Held, other: _Held) -> bool:

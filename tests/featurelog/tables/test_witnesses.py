@@ -142,6 +142,8 @@ def test_two_nodes_are_two_where_they_wrote_a_snapshot_at_two_times() -> None:
     [
         (((7, 3001, ""), (7, 3002, "")), True),
         (((7, 3001, "a"), (7, 3001, "b")), True),
+        (((7, 3001, ""), (7, 3001, "b")), False),  # one node, before and after the quorum became dynamic
+        (((7, 3001, "AAAAAAAAAAAAAAAAAAAAAA"), (7, 3001, "b")), False),
         (((7, 3001, ""), (8, 3002, "")), False),  # one node, before and after an election
         (((7, 3001, ""), None), False),  # one that was restarted does not keep it
         (((7, 3001, ""), (7, 3001, "")), False),

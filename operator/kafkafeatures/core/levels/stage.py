@@ -144,9 +144,12 @@ class LevelsNow(StageNow, frozen=True):
     @property
     def needs_approval(self) -> bool:
         """A change that is not safe to undo is approved by being named exactly; one the operator computed, or corrects,
-        is not. To correct drift by an irreversible change takes a new approval, whatever the policy.
+        is not. To correct drift by an irreversible change takes a new approval, whatever the policy. What is
+        irreversible is not approved by levels that no person wrote.
         """
         wanted, part = self.facts.wanted, self.part
+        if not wanted.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
+            return True
         if wanted.policy is ApprovalPolicy.ALWAYS:
             return True
         if wanted.policy is ApprovalPolicy.NEVER:

@@ -82,7 +82,7 @@ class MigrationWork(Struct, frozen=True):
 
 class MigrationPart(Part, frozen=True):
     """What there is to do. place: where the cluster is, if that is known. excused: what all of its rolls may make
-    unavailable, by a consent. doubtful: consents that may have been used before the status began.
+    unavailable, by a consent.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -90,7 +90,6 @@ class MigrationPart(Part, frozen=True):
     desired: Desired
     place: Place | Misplaced | Failure
     excused: ExcusedTopics | None = None
-    doubtful: frozenset[str] = frozenset()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -110,11 +109,6 @@ class MigrationPart(Part, frozen=True):
     def is_known(self) -> bool:
         """Whether it is known where the cluster is."""
         return isinstance(self.place, Place)
-
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """To finalize: for anything else, whether a consent was used shows where the cluster is."""
-        return (ZK_FINALIZE,) if self.desired is Desired.FINALIZED and ZK_FINALIZE in self.doubtful else ()
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[MigrationWork, ...] | None:
         """What is left; None where the plan leads elsewhere than the document does now."""

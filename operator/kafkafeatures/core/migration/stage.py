@@ -58,7 +58,7 @@ class Migrations:
         assigned = replication.brokers() if replication is not None else None
         begun = is_begun(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
         place = place_of(facts.seen, desired, assigned, is_begun=begun)
-        return MigrationPart(desired, place, excused, facts.memory.unverified)
+        return MigrationPart(desired, place, excused)
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
         """Where the migration stands; None where none is wanted and none is open."""

@@ -68,7 +68,7 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
 
 
 def a_standby_that_lost_its_flag_ends_nothing(person: Person) -> None:
-    """Its file was changed too early, and it restarted: whatever is wanted, nothing else is, and it gets it back."""
+    """A changed file and a restart too early: whatever is wanted, nothing else is, and it gets it back."""
     cluster, before = person.cluster, len(person.restarted)
     standby = next(id_ for id_ in cluster.controllers if id_ != person.at("/controller")["brokerid"])
     cluster.run(standby, Shape.CONTROLLER)

@@ -37,7 +37,7 @@ from tests.kafkafeatures.ensembles import CLUSTER
 from tests.kafkafeatures.worlds import NOW, known
 
 P, D = Position, Desired
-HELD = {"hold": timedelta(hours=1)}
+HELD: dict[str, Any] = {"hold": timedelta(hours=1)}
 DIFFERS = known(Compared(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders",)))
 
 
@@ -149,7 +149,7 @@ OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "conn
 
 
 @pytest.mark.parametrize("kept", [(), (3002,)], ids=["all without the flag", "one has it"])
-def test_once_it_is_finalized_nobody_waits_for_a_zookeeper_that_was_switched_off(kept: tuple[int, ...]) -> None:
+def test_once_it_is_finalized_a_zookeeper_that_was_switched_off_is_not_waited_for(kept: tuple[int, ...]) -> None:
     over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in kept), zookeeper=OFF)
     if kept:
         assert restarted(approved(over)) == 3002

@@ -35,12 +35,10 @@ from kafkafeatures.core.migration.edges import (
     STOP_CONTROLLERS,
     UNFLAG_BROKERS,
     WITHDRAW,
-    WITHDRAW_EARLY,
-    WITHDRAWING,
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
-from kafkafeatures.core.migration.finalize import consent_used, finalizing_is_consented, holds, without_ending
+from kafkafeatures.core.migration.finalize import consent_used, holds, unconsented, without_ending
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.last_comparison import ACCEPT, what_is_lacking
 from kafkafeatures.core.migration.place import Place
@@ -179,6 +177,11 @@ def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
     yield from missing(asked.place, asked.flying)
 
 
+def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
+    """Nothing leads back from there."""
+    yield from unconsented(asked.place, asked.consents, asked.spent)
+
+
 def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
     """Nothing is under-replicated, and nothing is reassigned."""
     if asked.replication is None:
@@ -220,7 +223,7 @@ def consents_used(asked: Asked) -> frozenset[str]:
         found.add(ZK_ROLLBACK_LOSSY)
     if asked.place.way is RELEASE and any(_losses(asked)):
         found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way in (RELEASE, *WITHDRAWING) and unproven(asked.place, asked.controllers) is not None:
+    if asked.place.way in (RELEASE, WITHDRAW) and unproven(asked.place, asked.controllers) is not None:
         found.add(ZK_CONTROLLERS_STOPPED)
     return frozenset(found) & asked.consents
 
@@ -351,7 +354,6 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     STOP_CONTROLLERS: (every_broker_is_back, zookeeper_keeps_up, both_hold_the_same),
     RELEASE: (zookeeper_is_left_alone,),
     UNFLAG_BROKERS: (every_broker_was_seen, every_broker_is_informed),
-    WITHDRAW_EARLY: (no_controller_is_left,),
     WITHDRAW: (no_controller_is_left,),
 }  # fmt: skip
 """The checks of each way, in the order in which their blockers are listed."""

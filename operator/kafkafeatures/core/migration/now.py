@@ -35,7 +35,7 @@ from kafkafeatures.core.migration.comparisons import last_comparison, later
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAWING, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAW, Refused
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
@@ -252,13 +252,13 @@ class MigrationNow(StageNow, frozen=True):
             again = "; before you start the controllers again, wipe their disks" if went_back else ""
             if isinstance(self.facts.seen.zookeeper, Unknown):
                 why = self.facts.seen.zookeeper.why
-                again = f"; {why.where} is not needed any more ({why.message}): {WITHOUT_ZOOKEEPER}"
+                again = f"; {why.where} is no longer needed ({why.message}): {WITHOUT_ZOOKEEPER}"
             return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}{again}")
         return self._deletion(self.place) or asked_of_git(self.place)
 
     def _deletion(self, place: Place) -> Act | Stalled | None:
         """The transaction that gives the cluster back to ZooKeeper, made of what this look has read."""
-        if place.way in WITHDRAWING:
+        if place.way is WITHDRAW:
             return _act_on(withdraw(place.znodes))
         if place.way is not RELEASE:
             return None

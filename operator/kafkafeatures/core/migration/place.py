@@ -72,7 +72,7 @@ class Place(Struct, frozen=True, dict=True):
     def demands(self) -> Demands:
         """What each node has otherwise than the position that comes next needs it."""
         said, edge = said_of(self.seen), self.way
-        end = edge.end if edge is not None else TARGETS[self.desired]
+        end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
         return demands(self.position, end, edge, known_of(said, release_of(self.seen)), said)
 
     @cached_property
@@ -102,7 +102,7 @@ class Place(Struct, frozen=True, dict=True):
 def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]:
     while isinstance(edge := next_edge(position, desired, facts), Edge):
         yield edge
-        position = edge.end
+        position = edge.end_from(position)
         if edge.deletes or Beside.NO_CONTROLLERS in edge.beside:  # which have left /migration
             facts = msgspec.structs.replace(facts, has_progress=not edge.deletes)
         if edge is UNFLAG_BROKERS:
@@ -144,7 +144,7 @@ def is_over(seen: Observation) -> bool:
 
 
 def _unread(why: Failure, at: datetime) -> ZooKeeperReading:
-    """What is there of ZooKeeper where nobody needs it any more."""
+    """A reading of ZooKeeper where none is needed any longer."""
     return ZooKeeperReading(at, "", why, None, why, None, why, why, why, why)
 
 

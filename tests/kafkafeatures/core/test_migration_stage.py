@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import MigrationStatus, Status, Via
+from kafkafeatures.api.status import EMPTY, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.kind import Asked
@@ -19,10 +19,9 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.copied.survey import Survey
-from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.looking import demands_of
 from kafkafeatures.core.migration.none_wanted import MIGRATION
-from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import place_of
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.restarts import permit_for
@@ -192,23 +191,6 @@ def test_it_is_not_finalized_without_a_consent() -> None:
     )
 
 
-def test_dual_write_is_kept_for_as_long_as_the_document_says_and_this_process_has_seen() -> None:
-    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
-    status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2026-01-01T00:00:00Z")))
-    seen = cluster(P.DUAL_WRITE)
-    early = looks(held, seen, status=status, lived=timedelta(hours=23))
-    assert isinstance(early.decision, Wait)
-    assert early.decision.reason is Reason.SOAKING
-    assert early.decision.message.startswith("dual write is kept for 24 h, of which 60 min remain; ")
-    assert isinstance(looks(held, seen, status=status, lived=timedelta(hours=25)).decision, Held)
-    lost = looks(held, seen, lived=timedelta(hours=25))
-    assert isinstance(lost.decision, Wait)
-    assert lost.decision.reason is Reason.SOAKING
-
-
-# --- what is not known, and what contradicts itself ---
-
-
 def test_an_ensemble_that_cannot_be_read_is_named_and_waited_for() -> None:
     why = Failure(FailureKind.UNREACHABLE, "ZooKeeper zk:2181", "connection refused", "start it")
     found = looks(wanting(D.DUAL_WRITE), replace(cluster(P.COPIED), zookeeper=Unknown(why)))
@@ -328,12 +310,12 @@ def test_a_comparison_counts_for_two_minutes() -> None:
 def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_back_since() -> None:
     def compares(wanted: Wanted, **ago: timedelta) -> bool:
         tried = NOW - ago.get("compared", timedelta(minutes=5))
-        since = stamp(NOW - ago.get("reached", timedelta(hours=1)))
-        migration = MigrationStatus(phase=Phase.DUAL_WRITE.value, since=since)
+        since = NOW - ago.get("reached", timedelta(hours=1))
         seen = cluster(P.DUAL_WRITE)
         assert wanted.migration is not None
-        kept = {MIGRATION: MigrationKept(compared=Compared(tried, 99), tried=tried)}
-        asked = Asked(wanted, Status(migration=migration), NOT_ASKED, NOW, seen, kept)
+        dual_write = DualWrite(103, since, NOW, 0.0, 0.0)
+        kept = {MIGRATION: MigrationKept(compared=Compared(tried, 99), tried=tried, dual_write=dual_write)}
+        asked = Asked(wanted, EMPTY, NOT_ASKED, NOW, seen, kept)
         return demands_of(asked, wanted.migration).comparison
 
     back = wanting(D.ROLLED_BACK)
@@ -342,7 +324,7 @@ def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_bac
     assert not compares(back, compared=timedelta(seconds=30))
     assert compares(back, compared=timedelta(hours=-25))
     assert not compares(finalizing, reached=timedelta(seconds=30))
-    assert compares(finalizing, reached=timedelta(hours=-25))
+    assert not compares(finalizing, reached=timedelta(hours=-25))
     assert compares(finalizing, reached=timedelta(hours=1))
 
 

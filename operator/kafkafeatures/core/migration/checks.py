@@ -12,7 +12,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_FINALIZE, ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EqualityStatus
@@ -22,6 +22,7 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.replication import Replication, format_partitions
 from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.consents import already_used
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import (
@@ -34,11 +35,10 @@ from kafkafeatures.core.migration.edges import (
     STOP_CONTROLLERS,
     UNFLAG_BROKERS,
     WITHDRAW,
-    WITHDRAW_EARLY,
-    WITHDRAWING,
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
+from kafkafeatures.core.migration.finalize import consent_used, holds, unconsented, without_ending
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.last_comparison import ACCEPT, what_is_lacking
 from kafkafeatures.core.migration.place import Place
@@ -177,6 +177,11 @@ def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
     yield from missing(asked.place, asked.flying)
 
 
+def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
+    """Nothing leads back from there."""
+    yield from unconsented(asked.place, asked.consents, asked.spent)
+
+
 def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
     """Nothing is under-replicated, and nothing is reassigned."""
     if asked.replication is None:
@@ -210,30 +215,15 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
         )
 
 
-def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
-    """Nothing leads back from there. Once it has begun there is nothing left to consent to."""
-    if asked.place.position is not Position.DUAL_WRITE:
-        return
-    text = "finalizing the migration is irreversible"
-    if ZK_FINALIZE not in asked.consents:
-        yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
-    elif ZK_FINALIZE in asked.spent:
-        yield Blocker(BlockerKind.CONSENT, text, _spent(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
-
-
-def _spent(consent: str) -> str:
-    return f"the consent {consent} was already used: remove it from consents, apply the document, then add it again"
-
-
 def consents_used(asked: Asked) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
-    found = {ZK_FINALIZE} if asked.place.way is FINALIZE and asked.place.position is Position.DUAL_WRITE else set()
+    found = {*consent_used(asked.place)}
     differs = asked.compared is not None and asked.compared.differences
     if asked.place.desired is Desired.ROLLED_BACK and needs_comparison(asked.place) and differs:
         found.add(ZK_ROLLBACK_LOSSY)
     if asked.place.way is RELEASE and any(_losses(asked)):
         found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way in (RELEASE, *WITHDRAWING) and unproven(asked.place, asked.controllers) is not None:
+    if asked.place.way in (RELEASE, WITHDRAW) and unproven(asked.place, asked.controllers) is not None:
         found.add(ZK_CONTROLLERS_STOPPED)
     return frozenset(found) & asked.consents
 
@@ -255,7 +245,8 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
         named = "; ".join(asked.compared.named)
         lossy = asked.place.desired is Desired.ROLLED_BACK
         accept = f"; or {ACCEPT}" if lossy else ""
-        found = Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY + accept)
+        remedy = without_ending(asked.place, REMEDY) + accept
+        found = Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", remedy)
         yield from _unless_consented(asked, found) if lossy else (found,)
 
 
@@ -290,7 +281,7 @@ def _unless_consented(asked: Asked, one: Blocker, consent: str = ZK_ROLLBACK_LOS
     if consent not in asked.consents:
         yield one
     elif consent in asked.spent:
-        yield Blocker(BlockerKind.CONSENT, one.message, _spent(consent), reason=Reason.CONSENT_SPENT)
+        yield Blocker(BlockerKind.CONSENT, one.message, already_used(consent), reason=Reason.CONSENT_SPENT)
 
 
 def preflight_passes(asked: Asked) -> Iterator[Blocker]:
@@ -346,9 +337,7 @@ PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
 
 def needs_comparison(place: Place) -> bool:
     """Whether the next step closes a door: the first node of a way goes, or the quorum."""
-    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and place.position in (
-        Position.COPIED, Position.DUAL_WRITE,
-    )  # fmt: skip
+    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(place)
 
 
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {
@@ -365,7 +354,6 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     STOP_CONTROLLERS: (every_broker_is_back, zookeeper_keeps_up, both_hold_the_same),
     RELEASE: (zookeeper_is_left_alone,),
     UNFLAG_BROKERS: (every_broker_was_seen, every_broker_is_informed),
-    WITHDRAW_EARLY: (no_controller_is_left,),
     WITHDRAW: (no_controller_is_left,),
 }  # fmt: skip
 """The checks of each way, in the order in which their blockers are listed."""

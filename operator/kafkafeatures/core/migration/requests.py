@@ -28,7 +28,7 @@ def asked_of_git(place: Place) -> Wait:
     edge = place.way
     found = "; ".join(_asked(place, edge)) if edge is not None else ""
     if not found:
-        to = f": {edge.end}" if edge is not None else ""
+        to = f": {edge.end_from(place.position)}" if edge is not None else ""
         return Wait(Reason.MIGRATING, f"the next position is not reached yet{to}", after=2.0)
     # Until the controllers stop, what they write is compared again and again: nothing can be afterwards.
     after = max(LOOK_AGAIN, len(place.seen.nodes) / NODES_A_SECOND)

@@ -11,15 +11,14 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.names import ZK_FINALIZE, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ComparisonState, EqualityStatus, WayBack
 from kafkafeatures.core.migration.edges import (
     FINALIZE,
     FLAG_BROKERS,
-    GIVE_UP_EARLY,
-    GIVE_UP_FLAGGING,
+    GIVE_UP,
     MOVE_BROKERS,
     MOVE_BROKERS_BACK,
     RELEASE,
@@ -27,7 +26,6 @@ from kafkafeatures.core.migration.edges import (
     STOP_CONTROLLERS,
     UNFLAG_BROKERS,
     WITHDRAW,
-    WITHDRAW_EARLY,
     Edge,
 )
 from kafkafeatures.core.migration.positions import FLAG, Position
@@ -51,8 +49,7 @@ class Return(Struct, frozen=True):
 NOTHING = "nothing is lost"
 WHAT_LACKS = "metadata that ZooKeeper lacks by then is lost; ZooKeeper is first compared with the metadata log"
 _STOP = "stop the controllers, let KafkaFeatures delete /controller and /migration, restart each broker without"
-_ANEW = "a new migration can start once the controllers' disks are wiped"
-_ANEW_UNFLAGGED = f"a new migration can start once every broker runs without {FLAG}"
+_ANEW = f"a new migration can start once every broker runs without {FLAG}, and the controllers' disks are wiped"
 
 RETURNS: Mapping[Edge, Return] = {
     START_CONTROLLERS: Return(Position.ZOOKEEPER, "stop the controllers, let KafkaFeatures delete /migration", NOTHING),
@@ -65,12 +62,10 @@ RETURNS: Mapping[Edge, Return] = {
     STOP_CONTROLLERS: Return(
         None, "only ZooKeeper holds the metadata then; what it lacks is lost. A new migration can start later", ""
     ),
-    RELEASE: Return(None, _ANEW_UNFLAGGED, ""),
+    RELEASE: Return(None, _ANEW, ""),
     UNFLAG_BROKERS: Return(None, _ANEW, ""),
-    GIVE_UP_EARLY: Return(None, _ANEW, ""),
-    GIVE_UP_FLAGGING: Return(None, _ANEW_UNFLAGGED, ""),
-    WITHDRAW_EARLY: Return(None, _ANEW, ""),
-    WITHDRAW: Return(None, _ANEW_UNFLAGGED, ""),
+    GIVE_UP: Return(None, _ANEW, ""),
+    WITHDRAW: Return(None, _ANEW, ""),
 }
 """Every way, with the one that leads back."""
 
@@ -88,20 +83,31 @@ _ABOUT = timedelta(seconds=2)
 
 
 def way_back(
-    position: Position, desired: Desired, equality: EqualityStatus | None, *, until: Stamp | None
+    position: Position,
+    desired: Desired,
+    equality: EqualityStatus | None,
+    *,
+    until: Stamp | None,
+    unflagged: tuple[int, ...] = (),
 ) -> WayBack | None:
     """How far one can go back from here; None where nothing was begun, nothing leads back, or it is under way and has
-    to be finished. until: when the next step may close the way.
+    to be finished. until: when the next step may close the way. unflagged: controllers that have to get their flag
+    back before.
     """
+    first = f"put {FLAG} back on controller {', '.join(map(str, unflagged))}, " if unflagged else ""
+    if position is Position.FINALIZING and unflagged:
+        how = f"take {ZK_FINALIZE} out of consents, and set spec.migration.desired to DualWrite"
+        return WayBack(how=f"to dual write, while the active controller has its flag: {how}; {first}and restart it")
     if position not in _ENDS_BY:
         return None
     if desired is Desired.ROLLED_BACK:
         if position not in _COPIED:
             return None
         found = RETURNS[MOVE_BROKERS_BACK]
-        return WayBack(how=f"to dual write: set spec.migration.desired to DualWrite, {found.how}; {found.loses}")
+        how = f"set spec.migration.desired to DualWrite, {first}{found.how}"
+        return WayBack(how=f"to dual write: {how}; {found.loses}")
     loses = _loses(equality) if position in _COPIED else NOTHING
-    how = RETURNS[_ENDS_BY[position]].how
+    how = first + RETURNS[_ENDS_BY[position]].how
     return WayBack(until=until, how=f"to ZooKeeper mode: set spec.migration.desired to RolledBack, {how}; {loses}")
 
 

@@ -35,7 +35,8 @@ class Act(Struct, frozen=True):
 class Wait(Struct, frozen=True):
     """What is waited for may resolve automatically; look again after `after` seconds. `condition`: one that is True
     meanwhile. `steady`: look that often for as long as it takes, not later and later. `subject`: the node, pod, topic
-    or object that it depends on. `remedy`: what a person can do if it does not pass.
+    or object that it depends on. `remedy`: what a person can do if it does not pass. `is_dated`: the message says by
+    itself since when, or until when, and what can be done.
     """
 
     reason: Reason
@@ -44,6 +45,7 @@ class Wait(Struct, frozen=True):
     blockers: tuple[Blocker, ...] = ()
     condition: tuple[Condition, Reason] | None = None
     steady: bool = False
+    is_dated: bool = False
     subject: str = ""
     remedy: str = ""
 

@@ -205,7 +205,11 @@ def window(question: Question) -> Decision | None:
     if stage.is_at_work is not None:
         return _beside_work(question, text)
     seconds = max(1.0, (opens - question.now).total_seconds())
-    return _can_be_approved(question, Wait(Reason.WAITING_FOR_WINDOW, text, after=min(seconds, LONGEST_NAP)))
+    wait = Wait(
+        Reason.WAITING_FOR_WINDOW, text, after=min(seconds, LONGEST_NAP), is_dated=True,
+        subject="spec.rollout.windows", remedy="wait until it opens, or change spec.rollout.windows",
+    )  # fmt: skip
+    return _can_be_approved(question, wait)
 
 
 def approval(question: Question) -> Decision | None:

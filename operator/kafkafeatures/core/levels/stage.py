@@ -134,7 +134,15 @@ class LevelsNow(StageNow, frozen=True):
         soak = self.soak
         if soak is None or soak.is_over or not self.part.changes or self.part.changes[0] not in soak.changes:
             return None
-        return Wait(Reason.SOAKING, str(soak), after=min(LOOK_AGAIN, soak.left.total_seconds()), steady=True)
+        return Wait(
+            Reason.SOAKING,
+            str(soak),
+            after=min(LOOK_AGAIN, soak.left.total_seconds()),
+            steady=True,
+            is_dated=True,
+            subject="spec.features.finalizeAfter",
+            remedy="wait until it is over, or shorten spec.features.finalizeAfter",
+        )
 
     @property
     def needs_approval(self) -> bool:

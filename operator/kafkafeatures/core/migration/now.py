@@ -226,7 +226,15 @@ class MigrationNow(StageNow, frozen=True):
         text = (
             f"dual write is kept for {format_span(self.wish.hold_dual_write_for)}, of which {format_left(left)} remain"
         )
-        return Wait(Reason.SOAKING, text, after=min(10.0, left.total_seconds()), steady=True)
+        return Wait(
+            Reason.SOAKING,
+            text,
+            after=min(10.0, left.total_seconds()),
+            steady=True,
+            is_dated=True,
+            subject="spec.migration.holdDualWriteFor",
+            remedy="wait until it is over, or shorten spec.migration.holdDualWriteFor",
+        )
 
     @property
     def needs_approval(self) -> bool:

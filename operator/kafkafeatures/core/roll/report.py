@@ -54,7 +54,7 @@ def rollout_status(
     if not roll.is_read or (not roll.needing and not roll.in_flight and roll.decision is not None):  # not known
         if before is None and roll.unconfirmed:
             before = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
-        return _waiting(before, roll, decision, before, now) if before is not None else None
+        return _waiting(before, roll, decision) if before is not None else None
     if not roll.is_active:
         return completed(before)
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
@@ -72,7 +72,7 @@ def rollout_status(
         excused=excused,
         unknown=before.unknown if before is not None else {},
     )
-    return _waiting(status, roll, decision, before, now)
+    return _waiting(status, roll, decision)
 
 
 def completed(rollout: RolloutStatus | None) -> RolloutStatus | None:
@@ -82,16 +82,10 @@ def completed(rollout: RolloutStatus | None) -> RolloutStatus | None:
     return replace(rollout, done=rollout.total, waiting_for="", waiting_since=None, unconfirmed=())
 
 
-def _waiting(
-    status: RolloutStatus, roll: Roll, decision: Decision, before: RolloutStatus | None, now: Stamp
-) -> RolloutStatus:
-    """The status of a roll with what it waits for, and since when."""
-    waits_for = _message_of(decision)
-    since = before.waiting_since if before is not None and before.waiting_for == waits_for else None
+def _waiting(status: RolloutStatus, roll: Roll, decision: Decision) -> RolloutStatus:
+    """The status of a roll with what it waits for; since when is said for all kinds in `core/report/status.py`."""
     unconfirmed = tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*roll.unconfirmed.items()][:MOST]))
-    return replace(
-        status, waiting_for=waits_for, waiting_since=(since or now) if waits_for else None, unconfirmed=unconfirmed
-    )
+    return replace(status, waiting_for=_message_of(decision), waiting_since=None, unconfirmed=unconfirmed)
 
 
 def _waits_for_levels(roll: Roll) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.positions import (
     ROWS,
     BrokerMode,
@@ -17,7 +18,6 @@ from kafkafeatures.core.migration.positions import (
     Misplaced,
     Position,
     facts_of,
-    position_of,
 )
 from kraftlog.image import ZkMigrationState as S
 from tests.kafkafeatures.core.migrations import cluster
@@ -89,13 +89,18 @@ def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decid
     either = Facts(S.MIGRATION, Claim.LEADER, 409, brokers(KRAFT, KRAFT, None), ALL)
     found = position_of(either)
     assert isinstance(found, Misplaced)
-    assert (found.message.rpartition("these ")[2], found.hint) == ("nodes do not answer: 3", "bring each of them back")
+    assert (found.message.rpartition("these ")[2], found.remedy) == ("nodes do not answer: 3", "bring each of them back")
+    for last, position in ((KRAFT, Position.DUAL_WRITE), (FLAGGED, Position.COPIED)):
+        assert position_of(replace(either, registered={3: last})) == position
 
 
 def test_a_controller_that_does_not_answer_may_be_one_without_the_flag() -> None:
-    found = position_of(Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT), flags(True, True, None)))
+    facts = Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT), flags(True, True, None))
+    found = position_of(facts)
     assert isinstance(found, Misplaced)
     assert "3003" in found.message
+    assert position_of(replace(facts, registered={3003: True})) == Position.DUAL_WRITE
+    assert position_of(replace(facts, registered={3003: False})) == Position.FINALIZING
 
 
 MODES = [brokers(*modes) for size in (1, 2) for modes in product(BrokerMode, repeat=size)]
@@ -112,6 +117,9 @@ def test_whatever_was_read_of_all_nodes_fits_one_position_at_most() -> None:
         assert isinstance(position, Misplaced) or fitting == {position}
         if isinstance(position, Misplaced):
             assert position.message
+            assert position.subject
+            assert position.remedy
+            assert "{" not in f"{position.message}{position.subject}"
         found |= fitting
     assert found == set(Position)
 

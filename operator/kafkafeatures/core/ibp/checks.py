@@ -19,7 +19,8 @@ from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.ibp.place import Place, Roll
-from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of
+from kafkafeatures.core.migration.contradictions import position_of
+from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of
 from kafkafeatures.core.words import printable
 
 

@@ -18,7 +18,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EqualityStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
+from kafkafeatures.core.facts.observation import Node, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.replication import Replication, format_partitions
 from kafkafeatures.core.facts.znodes import Compared
@@ -41,12 +41,14 @@ from kafkafeatures.core.migration.edges import (
 from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.last_comparison import ACCEPT, what_is_lacking
+from kafkafeatures.core.migration.led import not_led, not_voting
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
 from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, unproven
+from kafkafeatures.core.migration.takeover import not_registered
 from kraftlog.image import ZkMigrationState
 
 LARGEST_LAG = 10.0
@@ -100,34 +102,13 @@ def lag_of(place: Place, seen: float | None) -> float | None:
 
 
 def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
-    """An active controller has a majority, and every voter is registered and answers."""
-    seen = asked.place.seen
-    why = seen.no_quorum
-    if why is not None:
-        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {why.message}", why.remedy)
-        return
-    if isinstance(seen.quorum, Unknown):
-        yield Blocker(BlockerKind.QUORUM, f"the quorum is not known: {seen.quorum.why}")
-        return
-    there = {node.id for node in seen.nodes if node.state is NodeState.LIVE}
-    registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
-    voters = {voter.id for voter in seen.quorum.value.voters} - asked.flying
-    for id_ in sorted(voters - (there & registered)):
-        text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
-        yield Blocker(BlockerKind.QUORUM, f"controller {id_} {text}", f"start controller {id_}")
+    """An active controller leads it, and nobody is missing (`core/migration/led.py`)."""
+    yield from not_led(asked.place, asked.flying)
 
 
 def every_controller_votes(asked: Asked) -> Iterator[Blocker]:
-    """One that was formatted with `--no-initial-controllers`, and never added, keeps no log that counts: a quorum that
-    was begun with `--standalone` is that of one controller, and Kafka takes over with it.
-    """
-    if isinstance(asked.place.seen.quorum, Unknown):
-        return  # `quorum_is_led` says so
-    for node in asked.nodes(Role.CONTROLLER):
-        if node.state is NodeState.LIVE and not node.is_voter:
-            text = f"{node.title} runs, but is not a voter of the quorum"
-            remedy = f"add it with kafka-metadata-quorum.sh add-controller, run with the settings of {node.title}"
-            yield Blocker(BlockerKind.QUORUM, text, remedy, nodes=(node,))
+    """Each is one of the quorum that takes over."""
+    yield from not_voting(asked.place, asked.flying)
 
 
 def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
@@ -151,6 +132,11 @@ def brokers_are_registered(asked: Asked) -> Iterator[Blocker]:
     yield from with_other_levels(asked.place, asked.flying)
     yield from unregistered(asked.place, asked.flying)
     yield from missing(asked.place, asked.flying)
+
+
+def brokers_are_taken_over(asked: Asked) -> Iterator[Blocker]:
+    """Once each broker has the flag, the quorum waits until each is registered (`core/migration/takeover.py`)."""
+    yield from not_registered(asked.place, asked.flying)
 
 
 def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
@@ -355,6 +341,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     START_CONTROLLERS: (preflight_passes,),
     FLAG_BROKERS: (
         preflight_passes, quorum_is_led, every_controller_votes, controllers_have_their_settings, settings_are_known,
+        brokers_are_taken_over,
     ),
     MOVE_BROKERS: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     FINALIZE: (

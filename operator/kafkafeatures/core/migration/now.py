@@ -46,6 +46,7 @@ from kafkafeatures.core.migration.report import hold_left, migration_settled, wi
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
+from kafkafeatures.core.migration.takeover import waits_for_quorum
 from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, spent_by
 from kafkafeatures.core.words import format_left, format_span
@@ -98,7 +99,7 @@ class MigrationNow(StageNow, frozen=True):
         if isinstance(self.place, Failure):
             return (Blocker(BlockerKind.ZOOKEEPER, self.place.message, self.place.remedy),)
         if isinstance(self.place, Misplaced):
-            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy or self.place.hint),)
+            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy),)
         if isinstance(self.place.edge, Refused):
             refused = self.place.edge
             return (Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED),)
@@ -170,16 +171,25 @@ class MigrationNow(StageNow, frozen=True):
             return Wait(Reason.MIGRATING, text, after=2.0, steady=back, blockers=found)
         if (away := self._away) is not None:
             return away
-        since = self.memory.unknown_since
+        since, place = self.memory.unknown_since, self.place
         lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
-        if lasts or (self.place.remedy and not self.place.may_pass):
-            return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
-        if not self.place.may_pass:
-            return Wait(Reason.MIGRATING, str(self.place), after=2.0, blockers=found)
-        # Without the remedy, which is a lot of work and may be for nothing.
-        text = self.place.at_first or self.place.message
-        noted = (Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute"),) if self.place.remedy else ()
-        return Wait(Reason.MIGRATING, f"the phase is not known yet: {text}", after=2.0, blockers=noted)
+        if lasts or not place.may_pass:
+            # Nodes that do not answer contradict nothing: they are brought back.
+            reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
+            return Stalled(reason, str(place), found, subject=place.subject, remedy=place.remedy)
+        # Without the remedy of a contradiction, which is a lot of work and may be for nothing.
+        text = place.at_first or place.message
+        noted = Blocker(
+            BlockerKind.MIGRATION, f"{text}; this may pass within a minute", "wait a minute, and look again"
+        )
+        return Wait(
+            Reason.MIGRATING,
+            text if place.silent else f"the phase is not known yet: {text}",
+            after=2.0,
+            blockers=found if place.silent else (noted,),
+            subject=place.subject,
+            remedy=place.remedy,
+        )
 
     @property
     def _unreachable(self) -> Wait | Stalled | None:
@@ -251,6 +261,10 @@ class MigrationNow(StageNow, frozen=True):
         """The next step, or what it waits for."""
         if not isinstance(self.place, Place):
             return self.blocked or Wait(Reason.MIGRATING, "the phase is not known", after=2.0)
+        quorum = waits_for_quorum(self.place)
+        flies = self.roll is not None and bool(self.roll.in_flight)
+        if quorum is not None and (self.place.position is Position.COPYING or not flies):
+            return quorum
         if self.roll is not None and (decision := self.roll.decision) is not None:
             asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
             if isinstance(decision, Wait) and asked is not None:

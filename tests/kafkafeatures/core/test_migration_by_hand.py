@@ -9,7 +9,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknown
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape

@@ -127,6 +127,17 @@ def test_what_a_restart_took_is_kept_from_roll_to_roll() -> None:
     assert migration_of(later).node_seconds == 42
 
 
+@pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
+def test_a_restart_that_is_over_is_not_shown_as_waited_for_beside_what_is_asked_for_now(
+    position: Position,
+) -> None:
+    """The controllers are to be stopped."""
+    waits = RolloutStatus(id="1", total=3, done=2, waiting_for="broker 2 is in sync", restarted=3)
+    rollout = status_after(looks(wanting(D.ROLLED_BACK), cluster(position)), Status(rollout=waits)).rollout
+    assert rollout is not None
+    assert (rollout.done, rollout.total, rollout.waiting_for) == (3, 3, "")
+
+
 # --- the way back ---
 
 

@@ -168,11 +168,16 @@ class Node(Struct, frozen=True):
         return True
 
     def _said(self, feature: str) -> VersionRange | None:
-        if isinstance(self.answer, Unknown):
+        if isinstance(self.answer, Unknown) or self._names_no_feature:
             return None
         answer = self.answer.value
         # ApiVersions below v4 leaves out features with minimum 0 (KAFKA-17492).
         return answer.supported.get(feature, NOT_SUPPORTED if answer.complete else None)
+
+    @property
+    def _names_no_feature(self) -> bool:
+        """Whether it runs in ZooKeeper mode, where a process names none, whatever its binary supports."""
+        return self.runs_in_kraft_mode is False and isinstance(self.answer, Known) and not self.answer.value.supported
 
     def _written(self, feature: str) -> VersionRange | None:
         """A combined node has two registrations; the narrower one is what the controller will check."""
@@ -184,6 +189,9 @@ class Node(Struct, frozen=True):
     def _why(self, feature: str) -> Failure:
         if isinstance(self.answer, Unknown):
             return self.answer.why
+        if self._names_no_feature:
+            text = f"{self.title} runs in ZooKeeper mode, in which a node does not tell which features it supports"
+            return Failure(FailureKind.UNSUPPORTED, self.answer.where, text)
         return Failure(
             FailureKind.UNSUPPORTED,
             self.answer.where,

@@ -68,6 +68,18 @@ def flagged(facts: Facts) -> tuple[int, ...]:
     return tuple(id_ for id_, flag in facts.controllers.items() if flag)
 
 
+def of_two_roles(facts: Facts) -> tuple[int, ...]:
+    """Ids that brokers and controllers share, where no node can be both."""
+    if facts.state is not S.PRE_MIGRATION and not in_zookeeper(facts):
+        return ()
+    return tuple(sorted(facts.brokers.keys() & facts.controllers.keys()))
+
+
+def all_plain(facts: Facts) -> tuple[int, ...]:
+    """Brokers, where no broker that is known follows a quorum."""
+    return plain(facts) if {mode for mode in facts.brokers.values() if mode is not None} == {BrokerMode.PLAIN} else ()
+
+
 class Contradiction(Struct, frozen=True):
     """A state that no position has. state, claim: where it holds. copied: whether `/migration` says that ZooKeeper was
     copied; None where it does not matter. nodes: that it is about. subject: what it is about; `{nodes}` in the texts
@@ -136,6 +148,19 @@ CONTRADICTIONS = (
         "not answer: these may still lead, and a partition may get two leaders",
         "first start the controllers with their disks, or make them reachable (bootstrapControllers, network, TLS); "
         f"delete no znode, wipe no disk; {NO_CHANGES}",
+    ),
+    # States that make another cause of what follows from them.
+    Contradiction(
+        (S.NONE, S.PRE_MIGRATION), ANY, None, of_two_roles, "controllers {nodes}",
+        "controllers have ids of brokers: {nodes}; no broker and controller may have the same id",
+        f"give these controllers ids that no broker has, in node.id and controller.quorum.voters; {WIPE}",
+    ),
+    Contradiction(
+        (None, S.NONE, S.PRE_MIGRATION), (C.KRAFT,), False, all_plain, "/controller",
+        "the znode /controller names a controller of a KRaft quorum, but nothing was copied, no broker has the "
+        "flag, and no active controller is the one that it names",
+        "name the controllers in bootstrapControllers if some run; if none does, delete it: zookeeper-shell.sh "
+        "HOST:PORT delete /controller, so that a broker becomes the controller",
     ),
     # Disks or znodes of another attempt, or none where they are needed.
     Contradiction(

@@ -18,6 +18,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.kind import Facts
@@ -47,8 +48,8 @@ from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_gi
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.migration.takeover import waits_for_quorum
-from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll, spent_by
+from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
+from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of
 from kafkafeatures.core.words import format_left, format_span
 
 if TYPE_CHECKING:
@@ -252,6 +253,15 @@ class MigrationNow(StageNow, frozen=True):
         return self.wish.desired is Desired.FINALIZED or self.facts.wanted.policy is ApprovalPolicy.ALWAYS
 
     @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents that its next step rests on."""
+        memory, used = self.facts.memory, frozenset[str]()
+        if isinstance(self.place, Place):
+            used = checks.consents_used(self._asked(self.place))
+        of_restarts = unverified_of(self.roll, as_planned(self.excused), self.facts)
+        return (*unverified_among(used, memory.unverified, memory.spent), *of_restarts)
+
+    @property
     def goes_at_any_time(self) -> bool:
         """Windows are for restarts: a cluster without a controller waits for none."""
         return not isinstance(self.next, Act) or self.next.step.goes_at_any_time
@@ -329,7 +339,8 @@ class MigrationNow(StageNow, frozen=True):
         )
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
-            return replace(status, rollout=previous.rollout if self.is_due else completed(previous.rollout))
+            is_known = not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
+            return replace(status, rollout=without_restarts(previous.rollout, is_known=is_known))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
         if rollout is not None and previous.rollout is not None and not isinstance(self.place, Place):
             rollout = replace(rollout, done=previous.rollout.done)  # which nodes are left is not known

@@ -182,10 +182,11 @@ ROWS = (
     Row(Position.FINALIZING, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,), SOME),
     Row(Position.FINALIZING, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), SOME),
     Row(Position.FINALIZED, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), NO),
-    Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), None, (PLAIN, FLAGGED), (PLAIN, FLAGGED)),
+    Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), None, (PLAIN, FLAGGED), (FLAGGED,)),
+    Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), True, (PLAIN,), (PLAIN,)),  # /controller alone proves nothing
     Row(Position.RELEASED, (None,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,)),
 )
-"""What holds in each position: exactly one row fits a cluster that is somewhere."""
+"""What holds in each position: exactly one position fits a cluster that is somewhere."""
 
 
 # --- what was read ---
@@ -216,6 +217,8 @@ def facts_of(
             Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read") if isinstance(found, Known) else found.why
         )
         return _without_majority(controllers, goes_back) or why
+    elif isinstance(seen.cluster_id, Unknown) and seen.cluster_id.why.kind is FailureKind.NOT_ASKED:
+        return seen.cluster_id.why  # a controller runs, and does not say which one it is
     brokers = {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles}
     refused = {node.id for node in seen.nodes if node.state is NodeState.REFUSED}
     return Facts(

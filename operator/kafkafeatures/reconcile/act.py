@@ -182,7 +182,7 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
                 status = _ended(context, status, sent, Result.REJECTED, rejection.recorded)
             elif not asked_before:  # else what was asked for then may still be on its way
                 status = without(status, sent)
-            return await _report(context, found.with_decision(context, _refused(rejection), status), outcome)
+            return await _report(context, found.with_decision(context, _refused(step, rejection), status), outcome)
         case _:
             assert_never(outcome)
 
@@ -249,10 +249,10 @@ def _withheld(context: ReconcileContext, found: Evaluation, step: Step, began: f
     return refused.message if refused is not None else None
 
 
-def _refused(rejection: Rejection) -> Wait | Stalled:
+def _refused(step: Step, rejection: Rejection) -> Wait | Stalled:
     if rejection.needs_action:
-        return Stalled(rejection.reason, rejection.message)
-    return Wait(rejection.reason, rejection.message, after=2.0)
+        return Stalled(rejection.reason, rejection.message, subject=step.request, remedy=rejection.remedy)
+    return Wait(rejection.reason, rejection.message, after=2.0, subject=step.request, remedy=rejection.remedy)
 
 
 def _ended(context: ReconcileContext, status: Status, sent: InFlight, result: Result, message: str) -> Status:

@@ -207,7 +207,7 @@ def begun_with_the_consent(told: Observation) -> Status:
     return replace(status, rollout=rollout_status(roll, WAITING, None, ago(5), topics))
 
 
-WAITING = Wait(Reason.ROLLING_NODES, "", 1.0)
+WAITING = Wait(Reason.ROLLING_NODES, "", 1.0, subject="broker 1", remedy="see its log")
 
 
 def in_two_sets(told: Observation, **of_second: Any) -> Observation:

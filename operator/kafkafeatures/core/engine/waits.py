@@ -13,7 +13,7 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import ReadyReason, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Decision, Stalled, Wait
+from kafkafeatures.core.engine.decisions import Decision, Pending, Stalled, Wait
 from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.words import cut
 
@@ -26,7 +26,7 @@ MOST = 1000
 
 def subject_of(decision: Decision) -> str:
     """What a decision waits for, or is halted by; empty where it is neither."""
-    return decision.subject if isinstance(decision, Wait | Stalled) else ""
+    return decision.subject if isinstance(decision, Pending) else ""
 
 
 def since_of(reason: Reason, subject: str, previous: Status, at: Stamp) -> ReadyReason | None:

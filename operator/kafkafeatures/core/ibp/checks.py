@@ -79,11 +79,12 @@ def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
         return
     facts = facts_of(seen, znodes)
     if isinstance(facts, Failure):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {facts}")
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {facts}", facts.action)
         return
     position = position_of(facts)
     if isinstance(position, Misplaced):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {position}")
+        text = f"it is not known whether a migration is open: {position.message}"
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, position.remedy, about=position.subject)
     elif position is not Position.ZOOKEEPER:
         yield _migrating(f"the cluster is at {position}")
     elif znodes.migration is not None:

@@ -168,7 +168,7 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
     if asked.replication is None:
         partitions = asked.place.seen.partitions
         why = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
-        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}")
+        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}", _to_read(partitions))
         return
     for (count, names), text, remedy in (
         (asked.replication.reassigning(), "being reassigned", "wait until the reassignment is complete"),
@@ -186,7 +186,9 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
     if asked.place.facts.state is not ZkMigrationState.MIGRATION:
         return
     if asked.lag is None:
-        yield Blocker(BlockerKind.MIGRATION, "it is not known yet how far ZooKeeper is behind the metadata log")
+        text = "it is not known yet how far ZooKeeper is behind the metadata log"
+        remedy = "see the log of the active controller, which writes /migration; ZooKeeper must be reachable from here"
+        yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
     elif asked.lag > LARGEST_LAG:
         span = timedelta(seconds=round(asked.lag))
         yield Blocker(
@@ -236,6 +238,8 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(
             BlockerKind.MIGRATION,
             f"it is not known whether ZooKeeper and the metadata log hold the same metadata{message}",
+            _to_read(why) if message else "see what a comparison says: kafkafeatures migration compare",
+            about="ZooKeeper and the metadata log",
         )
     elif asked.compared.differences:
         named = "; ".join(asked.compared.named)
@@ -298,7 +302,9 @@ def every_broker_was_seen(asked: Asked) -> Iterator[Blocker]:
     if absent is None:
         text = f": {why.why}" if isinstance(why, Unknown) else ""
         yield Blocker(
-            BlockerKind.PARTITION, f"it is not known whether every broker that has replicas is registered{text}"
+            BlockerKind.PARTITION,
+            f"it is not known whether every broker that has replicas is registered{text}",
+            _to_read(why),
         )
     for id_ in absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
@@ -323,7 +329,13 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, text, f"stop every controller; if it is to continue, check {REACH}")
     elif asked.still_for < least:
         text = f"/migration must stay unchanged for {least:g} s first: a controller of the quorum may still run"
-        yield Blocker(BlockerKind.MIGRATION, text)
+        remedy = f"stop every controller, and start none; if it is to continue instead, check {REACH}"
+        yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
+
+
+def _to_read(fact: object) -> str:
+    """What to do about what could not be read."""
+    return fact.why.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
 PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)

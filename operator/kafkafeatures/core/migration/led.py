@@ -22,10 +22,10 @@ def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     seen = place.seen
     why = seen.no_quorum
     if why is not None:
-        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {why.message}", why.remedy)
+        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {why.message}", why.action)
         return
     if isinstance(seen.quorum, Unknown):
-        yield Blocker(BlockerKind.QUORUM, f"the quorum is not known: {seen.quorum.why}")
+        yield Blocker(BlockerKind.QUORUM, f"the quorum is not known: {seen.quorum.why}", seen.quorum.why.action)
         return
     there = {node.id for node in seen.nodes if node.state is NodeState.LIVE}
     registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
@@ -34,7 +34,8 @@ def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     flagged = {node.id for node in seen.nodes if node.registered_flag}
     for id_ in sorted(voters - (there & registered) - (flagged if goes_on else frozenset())):
         text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
-        yield Blocker(BlockerKind.QUORUM, f"controller {id_} {text}", f"start controller {id_}")
+        title = f"controller {id_}"
+        yield Blocker(BlockerKind.QUORUM, f"{title} {text}", f"start {title}", about=title)
 
 
 def not_voting(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:

@@ -26,7 +26,7 @@ MOST = 1000
 
 def subject_of(decision: Decision) -> str:
     """What a decision waits for, or is halted by; empty where it is neither."""
-    return decision.subject if isinstance(decision, Pending) else ""
+    return str(decision.subject) if isinstance(decision, Pending) else ""  # a position is written as its name
 
 
 def since_of(reason: Reason, subject: str, previous: Status, at: Stamp) -> ReadyReason | None:

@@ -294,6 +294,8 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     restarts_left: int | None = None
     node_seconds: int = 0
     consents: tuple[str, ...] = ()
+    dual_write_since: Stamp | None = None
+    dual_write_offset: int | None = None
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

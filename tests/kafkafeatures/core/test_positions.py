@@ -43,7 +43,7 @@ SEEN = {
     "Copying": Facts(S.PRE_MIGRATION, Claim.LEADER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL),
     "Copied": Facts(S.MIGRATION, Claim.LEADER, 409, brokers(KRAFT, FLAGGED, FLAGGED), ALL),
     "DualWrite": Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT, KRAFT), ALL),
-    "Finalizing": Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT, KRAFT), flags(True, False, True)),
+    "Finalizing": Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), flags(True, False, False)),
     "Finalized": Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), NO),
     "NoController": Facts(None, Claim.KRAFT, 837, brokers(FLAGGED, FLAGGED, FLAGGED)),
     "Released": Facts(None, Claim.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED)),
@@ -110,13 +110,9 @@ def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decid
         assert position_of(replace(either, registered={3: last})) == position
 
 
-def test_a_controller_that_does_not_answer_may_be_one_without_the_flag() -> None:
-    facts = Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT), flags(True, True, None))
-    found = position_of(facts)
-    assert isinstance(found, Misplaced)
-    assert "3003" in found.message
-    assert position_of(replace(facts, registered={3003: True})) == Position.DUAL_WRITE
-    assert position_of(replace(facts, registered={3003: False})) == Position.FINALIZING
+@pytest.mark.parametrize("flagged", [flags(True, True, None), flags(True, False, True), flags(False, False, False)])
+def test_while_the_log_says_migration_no_controller_ends_dual_write(flagged: dict[int, bool | None]) -> None:
+    assert position_of(Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT), flagged)) is Position.DUAL_WRITE
 
 
 MODES = [brokers(*modes) for size in (1, 2) for modes in product(BrokerMode, repeat=size)]

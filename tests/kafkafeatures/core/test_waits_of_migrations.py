@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from kafkafeatures.api.status import EMPTY
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Pending
 from kafkafeatures.core.engine.waits import explained
-from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.contradictions import CONTRADICTIONS
@@ -38,15 +39,15 @@ FAILED = Failure(FailureKind.TIMED_OUT, "zk1:2181", "no answer within 5 s")
 Change = Callable[[Observation], Observation]
 
 
-def znodes(**parts: object) -> Change:
+def znodes(**parts: Any) -> Change:
     def changed(seen: Observation) -> Observation:
-        found = seen.zookeeper
-        return replace(seen, zookeeper=replace(found, value=replace(found.value, **parts)))  # type: ignore[union-attr]
+        assert isinstance(seen.zookeeper, Known)
+        return replace(seen, zookeeper=replace(seen.zookeeper, value=replace(seen.zookeeper.value, **parts)))
 
     return changed
 
 
-def fact(**parts: object) -> Change:
+def fact(**parts: Any) -> Change:
     return lambda seen: replace(seen, **parts)
 
 

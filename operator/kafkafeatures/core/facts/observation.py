@@ -227,6 +227,17 @@ class PastLevels(Struct, frozen=True):
     moves: Mapping[str, Moves] = field(default_factory=dict)
 
 
+class LastRegistration(Struct, frozen=True):
+    """The last registration of any broker, where all are registered in KRaft mode: none has returned to ZooKeeper mode
+    since. offset: of its record. at: when it was written, at the latest; read_at: when the log ends; both in the log's
+    own time, by the clocks of its controllers.
+    """
+
+    offset: int
+    at: datetime
+    read_at: datetime
+
+
 class Observation(Struct, frozen=True):
     """The picture. `gaps`: what could not be read, each with the address, the ACL or the setting that is missing."""
 
@@ -248,6 +259,7 @@ class Observation(Struct, frozen=True):
     compared: Known[Compared] | Unknown = Unknown(NOT_ASKED)  # ZooKeeper with the metadata log
     surveyed: Known[object] | Unknown = Unknown(NOT_ASKED)  # znodes, as `core/migration/copied/survey.py` has them
     past_levels: PastLevels | None = None  # where the metadata log was read
+    last_registration: LastRegistration | None = None  # None: not known, or a broker is not in KRaft mode
     named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)  # by each broker
 
     def level_of(self, feature: str) -> int | None:

@@ -83,7 +83,7 @@ _REMEDIES = {
     FailureKind.CREDENTIALS: "correct the Secret that spec.cluster names",
     FailureKind.FORBIDDEN: "use another address, or change the settings of the operator that forbid it",
     FailureKind.TOO_LARGE: "give this process more memory, and raise its limit for one cluster",
-    FailureKind.NOT_ASKED: "add the nodes that have to be asked to bootstrapServers or bootstrapControllers",
+    FailureKind.NOT_ASKED: "look again; if it lasts, name the nodes in bootstrapServers and bootstrapControllers",
     FailureKind.WAITING_FOR_BUDGET: "wait until other clusters were read, or give the operator more memory",
 }
 """What to do where who failed to get an answer knows nothing better."""

@@ -12,7 +12,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_FINALIZE, ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EqualityStatus
@@ -22,6 +22,7 @@ from kafkafeatures.core.facts.observation import Node, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.replication import Replication, format_partitions
 from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.consents import already_used
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import (
@@ -39,6 +40,7 @@ from kafkafeatures.core.migration.edges import (
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
+from kafkafeatures.core.migration.finalize import consent_used, finalizing_is_consented, holds, without_ending
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.last_comparison import ACCEPT, what_is_lacking
 from kafkafeatures.core.migration.led import not_led, not_voting
@@ -198,24 +200,9 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
         )
 
 
-def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
-    """Nothing leads back from there. Once it has begun there is nothing left to consent to."""
-    if asked.place.position is not Position.DUAL_WRITE:
-        return
-    text = "finalizing the migration is irreversible"
-    if ZK_FINALIZE not in asked.consents:
-        yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
-    elif ZK_FINALIZE in asked.spent:
-        yield Blocker(BlockerKind.CONSENT, text, _spent(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
-
-
-def _spent(consent: str) -> str:
-    return f"the consent {consent} was already used: remove it from consents, apply the document, then add it again"
-
-
 def consents_used(asked: Asked) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
-    found = {ZK_FINALIZE} if asked.place.way is FINALIZE and asked.place.position is Position.DUAL_WRITE else set()
+    found = {*consent_used(asked.place)}
     differs = asked.compared is not None and asked.compared.differences
     if asked.place.desired is Desired.ROLLED_BACK and needs_comparison(asked.place) and differs:
         found.add(ZK_ROLLBACK_LOSSY)
@@ -245,7 +232,8 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
         named = "; ".join(asked.compared.named)
         lossy = asked.place.desired is Desired.ROLLED_BACK
         accept = f"; or {ACCEPT}" if lossy else ""
-        found = Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY + accept)
+        remedy = without_ending(asked.place, REMEDY) + accept
+        found = Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", remedy)
         yield from _unless_consented(asked, found) if lossy else (found,)
 
 
@@ -280,7 +268,7 @@ def _unless_consented(asked: Asked, one: Blocker, consent: str = ZK_ROLLBACK_LOS
     if consent not in asked.consents:
         yield one
     elif consent in asked.spent:
-        yield Blocker(BlockerKind.CONSENT, one.message, _spent(consent), reason=Reason.CONSENT_SPENT)
+        yield Blocker(BlockerKind.CONSENT, one.message, already_used(consent), reason=Reason.CONSENT_SPENT)
 
 
 def preflight_passes(asked: Asked) -> Iterator[Blocker]:
@@ -344,9 +332,7 @@ PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
 
 def needs_comparison(place: Place) -> bool:
     """Whether the next step closes a door: the first node of a way goes, or the quorum."""
-    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and place.position in (
-        Position.COPIED, Position.DUAL_WRITE,
-    )  # fmt: skip
+    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(place)
 
 
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {

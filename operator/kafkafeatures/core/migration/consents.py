@@ -8,7 +8,7 @@ by `core/migration/now.py`.
 from __future__ import annotations
 
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import MigrationStatus, Status
+from kafkafeatures.api.status import MigrationStatus, PlanStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.migration.none_wanted import MIGRATION
@@ -16,11 +16,22 @@ from kafkafeatures.core.migration.none_wanted import MIGRATION
 
 def held(facts: Facts, desired: Desired) -> frozenset[str]:
     """Consents that were spent on the plan which still stands."""
-    migration, plan = facts.remembered.migration, facts.memory.plan
+    return held_by(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
+
+
+def held_by(
+    migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
+) -> frozenset[str]:
+    """The same, of a status and a document. plan: the standing one; consents: those of the document."""
     own = [stage for stage in plan.stages if stage.kind == MIGRATION] if plan is not None else []
     if migration is None or [set(stage.target.values()) for stage in own] != [{desired.value}]:
         return frozenset()
-    return frozenset(migration.consents) & facts.wanted.consents
+    return frozenset(migration.consents) & consents
+
+
+def already_used(consent: str) -> str:
+    """The remedy where a consent was used for something else."""
+    return f"the consent {consent} was already used: remove it from consents, apply the document, then add it again"
 
 
 def with_spent(status: Status, consents: frozenset[str]) -> Status:

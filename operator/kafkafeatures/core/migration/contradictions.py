@@ -43,19 +43,14 @@ def in_kraft(facts: Facts) -> tuple[int, ...]:
     return tuple(id_ for id_, mode in facts.brokers.items() if mode is BrokerMode.KRAFT)
 
 
-def unflagged(facts: Facts) -> tuple[int, ...]:
-    """Controllers that certainly run without the flag."""
-    return tuple(id_ for id_, flag in facts.controllers.items() if flag is False)
-
-
 def unflagged_beside_zookeeper(facts: Facts) -> tuple[int, ...]:
     """The same, where brokers in ZooKeeper mode may lose their metadata by it."""
-    return unflagged(facts) if in_zookeeper(facts) else ()
+    return facts.unflagged if in_zookeeper(facts) else ()
 
 
 def unflagged_beside_flagged(facts: Facts) -> tuple[int, ...]:
     """The same, where another controller has the flag."""
-    return unflagged(facts) if True in facts.controllers.values() else ()
+    return facts.unflagged if True in facts.controllers.values() else ()
 
 
 def all_flagged(facts: Facts) -> tuple[int, ...]:
@@ -83,7 +78,8 @@ def all_plain(facts: Facts) -> tuple[int, ...]:
 class Contradiction(Struct, frozen=True):
     """A state that no position has. state, claim: where it holds. copied: whether `/migration` says that ZooKeeper was
     copied; None where it does not matter. nodes: that it is about. subject: what it is about; `{nodes}` in the texts
-    are their ids, `{offset}` is that of `/migration`. may_pass, at_first: see `Misplaced`.
+    are their ids, `{offset}` is that of `/migration`. elects: whether the remedy makes another controller the active
+    one. may_pass, at_first: see `Misplaced`.
     """
 
     state: tuple[ZkMigrationState | None, ...]
@@ -93,6 +89,7 @@ class Contradiction(Struct, frozen=True):
     subject: str
     message: str
     remedy: str
+    elects: bool = False
     may_pass: bool = False
     at_first: str = ""
 
@@ -110,7 +107,17 @@ class Contradiction(Struct, frozen=True):
             return text.replace("{nodes}", ", ".join(map(str, nodes))).replace("{offset}", str(facts.offset))
 
         subject, message, remedy = map(filled, (self.subject, self.message, self.remedy))
+        if self.elects:
+            remedy = with_flags_first(facts, remedy)
         return Misplaced(message, remedy, subject, self.may_pass, filled(self.at_first))
+
+
+def with_flags_first(facts: Facts, remedy: str) -> str:
+    """A remedy by which another controller becomes the active one: none that would end the migration may be it."""
+    if facts.state is not S.MIGRATION or not facts.unflagged:
+        return remedy
+    ids = ", ".join(map(str, facts.unflagged))
+    return f"first put {FLAG} back on controller {ids}, which would end the migration; then {remedy}"
 
 
 ANY = tuple(Claim)
@@ -133,6 +140,7 @@ CONTRADICTIONS = (
         "two controllers at once: /controller names a broker in ZooKeeper mode, while the controllers of the quorum "
         "still lead: a partition may get two leaders, and records may be lost",
         f"first {RECLAIM}, and the broker is deposed; {NO_CHANGES}; then compare: kafkafeatures migration compare",
+        elects=True,
     ),
     Contradiction(
         (S.MIGRATION,), (C.BROKER,), False, in_kraft, "/controller",
@@ -141,6 +149,7 @@ CONTRADICTIONS = (
         "two leaders, and records may be lost",
         f"do not restart a controller before /migration is there; {NO_CHANGES}; first {RESTORE}; "
         "then compare: kafkafeatures migration compare",
+        elects=True,
     ),
     Contradiction(
         (None,), (C.BROKER,), None, in_kraft, "/controller",
@@ -209,6 +218,7 @@ CONTRADICTIONS = (
         "/migration is absent, or says that nothing was copied, while the metadata log has the copy: changes are not "
         "written to ZooKeeper any more, and a controller that is elected now never takes over",
         f"do not restart a controller before it is there; {RESTORE}",
+        elects=True,
         may_pass=True,  # the copy was committed, and is noted there next
     ),
     Contradiction(
@@ -216,6 +226,7 @@ CONTRADICTIONS = (
         "/controller is absent, although the controllers of the quorum lead: a broker that starts in ZooKeeper mode "
         "becomes a second controller",
         f"{RECLAIM}; {NO_CHANGES}",
+        elects=True,
     ),
     Contradiction(
         (S.PRE_MIGRATION,), ANY, None, in_kraft, "brokers {nodes}",
@@ -300,4 +311,10 @@ def _silent(facts: Facts) -> Misplaced:
     if unlisted:
         text += f"; brokers that run, but were unregistered: {unlisted}"
         remedy = "restart each of them with its settings, so that it registers again"
-    return Misplaced(text, remedy, f"nodes {silent}", may_pass=True, silent=facts.silent)
+    return Misplaced(
+        text,
+        remedy,
+        f"node {silent}" if len(facts.silent) == 1 else f"nodes {silent}",
+        may_pass=True,
+        silent=facts.silent,
+    )

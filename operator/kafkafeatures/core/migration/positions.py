@@ -31,7 +31,7 @@ class Position(StrEnum):
     COPYING = "Copying"  # the quorum has taken over, and copies
     COPIED = "Copied"  # copied; some brokers are in ZooKeeper mode, and changes are written to both sides
     DUAL_WRITE = "DualWrite"  # all brokers are in KRaft mode; changes are still written to ZooKeeper
-    FINALIZING = "Finalizing"  # controllers lose the flag, one by one
+    FINALIZING = "Finalizing"  # controllers lose the flag, one by one, as they were asked to; or one of them has led
     FINALIZED = "Finalized"  # KRaft, irreversibly
     NO_CONTROLLER = "NoController"  # the quorum is gone, and its claim still stands in ZooKeeper
     RELEASED = "Released"  # a broker is controller again; some have the flag
@@ -75,6 +75,11 @@ class Facts(Struct, frozen=True):
     absent: tuple[int, ...] | None = ()
     unlisted: tuple[int, ...] = ()
     registered: Mapping[int, BrokerMode | bool] = field(default_factory=dict)
+
+    @property
+    def unflagged(self) -> tuple[int, ...]:
+        """Controllers that certainly run without the flag."""
+        return tuple(id_ for id_, flag in self.controllers.items() if flag is False)
 
     @property
     def silent(self) -> tuple[int, ...]:
@@ -178,8 +183,7 @@ ROWS = (
     Row(Position.FLAGGING, (S.PRE_MIGRATION,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,), ALL),
     Row(Position.COPYING, (S.PRE_MIGRATION,), (Claim.LEADER,), False, (FLAGGED,), (FLAGGED,), ALL),
     Row(Position.COPIED, (S.MIGRATION,), (Claim.LEADER,), True, (FLAGGED, KRAFT), (FLAGGED,), ALL),
-    Row(Position.DUAL_WRITE, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,), ALL),
-    Row(Position.FINALIZING, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,), SOME),
+    Row(Position.DUAL_WRITE, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,)),
     Row(Position.FINALIZING, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), SOME),
     Row(Position.FINALIZED, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), NO),
     Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), None, (PLAIN, FLAGGED), (FLAGGED,)),

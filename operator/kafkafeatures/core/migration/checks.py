@@ -104,7 +104,7 @@ def lag_of(place: Place, seen: float | None) -> float | None:
 
 
 def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
-    """An active controller leads it, and nobody is missing (`core/migration/led.py`)."""
+    """An active controller leads it, and no voter is away (`core/migration/led.py`)."""
     yield from not_led(asked.place, asked.flying)
 
 

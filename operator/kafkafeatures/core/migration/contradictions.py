@@ -44,12 +44,12 @@ def in_kraft(facts: Facts) -> tuple[int, ...]:
 
 
 def unflagged_beside_zookeeper(facts: Facts) -> tuple[int, ...]:
-    """The same, where brokers in ZooKeeper mode may lose their metadata by it."""
+    """Controllers without the flag, where brokers in ZooKeeper mode may lose their metadata by it."""
     return facts.unflagged if in_zookeeper(facts) else ()
 
 
 def unflagged_beside_flagged(facts: Facts) -> tuple[int, ...]:
-    """The same, where another controller has the flag."""
+    """Controllers without the flag, where another one has it."""
     return facts.unflagged if True in facts.controllers.values() else ()
 
 
@@ -215,8 +215,8 @@ CONTRADICTIONS = (
     ),
     Contradiction(
         (S.MIGRATION,), (C.LEADER, C.KRAFT, C.NONE), False, None, "/migration",
-        "/migration is absent, or says that nothing was copied, while the metadata log has the copy: changes are not "
-        "written to ZooKeeper any more, and a controller that is elected now never takes over",
+        "/migration is absent, or says that nothing was copied, while the metadata log has the copy: no change reaches "
+        "ZooKeeper, and a controller that is elected now never takes over",
         f"do not restart a controller before it is there; {RESTORE}",
         elects=True,
         may_pass=True,  # the copy was committed, and is noted there next

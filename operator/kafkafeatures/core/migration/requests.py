@@ -20,8 +20,7 @@ from kafkafeatures.core.roll.waits import NODES_A_SECOND
 LOOK_AGAIN = 2.0
 """Seconds. Once the controllers have stopped, no partition gets a new leader until the cluster is given back."""
 NAMED = 3
-SETTINGS = "kafkafeatures migration settings"
-SEE = f"{SETTINGS} shows every line"
+SEE = "kafkafeatures migration settings shows every line"
 
 
 def asked_of_git(place: Place) -> Wait:
@@ -59,11 +58,13 @@ def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
     title = f"{one.role.value.lower()} {one.id}"
     if isinstance(one.differs, Failure):
         text = f"{title} must be restarted as {one.shape.value}; it is not known whether it was: {one.differs}"
+        remedy = one.differs.action
     elif one.differs:
-        text = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
+        text = remedy = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
     else:
         text = f"{title} has the settings of {one.shape.value}, but has not registered again yet"
-    return replace(waits, message=text, subject=title, remedy=f"restart {title} with the lines of: {SETTINGS}")
+        remedy = f"see the log of {title}"
+    return replace(waits, message=text, subject=title, remedy=remedy)
 
 
 def _asked(place: Place, edge: Edge) -> Iterator[str]:

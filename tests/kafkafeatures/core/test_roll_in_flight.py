@@ -37,6 +37,7 @@ from tests.kafkafeatures.core.rolls import (
     ROLLED_CONTROLLERS,
     ROLLOUT,
     UNREAD,
+    WAITING,
     a_node,
     a_pod,
     ago,
@@ -215,9 +216,7 @@ def test_what_the_release_before_restarted_is_known_while_nothing_else_has_chang
     status = replace(EMPTY, rollout=before)
     halted = rolled(told, status=status)
     assert "was restarted in this roll" in refused(halted, Reason.ROLLOUT_HALTED)
-    kept = rollout_status(
-        halted, Wait(Reason.ROLLING_NODES, "", 1.0, subject="broker 1", remedy="see its log"), before, ago(0)
-    )
+    kept = rollout_status(halted, WAITING, before, ago(0))
     assert kept is not None
     assert (kept.id, kept.nodes, kept.started_at) == (before.id, "1", before.started_at)
     assert [(one.name, one.nodes, one.since) for one in kept.revisions if one.left] == [("broker", "1", ago(5))]
@@ -227,9 +226,7 @@ def test_what_the_release_before_restarted_is_known_while_nothing_else_has_chang
 def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_again_for_the_same_revision() -> None:
     """The history has ten entries."""
     roll = rolled(cluster(ROLLED_CONTROLLERS))
-    begun = rollout_status(
-        roll, Wait(Reason.ROLLING_NODES, "", 1.0, subject="broker 1", remedy="see its log"), None, ago(5)
-    )
+    begun = rollout_status(roll, WAITING, None, ago(5))
     status = replace(EMPTY, rollout=begun)
     for id_ in (1, *range(100, 111)):
         status = with_result(
@@ -238,17 +235,10 @@ def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_agai
     assert all(entry.target != "broker-1" for entry in status.history)
     roll = rolled(cluster(ROLLED_CONTROLLERS), status=status)
     assert "broker 1 was restarted in this roll" in refused(roll, Reason.ROLLOUT_HALTED)
-    rollout = rollout_status(
-        roll, Wait(Reason.ROLLING_NODES, "", 1.0, subject="broker 1", remedy="see its log"), status.rollout, ago(0)
-    )
+    rollout = rollout_status(roll, WAITING, status.rollout, ago(0))
     assert rollout is not None
     assert (rollout.nodes, rollout.revisions[-1].nodes) == ("1, 100-110", "1, 100-110")
-    newer = rollout_status(
-        replace(roll, id="another"),
-        Wait(Reason.ROLLING_NODES, "", 1.0, subject="broker 1", remedy="see its log"),
-        rollout,
-        ago(0),
-    )
+    newer = rollout_status(replace(roll, id="another"), WAITING, rollout, ago(0))
     assert newer is not None
     assert newer.nodes == ""
 

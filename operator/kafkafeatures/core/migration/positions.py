@@ -88,7 +88,7 @@ class Facts(Struct, frozen=True):
 
     @property
     def as_registered(self) -> Facts:
-        """The same with each node that does not answer as it registered last."""
+        """These facts, with each node that does not answer as it registered last."""
         modes = {
             id_: _mode_registered(self.registered.get(id_)) if it is None else it for id_, it in self.brokers.items()
         }
@@ -239,7 +239,7 @@ def facts_of(
 
 
 def _registered(seen: Observation) -> Iterator[tuple[int, BrokerMode | bool]]:
-    """Of nodes that do not answer, what their registrations in the metadata log say."""
+    """Registrations in the metadata log, of nodes that do not answer."""
     for node in seen.nodes:
         if isinstance(node.answer, Known) or node.state is NodeState.REFUSED:
             continue

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+import kafkafeatures
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, ReadyReason, Status
@@ -13,6 +16,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Decision, Stalled, Wait
 from kafkafeatures.core.engine.waits import explained, without_time
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.report.status import status_of_wrong_cluster
 from kafkafeatures.reconcile.ages import Ages
 from tests.kafkafeatures.worlds import NOW
@@ -103,3 +107,35 @@ def test_a_long_message_loses_its_end_and_keeps_the_remedy() -> None:
     said = Process().look(stalled, NOW)
     assert said.endswith("x; upgrade it")
     assert len(said) < 1024
+
+
+def test_whatever_prevents_a_step_names_something_and_whatever_could_not_be_read_has_a_remedy() -> None:
+    for kind in BlockerKind:
+        assert Blocker(kind, "it is so", "change it").subject
+        assert Blocker(kind, "it is so", "change it", about="pods").subject == "pods"
+    for failure in FailureKind:
+        assert Failure(failure, "", "no answer").action
+        assert Failure(failure, "", "no answer").subject
+        assert Failure(failure, "a:1", "no answer", "start it").action == "start it"
+
+
+MADE = ("Wait", "Stalled", "Blocker", "Misplaced", "Rejection")
+
+
+def test_none_of_them_is_made_with_an_empty_subject_or_remedy() -> None:
+    """The types ask for both; a text of nothing would pass them."""
+    calls = [
+        (path.name, call.lineno, call)
+        for path in Path(kafkafeatures.__file__).parent.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in MADE
+    ]
+    assert len(calls) > 100
+    empty = [
+        (name, line)
+        for name, line, call in calls
+        if any(
+            isinstance(one, ast.Constant) and one.value == "" for one in (*call.args, *(k.value for k in call.keywords))
+        )
+    ]
+    assert empty == []

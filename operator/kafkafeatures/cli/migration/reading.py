@@ -45,8 +45,8 @@ async def _cluster(
     settings: ClusterSettings, names: frozenset[str], zookeeper: ZooKeeperReading
 ) -> tuple[Observation, Said]:
     async with cluster_of(settings) as cluster:
-        probe, log, *others = await cluster.read()
-        observation, said = observe(probe, log, *others, zookeeper=zookeeper), await cluster.settings_of(names)
-        if is_before_the_copy(probe, log, zookeeper):
+        found = await cluster.read()
+        observation, said = observe(*found, zookeeper=zookeeper), await cluster.settings_of(names)
+        if is_before_the_copy(found.probe, found.log, zookeeper):
             said = {key: by_files(one) if key[0] is Role.CONTROLLER else one for key, one in said.items()}
         return observation, said

@@ -24,6 +24,7 @@ from kafkafeatures.core.migration.settings import (
     CONNECT,
     DECIDED,
     LISTENER,
+    PROTOCOLS,
     QUORUM_LISTENERS,
     SUPER_USERS,
 )
@@ -33,7 +34,7 @@ NOT_DEFINED = frozenset({SUPER_USERS, ALLOW_EVERYONE})
 
 NAMES = NOT_DEFINED | {
     nodes.BROKER_ID, nodes.GENERATED, nodes.RESERVED, nodes.LOG_DIRS, nodes.ROLES, IBP, LISTENER, CONNECT, AUTHORIZER,
-    controllers.PROTOCOL, controllers.PROTOCOLS, controllers.ENCODER, *controllers.TOKEN_KEYS, *DECIDED,
+    controllers.PROTOCOL, PROTOCOLS, controllers.ENCODER, *controllers.TOKEN_KEYS, *DECIDED,
     *controllers.OF_ITS_CLIENT, controllers.MECHANISM, QUORUM_LISTENERS,
 }  # fmt: skip
 """What each node has to be asked for."""

@@ -67,6 +67,13 @@ def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wa
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
+def test_nothing_is_begun_while_an_older_resource_may_own_the_cluster(wanted: Wanted) -> None:
+    opened = replace(wanted, rollout=replace(CLOSED, windows=()), policy=ApprovalPolicy.NEVER)
+    assert isinstance(decided(opened), Act)
+    assert isinstance(decided(opened, Owner("kafka/older", known=False)), Wait)
+
+
+@pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
 def test_a_plan_that_waits_for_its_window_can_be_approved_meanwhile(wanted: Wanted) -> None:
     held = decided(replace(wanted, policy=ApprovalPolicy.ALWAYS))
     assert isinstance(held, Wait)

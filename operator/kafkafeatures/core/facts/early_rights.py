@@ -1,7 +1,7 @@
-"""What grants a right on controllers that have copied nothing yet: their own files, and no ACL.
+"""Rights on controllers that have copied nothing yet: their own files grant them, and no ACL.
 
-Pure. Until the copy, controllers know no ACL; one that `kafka-acls.sh` adds then is written to ZooKeeper, and lets
-nobody in there. Called where the picture of a cluster is made, and where its nodes are asked for settings.
+Pure. Until the copy, controllers know no ACL; one that `kafka-acls.sh` adds then is written to ZooKeeper, and counts
+for no controller. Called where the picture of a cluster is made, and where its nodes are asked for settings.
 """
 
 from __future__ import annotations

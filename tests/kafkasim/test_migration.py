@@ -15,6 +15,7 @@ from kafkafeatures.core.migration.positions import Position
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.driver import CONTROLLER, EPOCH, PROGRESS, Driving
 from kafkasim.migration.files import Form
+from kafkasim.migration.ports import SimulatedEnsemble
 from kafkasim.migration.topics import states
 from kafkasim.plan import TopicPlan
 from kraftlog.image import ZkMigrationState
@@ -252,3 +253,48 @@ async def test_what_runs_is_not_given_back_because_it_cannot_be_reached(migratio
         migration.passes(5.0)
     assert not [one for one in migration.effects if isinstance(one.step, DeleteZnodes)]
     assert "controllers may still run" in str(migration.status.blockers)
+
+
+@pytest.mark.parametrize("position", ["ZooKeeper", "PreMigration", "Copied"])
+async def test_nothing_is_done_by_what_the_ensemble_of_another_cluster_says(
+    migration: Migration, position: str
+) -> None:
+    """The chroot in the document is edited: the other cluster waits for its brokers, and its controllers run."""
+    if position == Position.ZOOKEEPER:
+        migration.ask("PreMigration")
+        await migration.look()
+    else:
+        await migration.until(lambda: migration.position == position)
+    other = migrating(seed=2)
+    _started(other)
+    other.advance(migration.cluster.now_ms + 60_000, sparse=True)
+    before = len(migration.effects)
+    migration._zookeeper = SimulatedEnsemble(other)
+    for desired in ("RolledBack", "DualWrite"):
+        migration.ask(desired, "zk-rollback-lossy", "zk-controllers-stopped")
+        for _ in range(8):
+            await migration.look()
+            migration.passes(10.0)
+        assert migration.reason == Reason.CLUSTER_ID_MISMATCH
+        assert f"it is the ensemble of cluster {other.cluster_id}" in migration.message
+    assert migration.effects[before:] == []
+    assert other.tree.get(PROGRESS) is not None
+
+
+async def test_the_transaction_itself_is_not_sent_to_the_ensemble_of_another_cluster(migration: Migration) -> None:
+    """The names of one connect string may lead to two ensembles, of which each session picks one."""
+    await migration.until(lambda: migration.position == "PreMigration")
+    migration.ask("RolledBack")
+    await migration.look()
+    migration.person.stops_controllers()
+    other = migrating(seed=2)
+    _started(other)
+    other.advance(migration.cluster.now_ms + 60_000, sparse=True)
+
+    class Mixed(SimulatedEnsemble):
+        prepared = SimulatedEnsemble(other).prepared
+
+    migration._zookeeper = Mixed(migration.cluster)
+    await migration.until(lambda: any("ensemble of cluster" in one.message for one in migration.status.history))
+    assert not [one for one in migration.effects if isinstance(one.step, DeleteZnodes)]
+    assert other.tree.get(PROGRESS) is not None

@@ -207,7 +207,9 @@ def test_a_look_that_saw_nothing_leaves_the_last_comparison() -> None:
 
 def test_what_was_compared_of_another_cluster_does_not_count() -> None:
     """A resource that was deleted and created again for another cluster, before the operator saw that it was gone."""
-    other = replace(cluster(Position.COPIED), zookeeper=known(znodes(cluster_id="another")))
+    other = replace(
+        cluster(Position.COPIED), cluster_id=known("another"), zookeeper=known(znodes(cluster_id="another"))
+    )
     equal = Look(BACK, other)
     found = Look(BACK, GONE, before=Look(BACK, GONE, before=equal), seconds=5.0)
     assert "was not compared" in said(found)

@@ -137,6 +137,23 @@ class ZooKeeperReading(Struct, frozen=True):
         return tuple(one for one in (*found, *brokers) if isinstance(one, Failure))
 
 
+def of_another_cluster(found: Read[str], ensemble: str, cluster_id: str) -> Failure | None:
+    """Why nothing that was read of an ensemble counts: it is not certainly the one of this cluster. None where it is.
+
+    found: its `/cluster/id`. Asked of every reading before it is used, and in the session of the one transaction: an
+    ensemble keeps many clusters, one below each chroot, and all of them look alike.
+    """
+    if isinstance(found, Failure):
+        return found
+    if found == cluster_id:
+        return None
+    where, remedy = f"ZooKeeper {printable(ensemble)}", "set the ensemble and chroot of the brokers' zookeeper.connect"
+    if found is None:
+        return Failure(FailureKind.WRONG_CLUSTER, where, "it has no znode /cluster/id", remedy)
+    message = f"it is the ensemble of cluster {printable(found)}, but the nodes belong to cluster {cluster_id}"
+    return Failure(FailureKind.WRONG_CLUSTER, where, message, remedy)
+
+
 # --- what stands in them ---
 
 Int = Annotated[int, Meta(ge=-(2**31), lt=2**31)]

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NO_ANSWER, Failure, FailureKind, Role, majority_of
-from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.facts.znodes import ZooKeeperReading, of_another_cluster
 from kafkafeatures.core.words import counted
 from kraftlog.image import ZkMigrationState
 
@@ -280,6 +280,10 @@ def facts_of(
     assigned: brokers that have replicas; None where that is not known. goes_back: whether RolledBack is wanted.
     """
     claim, migration = read.controller, read.migration
+    if isinstance(seen.cluster_id, Known):
+        other = of_another_cluster(read.cluster_id, read.ensemble, seen.cluster_id.value)
+        if other is not None:
+            return other
     if isinstance(claim, Failure):
         return claim
     if isinstance(migration, Failure):

@@ -258,6 +258,16 @@ class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
     written_at: Stamp | None = None
 
 
+class VoterStatus(StatusRecord, frozen=True, kw_only=True):
+    """A voter of the quorum. `address`: at which it proved last who it is; empty where it never did. `pod`: its pod."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("node_id",)
+
+    node_id: int
+    address: str = ""
+    pod: str = ""
+
+
 class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     """Where a migration from ZooKeeper was last seen. For people: decisions rest on what each look reads."""
 
@@ -274,6 +284,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     restarts_left: int | None = None
     node_seconds: int = 0
     consents: tuple[str, ...] = ()
+    voters: tuple[VoterStatus, ...] = ()
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

@@ -292,6 +292,12 @@ class Cluster:
 
         return await named_controllers(self._pool, self._last.nodes if self._last is not None else ())
 
+    async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
+        """Why no controller answers at each of these addresses now; None where one does."""
+        from kafkafeatures.kafka.probe.former_controllers import former_controllers
+
+        return await former_controllers(self._pool, addresses)
+
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
         """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""
         from kafkafeatures.kafka.requests import features

@@ -23,6 +23,7 @@ from kafkafeatures.core.migration.looking import demands_of
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.positions import Position
 from tests.kafkafeatures.core.migrations import (
+    SEEN_VOTERS,
     Look,
     after,
     cluster,
@@ -45,7 +46,7 @@ assert DATED is not None
 assert DATED.equality is not None
 UNDATED = Status(migration=replace(DATED, equality=replace(DATED.equality, written_at=None)))
 LACKING = {
-    "was not compared": EMPTY,
+    "was not compared": SEEN_VOTERS,
     "before the controllers stopped: 2 differences": compared(2),
     "compared with the metadata log 6 min": compared(ago=timedelta(minutes=6)),
     "/migration is 30 s older than at the last comparison": compared(ago=timedelta(seconds=-30)),
@@ -120,7 +121,7 @@ def test_a_consent_that_was_used_before_is_not_used_again() -> None:
 def test_a_quorum_that_copied_nothing_leaves_nothing_to_compare() -> None:
     claims = known(znodes(controller=claimed(), migration=progress(-1)), SourceKind.ZOOKEEPER)
     seen = replace(GONE, zookeeper=claims)
-    assert released(Look(BACK, seen, before=Look(BACK, seen), seconds=5.0)).deletes
+    assert released(Look(BACK, seen, before=Look(BACK, seen), seconds=5.0, status=SEEN_VOTERS)).deletes
 
 
 @pytest.mark.parametrize("left", [None, progress(-1)], ids=["deleted", "written anew"])

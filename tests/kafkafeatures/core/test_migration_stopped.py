@@ -6,8 +6,10 @@ import pytest
 
 from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -33,6 +35,7 @@ FLAGGING = cluster(
     P.PRE_MIGRATION, a_node(1, Shape.FLAGGED_BROKER), *(a_node(id_, Shape.PLAIN_BROKER) for id_ in (2, 3))
 )
 BEGUN = {"PreMigration": cluster(P.PRE_MIGRATION), "Flagging": FLAGGING, "Copied": cluster(P.COPIED)}
+BACK, COMPARED = wanting(D.ROLLED_BACK), compared()
 SURE = wanting(D.ROLLED_BACK, consents=frozenset({ZK_CONTROLLERS_STOPPED}))
 LOSSY = wanting(D.ROLLED_BACK, consents=frozenset({ZK_ROLLBACK_LOSSY}))
 
@@ -41,10 +44,23 @@ def silent(kind: FailureKind) -> Failure:
     return Failure(kind, "c:9093", "no connection within 10 s", "check route and firewall")
 
 
-def still(seen: Observation, seconds: float, wanted: object = wanting(D.ROLLED_BACK)) -> Look:
+def still(seen: Observation, seconds: float, wanted: Wanted = BACK, *, status: Status = COMPARED) -> Look:
     """A look so long after `/migration` was last seen to move."""
-    first = Look(wanted, seen, status=compared())  # type: ignore[arg-type]
-    return Look(wanted, seen, before=first, seconds=seconds, status=compared())  # type: ignore[arg-type]
+    first = Look(wanted, seen, status=status)
+    return Look(wanted, seen, before=first, seconds=seconds, status=status)
+
+
+def forgotten(status: Status) -> Status:
+    """Without the voters, as of a status that was lost."""
+    assert status.migration is not None
+    return replace(status, migration=replace(status.migration, voters=()))
+
+
+def in_their_pods(status: Status) -> Status:
+    """Each voter was last seen in its pod."""
+    assert status.migration is not None
+    voters = tuple(replace(one, pod=f"controller-{one.node_id}") for one in status.migration.voters)
+    return replace(status, migration=replace(status.migration, voters=voters))
 
 
 @pytest.mark.parametrize("kind", [K.UNREACHABLE, K.TIMED_OUT, K.DISCONNECTED, K.TLS, K.AUTHENTICATION, K.FORBIDDEN])
@@ -59,7 +75,9 @@ def test_nothing_is_deleted_while_controllers_are_only_silent(position: str, kin
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_nothing_is_deleted_where_no_controller_was_asked(position: str) -> None:
-    found = still(without_quorum(BEGUN[position], Failure(K.NOT_ASKED, "bootstrapControllers", "no address")), 600)
+    none_named = Failure(K.NOT_ASKED, "bootstrapControllers", "no address")
+    seen = replace(without_quorum(BEGUN[position], none_named), former_controllers={})
+    found = still(seen, 600, status=forgotten(compared()))
     assert isinstance(found.decision, Wait)
     assert "name every controller in spec.cluster.bootstrapControllers" in said(found)
 
@@ -83,7 +101,10 @@ def test_hosts_that_refuse_the_connection_prove_it() -> None:
 
 def test_pods_prove_it_whatever_their_addresses_say() -> None:
     seen = without_quorum(gone(), silent(K.UNREACHABLE))
-    assert "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))).deletes
+    status = in_their_pods(compared())
+    assert (
+        "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
+    )
 
 
 @pytest.mark.parametrize("why", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)])
@@ -179,7 +200,10 @@ def test_a_stateful_set_of_brokers_that_is_missing_says_nothing_of_controllers()
     assert isinstance(seen.workloads, Known)
     workloads = replace(seen.workloads.value, missing=("broker",))
     seen = replace(seen, workloads=replace(seen.workloads, value=workloads))
-    assert "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))).deletes
+    status = in_their_pods(compared())
+    assert (
+        "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
+    )
 
 
 def moved(seen: Observation, offset: int) -> Observation:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_FINALIZE, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EqualityStatus
+from kafkafeatures.api.status import EqualityStatus, VoterStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
@@ -46,7 +46,7 @@ from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
-from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, unproven
+from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, still_answering, unproven
 from kraftlog.image import ZkMigrationState
 
 LARGEST_LAG = 10.0
@@ -60,7 +60,7 @@ class Asked(Struct, frozen=True):
     known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
     `/migration` has not moved. controllers_for: for how long controllers have answered. is_written: `/migration` moves
     although none answers. controllers: StatefulSets of controllers that the document names. equality: the last
-    comparison, as the status has it.
+    comparison, as the status has it. voters: of the quorum, as the status has them.
     """
 
     place: Place
@@ -76,6 +76,7 @@ class Asked(Struct, frozen=True):
     is_written: bool = False
     controllers: frozenset[str] = frozenset()
     equality: EqualityStatus | None = None
+    voters: tuple[VoterStatus, ...] = ()
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
         """Nodes of this role that are not being restarted."""
@@ -233,7 +234,10 @@ def consents_used(asked: Asked) -> frozenset[str]:
         found.add(ZK_ROLLBACK_LOSSY)
     if asked.place.way is RELEASE and any(_losses(asked)):
         found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way in (RELEASE, *WITHDRAWING) and unproven(asked.place, asked.controllers) is not None:
+    if (
+        asked.place.way in (RELEASE, *WITHDRAWING)
+        and unproven(asked.place, asked.controllers, asked.voters) is not None
+    ):
         found.add(ZK_CONTROLLERS_STOPPED)
     return frozenset(found) & asked.consents
 
@@ -328,7 +332,8 @@ def every_broker_is_informed(asked: Asked) -> Iterator[Blocker]:
 def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
     """None runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes."""
     yield from pods_left(asked.place)
-    doubt = unproven(asked.place, asked.controllers)
+    yield from still_answering(asked.place)
+    doubt = unproven(asked.place, asked.controllers, asked.voters)
     if doubt is not None:
         yield from _unless_consented(asked, doubt, ZK_CONTROLLERS_STOPPED)
     least = STILL_FOR if doubt is None else STILL_UNPROVEN

@@ -12,11 +12,12 @@ from kafkafeatures.core.engine.kind import Asked, Demands
 from kafkafeatures.core.engine.wanted import Migration, Wanted
 from kafkafeatures.core.migration import checks, preflight
 from kafkafeatures.core.migration.demands import NAMES
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS, WITHDRAWING
 from kafkafeatures.core.migration.kept import MigrationKept
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.place import Place, place_of
 from kafkafeatures.core.migration.stopped import pods_left
+from kafkafeatures.core.migration.voters import addresses_of, named_by_brokers
 from kafkafeatures.core.roll.excuses import is_to_be_shown
 
 ALL_NAMES = NAMES | preflight.NAMES
@@ -39,8 +40,16 @@ def demands_of(asked: Asked, wish: Migration) -> Demands:
     surveys = _age_of_survey(place)
     return Demands(
         partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys,
-        named_controllers=place.way is UNFLAG_BROKERS,
+        named_controllers=place.way is UNFLAG_BROKERS, former_controllers=_former_controllers(asked, place),
     )  # fmt: skip
+
+
+def _former_controllers(asked: Asked, place: Place) -> frozenset[str]:
+    """Where a controller may still answer, before znodes are deleted that it writes."""
+    if place.way is not RELEASE and place.way not in WITHDRAWING:
+        return frozenset()
+    known = asked.status.migration
+    return addresses_of((*named_by_brokers(place.seen), *(known.voters if known is not None else ())))
 
 
 def _age_of_survey(place: Place) -> float | None:

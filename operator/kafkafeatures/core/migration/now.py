@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import ExcusedTopics, Status
+from kafkafeatures.api.status import ExcusedTopics, Status, VoterStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned
@@ -131,8 +131,14 @@ class MigrationNow(StageNow, frozen=True):
             lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
             self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written(now),
-            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality,
+            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality, self._voters,
         )  # fmt: skip
+
+    @property
+    def _voters(self) -> tuple[VoterStatus, ...]:
+        """Of the quorum, as it was last seen."""
+        known = self.facts.remembered.migration
+        return known.voters if known is not None else ()
 
     def _compared(self, place: Place) -> Compared | None:
         """The last comparison. That of before a failed one does not lead to the stop of the controllers: it may be the

@@ -24,6 +24,7 @@ from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
+from kafkafeatures.core.migration.voters import voters_of
 from kafkafeatures.core.migration.way_back import held_until, way_back
 from kraftlog.image import ZkMigrationState
 
@@ -44,7 +45,8 @@ def with_migration(
     before = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
         known = previous.migration
-        return replace(status, migration=known and replace(known, equality=equality))
+        voters = voters_of(facts.seen, before.voters)
+        return replace(status, migration=known and replace(known, equality=equality, voters=voters))
     phase, modes = place.phase.value, list(place.facts.brokers.values())
     lag = -1
     both = place.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
@@ -65,8 +67,14 @@ def with_migration(
         kept_migration_node=before.kept_migration_node,
         restarts_left=_restarts_left(place, flying),
         node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
+        voters=() if is_without_quorum(place) else voters_of(facts.seen, before.voters),
     )
     return replace(status, migration=found, way_back=_way_back(place, wish, found, facts, previous.way_back))
+
+
+def is_without_quorum(place: Place) -> bool:
+    """Whether nothing of a quorum is left in ZooKeeper: the next one may have other voters."""
+    return place.position in (Position.ZOOKEEPER, Position.RELEASED) and not place.facts.has_progress
 
 
 def _restarts_left(place: Place, flying: Collection[int]) -> int | None:

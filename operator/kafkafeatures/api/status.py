@@ -248,13 +248,14 @@ class ComparisonState(StrEnum):
 
 class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
     """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState; where that is Unknown, all
-    else is of the last one that had a result. `written_at`: when `/migration` was last written before it, by
-    ZooKeeper's clock.
+    else is of the last one that had a result. `digest`: of what differs. `written_at`: when `/migration` was last
+    written before it, by ZooKeeper's clock.
     """
 
     at: Stamp | None = None
     state: str = ""
     differences: int | None = None
+    digest: str = ""
     written_at: Stamp | None = None
 
 
@@ -266,6 +267,16 @@ class VoterStatus(StatusRecord, frozen=True, kw_only=True):
     node_id: int
     address: str = ""
     pod: str = ""
+
+
+class ConsentRequest(StatusRecord, frozen=True, kw_only=True):
+    """A consent that was asked for while the document did not have it. `about`: for what; empty for nothing yet."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("consent",)
+
+    consent: str
+    about: str = ""
+    since: Stamp | None = None
 
 
 class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
@@ -285,6 +296,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     node_seconds: int = 0
     consents: tuple[str, ...] = ()
     voters: tuple[VoterStatus, ...] = ()
+    requested: tuple[ConsentRequest, ...] = ()
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

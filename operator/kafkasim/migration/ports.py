@@ -141,7 +141,8 @@ class SimulatedEnsemble:
         if self._cluster.stalls():
             return Failure(FailureKind.STALE, "znode /migration", "ZooKeeper is behind the metadata log")
         differs = Differs(image.offset, found, comparison.more)
-        return Compared(self._now(), image.offset, differs.total, str(differs), tuple(map(str, differs.named)))
+        named = tuple(map(str, differs.named))
+        return Compared(self._now(), image.offset, differs.total, str(differs), named, digest=differs.digest)
 
     async def survey(self, within: float) -> Survey | Failure:
         """All znodes that Kafka copies, always read anew."""

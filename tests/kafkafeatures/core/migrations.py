@@ -14,7 +14,7 @@ from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Decision
 from kafkafeatures.core.engine.gates import Question
 from kafkafeatures.core.engine.kind import Facts
-from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
+from kafkafeatures.core.engine.memory import NO_MEMORY, Memory, memory_of
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import StageNow
 from kafkafeatures.core.engine.steps import InFlight
@@ -245,3 +245,9 @@ def after(look: Look, status: Status = EMPTY) -> Status:
     return status_of(
         look.decision, look.seen, look.proposal.plan, look.stages, generation=1, previous=status, version="1", now=NOW
     )
+
+
+def asked_for(wanted: Wanted, seen: Observation, status: Status = EMPTY) -> Status:
+    """The status once a look has shown what the document consents to only later."""
+    memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    return after(looks(replace(wanted, consents=frozenset()), seen, status=status, memory=memory), status)

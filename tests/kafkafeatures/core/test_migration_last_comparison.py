@@ -26,6 +26,7 @@ from tests.kafkafeatures.core.migrations import (
     SEEN_VOTERS,
     Look,
     after,
+    asked_for,
     cluster,
     compared,
     looks,
@@ -103,9 +104,10 @@ def test_stores_that_differed_are_named_as_such() -> None:
 
 @pytest.mark.parametrize("says", LACKING)
 def test_a_consent_lets_it_go_once(says: str) -> None:
-    found = decided(LACKING[says], ACCEPTED)
+    status = asked_for(ACCEPTED, GONE, LACKING[says])
+    found = decided(status, ACCEPTED)
     assert released(found).deletes
-    spent = after(found, LACKING[says])
+    spent = after(found, status)
     assert ZK_ROLLBACK_LOSSY in spent.spent_consents
     assert ZK_ROLLBACK_LOSSY not in after(decided(compared(), ACCEPTED), compared()).spent_consents
 

@@ -9,15 +9,19 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
+    after,
+    asked_for,
     cluster,
     compared,
     looks,
@@ -28,7 +32,7 @@ from tests.kafkafeatures.core.migrations import (
 )
 from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, gone
 from tests.kafkafeatures.ensembles import elected, progress, reading
-from tests.kafkafeatures.worlds import SILENT, known
+from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D, K = Position, Desired, FailureKind
 FLAGGING = cluster(
@@ -42,6 +46,10 @@ LOSSY = wanting(D.ROLLED_BACK, consents=frozenset({ZK_ROLLBACK_LOSSY}))
 
 def silent(kind: FailureKind) -> Failure:
     return Failure(kind, "c:9093", "no connection within 10 s", "check route and firewall")
+
+
+def consenting(*consents: str) -> Wanted:
+    return wanting(D.ROLLED_BACK, consents=frozenset(consents))
 
 
 def still(seen: Observation, seconds: float, wanted: Wanted = BACK, *, status: Status = COMPARED) -> Look:
@@ -86,10 +94,11 @@ def test_nothing_is_deleted_where_no_controller_was_asked(position: str) -> None
 def test_who_consents_says_that_they_have_stopped_and_uses_up_the_consent(position: str) -> None:
     seen = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
     assert isinstance(still(seen, 600, LOSSY).decision, Wait)  # which is for something else
-    early = still(seen, 59, SURE)
+    status = asked_for(SURE, seen, COMPARED)
+    early = still(seen, 59, SURE, status=status)
     assert isinstance(early.decision, Wait)
     assert "/migration must stay unchanged for 60 s first" in said(early)
-    found = still(seen, 60, SURE)
+    found = still(seen, 60, SURE, status=status)
     assert isinstance(found.decision, Act)
     assert isinstance(found.decision.step, DeleteZnodes)
     assert spent_by(found) == {ZK_CONTROLLERS_STOPPED}
@@ -139,9 +148,13 @@ def test_it_is_not_given_back_while_a_broker_may_run_in_kraft_mode() -> None:
     assert isinstance(found.decision, Wait)
     assert "broker 2 is not known to run in ZooKeeper mode" in said(found)
     assert "start it in ZooKeeper mode" in said(found)
-    accepted = still(seen, 3, LOSSY)
+    assert "add zk-lose-broker:2 to consents, if what only this broker has may be lost" in said(found)
+    status = asked_for(BACK, seen, COMPARED)
+    for consent in (ZK_ROLLBACK_LOSSY, "zk-lose-broker:3"):  # for metadata, and for another broker
+        assert isinstance(still(seen, 600, consenting(consent), status=status).decision, Wait)
+    accepted = still(seen, 3, consenting("zk-lose-broker:2"), status=status)
     assert "/controller" in released(accepted).deletes
-    assert spent_by(accepted) == {ZK_ROLLBACK_LOSSY}
+    assert spent_by(accepted) == {"zk-lose-broker:2"}
 
 
 def spent_by(look: Look) -> set[str]:
@@ -175,13 +188,13 @@ def test_a_late_write_and_a_look_that_saw_nothing_are_no_writes_of_a_controller_
     seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     unread = replace(seen, zookeeper=Unknown(silent(K.TIMED_OUT)))
     wanted, look = wanting(D.DUAL_WRITE), None
-    for offset, after, read in ((100, 0, True), (101, 5, True), (101, 10, False), (101, 20, True)):
+    for offset, seconds, read in ((100, 0, True), (101, 5, True), (101, 10, False), (101, 20, True)):
         shown = moved(seen, offset) if read else unread
-        look = Look(wanted, shown, before=look, seconds=after)
+        look = Look(wanted, shown, before=look, seconds=seconds)
         assert "a controller writes" not in said(look)
-    for offset, after in ((105, 5), (105, 90)):
-        look = Look(wanted, moved(seen, offset), before=look, seconds=after)
-        assert ("a controller writes" in said(look)) is (after == 5)
+    for offset, seconds in ((105, 5), (105, 90)):
+        look = Look(wanted, moved(seen, offset), before=look, seconds=seconds)
+        assert ("a controller writes" in said(look)) is (seconds == 5)
     assert look is not None
     assert "start the controllers with their disks" in said(look)
 
@@ -249,3 +262,52 @@ def test_each_mishap_names_its_nodes_and_a_remedy(name: str) -> None:
     assert text in said(found)
     assert ": 2" in said(found)
     assert remedy in found.decision.blockers[0].remedy
+
+
+# --- a person vouches for it ---
+
+
+def next_(status: Status, seen: Observation, *consents: str) -> tuple[Look, Status]:
+    """The next look, by any process, long after `/migration` moved; and the status after it."""
+    memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    first = Look(consenting(*consents), seen, status=status, memory=memory)
+    found = Look(consenting(*consents), seen, before=first, seconds=600, status=status, memory=memory)
+    return found, after(found, status)
+
+
+def test_a_consent_that_stood_in_the_document_before_it_was_asked_for_counts_for_nothing() -> None:
+    seen = without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE))
+    found, status = next_(COMPARED, seen, ZK_CONTROLLERS_STOPPED)
+    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
+    assert isinstance(found.decision, Wait)
+    assert "the consent zk-controllers-stopped does not count, as it was given before this was shown" in said(found)
+    found, status = next_(status, seen)  # as it says, it is taken out
+    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
+    assert released(found).deletes
+
+
+def test_a_consent_to_controllers_that_had_stopped_is_not_for_those_that_run_again() -> None:
+    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    _, status = next_(COMPARED, seen)
+    _, status = next_(status, cluster(P.COPIED), ZK_CONTROLLERS_STOPPED)
+    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
+    assert isinstance(found.decision, Wait)
+    assert "does not count" in said(found)
+
+
+def test_what_was_asked_for_is_remembered_while_it_is_not_known_where_the_cluster_is() -> None:
+    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    _, status = next_(COMPARED, seen)
+    _, status = next_(status, replace(seen, zookeeper=Unknown(silent(K.TIMED_OUT))))
+    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
+    assert released(found).deletes
+
+
+def test_a_broker_that_has_replicas_by_zookeeper_and_is_in_no_list_may_be_lost() -> None:
+    """Without a controller no partition can be read."""
+    survey = Survey(assigned={1: "orders-0", 7: "orders-1"}, controller_epoch=3)
+    seen = replace(without_quorum(cluster(P.COPIED)), partitions=Unknown(SILENT), surveyed=known(survey))
+    found, status = next_(COMPARED, seen)
+    assert "broker 7 has replicas but is not registered" in said(found)
+    found, status = next_(status, seen, "zk-lose-broker:7")
+    assert released(found).deletes

@@ -68,7 +68,8 @@ class MigrationProgress(Struct, frozen=True):
 class Compared(Struct, frozen=True):
     """What came of comparing all that Kafka keeps in ZooKeeper with the metadata log, up to `offset` (exclusive).
 
-    differences: how many there are. said: what differs, for people; named: the first of them. took: seconds.
+    differences: how many there are. said: what differs, for people; named: the first of them. took: seconds. digest: of
+    which they are, empty where there are none.
     """
 
     at: datetime
@@ -77,6 +78,7 @@ class Compared(Struct, frozen=True):
     said: str = ""
     named: tuple[str, ...] = ()
     took: float = 0.0
+    digest: str = ""
 
 
 class FeatureStatus(IntEnum):

@@ -12,11 +12,10 @@ from itertools import chain
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_FINALIZE, ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EqualityStatus, VoterStatus
-from kafkafeatures.api.values import replace
+from kafkafeatures.api.status import ConsentRequest, EqualityStatus, VoterStatus
 from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
@@ -35,13 +34,12 @@ from kafkafeatures.core.migration.edges import (
     UNFLAG_BROKERS,
     WITHDRAW,
     WITHDRAW_EARLY,
-    WITHDRAWING,
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.informed import uninformed
-from kafkafeatures.core.migration.last_comparison import ACCEPT, what_is_lacking
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.losses import consentable, losses, needs_comparison, not_back, not_lifted
+from kafkafeatures.core.migration.place import PREFLIGHTED, Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
@@ -60,7 +58,8 @@ class Asked(Struct, frozen=True):
     known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
     `/migration` has not moved. controllers_for: for how long controllers have answered. is_written: `/migration` moves
     although none answers. controllers: StatefulSets of controllers that the document names. equality: the last
-    comparison, as the status has it. voters: of the quorum, as the status has them.
+    comparison, as the status has it. voters: of the quorum, as the status has them; requested: consents that
+    were asked for.
     """
 
     place: Place
@@ -77,6 +76,7 @@ class Asked(Struct, frozen=True):
     controllers: frozenset[str] = frozenset()
     equality: EqualityStatus | None = None
     voters: tuple[VoterStatus, ...] = ()
+    requested: tuple[ConsentRequest, ...] = ()
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
         """Nodes of this role that are not being restarted."""
@@ -170,12 +170,7 @@ def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
     """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer, or is in
     no list, may run in it.
     """
-    for id_, mode in asked.place.facts.brokers.items():
-        if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in asked.flying:
-            nodes = tuple(node for node in asked.place.seen.nodes if node.id == id_)
-            text = f"broker {id_} is not known to run in ZooKeeper mode"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
-    yield from missing(asked.place, asked.flying)
+    yield from (found for _, found in not_back(asked))
 
 
 def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
@@ -229,17 +224,7 @@ def _spent(consent: str) -> str:
 def consents_used(asked: Asked) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
     found = {ZK_FINALIZE} if asked.place.way is FINALIZE and asked.place.position is Position.DUAL_WRITE else set()
-    differs = asked.compared is not None and asked.compared.differences
-    if asked.place.desired is Desired.ROLLED_BACK and needs_comparison(asked.place) and differs:
-        found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way is RELEASE and any(_losses(asked)):
-        found.add(ZK_ROLLBACK_LOSSY)
-    if (
-        asked.place.way in (RELEASE, *WITHDRAWING)
-        and unproven(asked.place, asked.controllers, asked.voters) is not None
-    ):
-        found.add(ZK_CONTROLLERS_STOPPED)
-    return frozenset(found) & asked.consents
+    return frozenset(found | {it.consent for it in consentable(asked)}) & asked.consents
 
 
 def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
@@ -255,46 +240,18 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
             BlockerKind.MIGRATION,
             f"it is not known whether ZooKeeper and the metadata log hold the same metadata{message}",
         )
-    elif asked.compared.differences:
+    elif asked.compared.differences and asked.place.desired is not Desired.ROLLED_BACK:
         named = "; ".join(asked.compared.named)
-        lossy = asked.place.desired is Desired.ROLLED_BACK
-        accept = f"; or {ACCEPT}" if lossy else ""
-        found = Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY + accept)
-        yield from _unless_consented(asked, found) if lossy else (found,)
+        yield Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY)
+    yield from not_lifted(asked, consentable(asked))
 
 
 def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
     """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. Where it did not,
     they may have to be started again: then nothing says to stop them.
     """
-    found = tuple(chain.from_iterable(_unless_consented(asked, one) for one in _losses(asked)))
-    yield from found or no_controller_is_left(asked)
-
-
-def _losses(asked: Asked) -> Iterator[Blocker]:
-    """What may be lost: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
-    partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
-    answer yet.
-    """
-    lacking = what_is_lacking(asked.place, asked.equality)
-    if lacking is not None:
-        yield lacking
-    found = asked.place.znodes.brokers
-    registered = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
-    remedy = (
-        f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or add "
-        f"{ZK_ROLLBACK_LOSSY} to consents, if what only this broker has may be lost"
-    )
-    for one in every_broker_is_back(replace(asked, flying=registered)):
-        yield replace(one, remedy=remedy)
-
-
-def _unless_consented(asked: Asked, one: Blocker, consent: str = ZK_ROLLBACK_LOSSY) -> Iterator[Blocker]:
-    """Nothing, where an unused consent allows it."""
-    if consent not in asked.consents:
-        yield one
-    elif consent in asked.spent:
-        yield Blocker(BlockerKind.CONSENT, one.message, _spent(consent), reason=Reason.CONSENT_SPENT)
+    lost = tuple(not_lifted(asked, losses(asked)))
+    yield from lost or no_controller_is_left(asked)
 
 
 def preflight_passes(asked: Asked) -> Iterator[Blocker]:
@@ -334,8 +291,7 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
     yield from pods_left(asked.place)
     yield from still_answering(asked.place)
     doubt = unproven(asked.place, asked.controllers, asked.voters)
-    if doubt is not None:
-        yield from _unless_consented(asked, doubt, ZK_CONTROLLERS_STOPPED)
+    yield from not_lifted(asked, consentable(asked))
     least = STILL_FOR if doubt is None else STILL_UNPROVEN
     if asked.still_for < least and asked.is_written:
         text = "a controller still writes to ZooKeeper, although none can be reached"
@@ -343,17 +299,6 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
     elif asked.still_for < least:
         text = f"/migration must stay unchanged for {least:g} s first: a controller of the quorum may still run"
         yield Blocker(BlockerKind.MIGRATION, text)
-
-
-PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
-"""Where nothing was copied yet, and what changes meanwhile may still prevent the copy."""
-
-
-def needs_comparison(place: Place) -> bool:
-    """Whether the next step closes a door: the first node of a way goes, or the quorum."""
-    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and place.position in (
-        Position.COPIED, Position.DUAL_WRITE,
-    )  # fmt: skip
 
 
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {

@@ -7,6 +7,7 @@ of it again. `zookeeper/compare.py` reads both sides; here is what came of it.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -19,6 +20,8 @@ from kafkafeatures.core.words import counted, printable
 
 NAMED = 20
 """Differences that are named in a status."""
+DIGITS = 32
+"""Of a digest."""
 MOST_KEPT = 100_000
 """Differences that are kept; all are counted."""
 
@@ -74,6 +77,12 @@ class Differs(Struct, frozen=True):
     def total(self) -> int:
         """How many there are."""
         return len(self.differences) + self.more
+
+    @property
+    def digest(self) -> str:
+        """Of which things differ, and of how many. What each side says of them may change: the same would be lost."""
+        things = sorted(f"{one.kind} {one.name!r} {one.path!r}" for one in self.differences)
+        return hashlib.sha256("\n".join((*things, str(self.more))).encode()).hexdigest()[:DIGITS]
 
     @property
     def named(self) -> tuple[Difference, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import ExcusedTopics, Status, VoterStatus
+from kafkafeatures.api.status import ConsentRequest, ExcusedTopics, MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned
@@ -29,13 +29,14 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration import checks
 from kafkafeatures.core.migration.checks import lag_of
-from kafkafeatures.core.migration.comparisons import last_comparison, later
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAWING, Refused
 from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.last_comparison import last_comparison, later
 from kafkafeatures.core.migration.looking import is_approved
+from kafkafeatures.core.migration.losses import requested_by
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.phases import Phase
@@ -131,14 +132,21 @@ class MigrationNow(StageNow, frozen=True):
             lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
             self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written(now),
-            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality, self._voters,
+            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality, self._known.voters,
+            self._known.requested,
         )  # fmt: skip
 
     @property
-    def _voters(self) -> tuple[VoterStatus, ...]:
-        """Of the quorum, as it was last seen."""
-        known = self.facts.remembered.migration
-        return known.voters if known is not None else ()
+    def _known(self) -> MigrationStatus:
+        """What the status has of it."""
+        return self.facts.remembered.migration or MigrationStatus()
+
+    @property
+    def _requested(self) -> tuple[ConsentRequest, ...]:
+        """Consents that are asked for, by now. While it is not known where the cluster is, all that were."""
+        if not isinstance(self.place, Place):
+            return self._known.requested
+        return requested_by(self._asked(self.place), self.facts.stamp)
 
     def _compared(self, place: Place) -> Compared | None:
         """The last comparison. That of before a failed one does not lead to the stop of the controllers: it may be the
@@ -309,7 +317,14 @@ class MigrationNow(StageNow, frozen=True):
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(
-            status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality
+            status,
+            self.place,
+            self.wish,
+            previous,
+            self.facts,
+            flying=self._flying,
+            equality=self.memory.equality,
+            requested=self._requested,
         )
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it

@@ -32,6 +32,9 @@ from kafkafeatures.core.migration.edges import (
 from kafkafeatures.core.migration.phases import Phase, phase_of
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of, position_of
 
+PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
+"""Where nothing was copied yet, and what changes meanwhile may still prevent the copy."""
+
 
 class Place(Struct, frozen=True, dict=True):
     """A position, and by which facts."""

@@ -9,6 +9,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import (
     BrokersByMode,
+    ConsentRequest,
     EqualityStatus,
     MigrationStatus,
     RolloutStatus,
@@ -38,9 +39,10 @@ def with_migration(
     *,
     flying: Collection[int] = (),
     equality: EqualityStatus | None = None,
+    requested: tuple[ConsentRequest, ...] = (),
 ) -> Status:
     """The status with where the migration is; as it was where that is not known now. `flying`: nodes that are being
-    restarted. `equality`: the last comparison.
+    restarted. `equality`: the last comparison. `requested`: consents that are asked for.
     """
     before = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
@@ -68,6 +70,7 @@ def with_migration(
         restarts_left=_restarts_left(place, flying),
         node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
         voters=() if is_without_quorum(place) else voters_of(facts.seen, before.voters),
+        requested=requested,
     )
     return replace(status, migration=found, way_back=_way_back(place, wish, found, facts, previous.way_back))
 

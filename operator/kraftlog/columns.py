@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kraftlog.edges import Positions
+from kraftlog.partition_records import RECOVERY
 from kraftlog.partition_state import SETS, PartitionState
 from kraftlog.partition_tables import Bools, distinct, marks
 from kraftlog.partitions import Bytes, Columns, Int32s, Replica
@@ -32,8 +33,10 @@ _ID = f"V{_UUID}"
 _ID_AT = 7  # where the id of the topic is, behind the frame and the number of the partition: in both records
 _SIZES: Mapping[object, int] = {Scalar.INT8: 1, Scalar.INT32: 4, Scalar.UUID: _UUID}  # bytes of an item
 _CHANGED = frozenset(("leader", "isr", "eligibleLeaderReplicas"))
-_UNREAD = frozenset(("partitionId", "topicId", "leaderRecoveryState", "lastKnownElr", "directories"))
-"""What a change may name, to be read with others: all but what gives a partition other replicas, or moves them."""
+_UNREAD = frozenset(("partitionId", "topicId", "lastKnownElr", "directories"))
+"""What a change may name, to be read with others: all but what gives a partition other replicas, or moves them, and a
+leader that recovers, which is rare.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,8 @@ class Brought:
         found: list[Columns] = []
 
         def read(rows: _Rows) -> Bools:
+            if RECOVERY in rows.shape.fields:
+                return np.zeros(len(rows), dtype=bool)
             columns, judged = _read(rows, self._topics(rows.ids, rows.values))
             found.append(columns)
             return judged

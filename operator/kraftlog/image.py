@@ -96,11 +96,14 @@ class Registrations:
 
     unregistered: when (ms) a node that was unregistered, and did not come again, lost its registration; since the
     beginning of the log or the last snapshot, which does not say.
+    registered: when (ms) each broker registered last, at the latest: by the clock of the controller that wrote it; of
+    one in a snapshot, the time of the last record that the snapshot contains. -1 where that is not known.
     """
 
     brokers: Mapping[int, BrokerRegistration]
     controllers: Mapping[int, ControllerRegistration]
     unregistered: Mapping[int, int] = field(default_factory=dict, compare=False)
+    registered: Mapping[int, int] = field(default_factory=dict, compare=False)
 
 
 Moves = tuple[tuple[int, int], ...]
@@ -248,6 +251,11 @@ class Image:
     def unregistered(self) -> Mapping[int, int]:
         """When each unregistered node lost its registration, in ms."""
         return _read(self.registrations, Section.REGISTRATIONS).unregistered
+
+    @property
+    def registered(self) -> Mapping[int, int]:
+        """When each broker registered last, at the latest, in ms."""
+        return _read(self.registrations, Section.REGISTRATIONS).registered
 
     @property
     def features(self) -> Mapping[str, int]:

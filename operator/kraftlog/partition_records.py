@@ -12,6 +12,8 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4  # ConfigResource.Type
 NO_LEADER = -1
 LEADER_UNCHANGED = -2
+RECOVERY = "leaderRecoveryState"
+"""1: elected without being in sync, and nothing has shown since that it has recovered (KIP-704)."""
 
 
 def given_or(data: Mapping[str, Any], name: str, now: Any) -> Any:

@@ -18,9 +18,16 @@ import numpy as np
 
 from kraftlog.errors import ContradictionError
 from kraftlog.maps import VersionedMap
-from kraftlog.partition_records import BROKER_RESOURCE, LEADER_UNCHANGED, MIN_INSYNC_REPLICAS, TOPIC_RESOURCE, given_or
+from kraftlog.partition_records import (
+    BROKER_RESOURCE,
+    LEADER_UNCHANGED,
+    MIN_INSYNC_REPLICAS,
+    RECOVERY,
+    TOPIC_RESOURCE,
+    given_or,
+)
 from kraftlog.partition_tables import CHUNK, GONE, ROW_BITS, ROW_MASK, Bools, Index, Int64s, Table, key_of, marks
-from kraftlog.partitions import BITS, Columns, Int32s, MinInsyncReplicas, Partitions, Replica
+from kraftlog.partitions import BITS, RECOVERING, Columns, Int32s, MinInsyncReplicas, Partitions, Replica
 from kraftlog.topics import TopicTable
 
 Data = Mapping[str, Any]
@@ -110,7 +117,7 @@ class PartitionState:
         values = (number, partition, data["leader"], data["leaderEpoch"], data["partitionEpoch"])
         flags = flags_of(data["replicas"], *(given_or(data, name, ()) for name in SETS))
         self._sort()
-        self._put(values, data["replicas"], flags)
+        self._put(values, data["replicas"], _recovering(flags, data.get(RECOVERY) or 0))
 
     def change(self, data: Data) -> None:
         """What a PartitionChange says; what it does not say stays. The epoch of a partition goes up with each."""
@@ -125,6 +132,8 @@ class PartitionState:
         replicas = given_or(data, "replicas", now)
         has = [[one for one, flag in zip(now, flags, strict=True) if flag & bit] for bit in BITS]
         changed = flags_of(replicas, *(given_or(data, name, former) for name, former in zip(SETS, has, strict=True)))
+        recovers = data.get(RECOVERY, -1)  # -1: as before
+        changed = _recovering(changed, any(flag & RECOVERING for flag in flags) if recovers in (-1, None) else recovers)
         leader = data.get("leader", LEADER_UNCHANGED)
         led = (int(columns.leader[row]), int(columns.leader_epoch[row]))
         if leader != LEADER_UNCHANGED:
@@ -288,6 +297,10 @@ def flags_of(
         for broker in having:
             flags[at[broker]] |= bit
     return flags
+
+
+def _recovering(flags: list[int], state: int) -> list[int]:
+    return [flag | RECOVERING for flag in flags] if state else flags
 
 
 def _set(where: VersionedMap[Any, int], key: Any, value: int | None) -> None:

@@ -42,6 +42,8 @@ class Replica(enum.IntFlag):
 
 
 BITS = tuple(int(bit) for bit in Replica)
+RECOVERING = 16
+"""A bit of all replicas of a partition: its leader was elected without being in sync (KIP-704)."""
 
 
 class Columns(NamedTuple):
@@ -49,7 +51,7 @@ class Columns(NamedTuple):
 
     topic: int32[n], key of `Partitions.topics`. partition: int32[n], its number in the topic. leader: int32[n], -1 for
     none. leader_epoch, partition_epoch: int32[n]. replicas: int32[n, R], broker ids, the preferred leader first.
-    flags: uint8[n, R], bits of `Replica`.
+    flags: uint8[n, R], bits of `Replica`, and `RECOVERING`.
     """
 
     topic: Int32s
@@ -101,6 +103,7 @@ class Partition:
     leader: int
     leader_epoch: int
     partition_epoch: int
+    is_recovering: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,4 +189,5 @@ def partition_at(columns: Columns, row: int) -> Partition:
         int(columns.leader[row]),
         int(columns.leader_epoch[row]),
         int(columns.partition_epoch[row]),
+        any(flag & RECOVERING for flag in flags),
     )

@@ -30,6 +30,7 @@ def ranges_of(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
 def _register_broker(state: State, data: Data) -> None:
     broker_id = data["brokerId"]
     state.unregistered.drop(broker_id)
+    state.registered.put(broker_id, state.timestamp_ms)
     state.brokers.put(
         broker_id,
         BrokerRegistration(
@@ -49,6 +50,7 @@ def _register_broker(state: State, data: Data) -> None:
 def _unregister_broker(state: State, data: Data) -> None:
     broker_id = state.broker(data["brokerId"], data["brokerEpoch"]).id
     state.brokers.drop(broker_id)
+    state.registered.drop(broker_id)
     state.unregistered.put(broker_id, state.timestamp_ms)
 
 

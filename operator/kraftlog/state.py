@@ -59,6 +59,7 @@ class State:
         "moves",
         "offset",
         "partitions",
+        "registered",
         "snapshot_timestamp_ms",
         "timestamp_ms",
         "unregistered",
@@ -79,6 +80,7 @@ class State:
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
         self.unregistered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
+        self.registered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.feature_record_kraft_version: int | None = None
         self.kraft_version = 0
         self.voters: tuple[Voter, ...] | None = None
@@ -93,7 +95,8 @@ class State:
     @property
     def weight(self) -> int:
         """Bytes of memory, roughly."""
-        kept = self.brokers, self.controllers, self.unregistered, self.features, self.left, self.moves
+        nodes = self.brokers, self.controllers, self.unregistered, self.registered
+        kept = *nodes, self.features, self.left, self.moves
         large = self.partitions, self.clients, self.configs
         held = sum(each.weight for each in large if each is not None)
         return self.voters_weight + held + sum(each.weight for each in kept)
@@ -104,6 +107,8 @@ class State:
         self.features_offset = self.began_offset = end_offset
         self.began_ms = self.snapshot_timestamp_ms
         self.moves = _no_moves()
+        for broker_id in self.registered.view():
+            self.registered.put(broker_id, self.snapshot_timestamp_ms)
 
     def section(
         self, section: Section
@@ -111,7 +116,8 @@ class State:
         """What is in a section now; later writes do not show. Of the partitions only where they were asked for."""
         match section:
             case Section.REGISTRATIONS:
-                return Registrations(self.brokers.view(), self.controllers.view(), self.unregistered.view())
+                nodes = self.brokers.view(), self.controllers.view()
+                return Registrations(*nodes, self.unregistered.view(), self.registered.view())
             case Section.FEATURES:
                 kraft = self.kraft_version, self.feature_record_kraft_version
                 former = FormerLevels(self.left.view(), self.began_offset, self.began_ms, self.moves.view())

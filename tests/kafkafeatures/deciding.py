@@ -31,6 +31,7 @@ from kafkafeatures.core.report import status as report
 from kafkafeatures.core.roll.part import Pods, PodsOfSet, RollPart, RollWork
 from kafkafeatures.core.roll.roll import Roll
 from kafkafeatures.core.roll.stage import RollNow
+from kafkafeatures.core.roll.targets import Excused
 
 
 def facts_of(wanted: Wanted, seen: Observation, memory: Memory = NO_MEMORY, now: datetime | None = None) -> Facts:
@@ -83,14 +84,13 @@ def decide(
     return engine.decide(
         Question(
             wanted, seen, proposal.plan, stages, facts.now, memory, unsettled, why_open, owner, log_says,
-            proposal.unverified,
         )
     )  # fmt: skip
 
 
 def approved_by(wanted: Wanted, seen: Observation, proposal: Proposal) -> ApprovedBy | None:
     (levels,) = stages_of(facts_of(wanted, seen), proposal)
-    return how_approved(wanted, proposal.plan, waits=levels.needs_approval)
+    return how_approved(wanted, proposal.plan, waits=levels.waits_for_approval(wanted))
 
 
 def plan_of(
@@ -105,7 +105,10 @@ def plan_of(
 ) -> Plan:
     """A plan for these changes, and for the pods that are rolled before them."""
     planned = as_planned(excused if excused_is_known else excused_in(standing.stages) if standing else None)
-    parts = RollPart(pods, excused, planned), LevelsPart({}, finalized, (), (changes,) if changes else ())
+    parts = (
+        RollPart(pods, Excused(excused) if excused is not None else None, planned),
+        LevelsPart({}, finalized, (), (changes,) if changes else ()),
+    )
     return plan.plan_of(parts, standing=standing, **given)
 
 

@@ -363,3 +363,28 @@ async def test_all_that_were_seen_before_prove_it_whatever_the_document_names_by
     migration.starts_anew(through=names)
     await migration.until(lambda: any(isinstance(one.step, DeleteZnodes) for one in migration.effects))
     assert migration.cluster.tree.get(PROGRESS) is None
+
+
+async def test_a_standby_that_lost_its_flag_ends_nothing_and_gets_it_back(migration: Migration) -> None:
+    """Somebody changed its file early, and it restarted by itself: whatever is wanted, it is still dual write."""
+    await migration.to("DualWrite")
+    cluster, before = migration.cluster, len(migration.effects)
+    assert cluster.quorum is not None
+    standby = next(one for one in cluster.controller_ids if one != cluster.quorum.active)
+    cluster.change(Role.CONTROLLER, standby, Form.CONTROLLER)
+    cluster.restart(Role.CONTROLLER, standby)
+    migration.passes(10.0)
+    for desired in ("DualWrite", "Finalized", "RolledBack"):
+        migration.ask(desired)
+        for _ in range(30):
+            await migration.look()
+            migration._help()  # it approves what is shown
+            migration.passes(5.0)
+        assert f"put the flag back on controller {standby} and restart it" in str(migration.status.blockers)
+        assert migration.status.way_back is not None
+        assert (migration.position, len(migration.effects)) == ("DualWrite", before)
+    assert state_of(cluster) is ZkMigrationState.MIGRATION
+
+    cluster.change(Role.CONTROLLER, standby, Form.MIGRATING_CONTROLLER)
+    cluster.restart(Role.CONTROLLER, standby)
+    await migration.to("DualWrite")

@@ -66,7 +66,8 @@ def _partition(data: Any) -> Partition:
         for each in ("isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas")
     )
     led = data["leader"], data["leaderEpoch"], data["partitionEpoch"]
-    return Partition(data["replicas"], in_sync, eligible, adding, removing, *led)
+    recovers = bool(data.get("leaderRecoveryState"))
+    return Partition(data["replicas"], in_sync, eligible, adding, removing, *led, is_recovering=recovers)
 
 
 def _changed(now: Partition, data: Any) -> Partition:
@@ -78,6 +79,9 @@ def _changed(now: Partition, data: Any) -> Partition:
         leader=now.leader if leader == -2 else leader,
         leader_epoch=now.leader_epoch + (leader != -2),
         partition_epoch=now.partition_epoch + 1,
+        is_recovering=now.is_recovering
+        if data.get("leaderRecoveryState", -1) == -1
+        else data["leaderRecoveryState"] == 1,
     )
 
 
@@ -102,6 +106,8 @@ def record(draw: st.DrawFn) -> bytes:
             data["leader"] = draw(st.integers(-2, 6))
         if draw(st.booleans()):
             data["eligibleLeaderReplicas"] = tuple(draw(st.lists(BROKERS, max_size=2, unique=True)))
+        if draw(st.booleans()):
+            data["leaderRecoveryState"] = draw(st.integers(-1, 1))
         return change(number, at, **data)
     replicas = tuple(draw(st.lists(BROKERS, min_size=1, max_size=4, unique=True)))
     some = st.lists(st.sampled_from(replicas), unique=True, max_size=4).map(tuple)

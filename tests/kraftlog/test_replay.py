@@ -108,6 +108,20 @@ def test_when_a_node_was_unregistered_is_known_until_it_comes_again() -> None:
     assert image_of(log(*lost, [broker(1, 9), controller(3002)])).unregistered == {}
 
 
+def test_when_each_broker_registered_last_is_known_and_of_a_snapshot_not_before_it_was_made() -> None:
+    """A change of a registration is none."""
+    image = image_of(log([broker(1, 5), broker(2, 6)], [broker(1, 7), unfence(2, 6)], [unregister(2, 6)]))
+    first = image_of(log([broker(1, 5), broker(2, 6)]))
+    assert first.registered == dict.fromkeys((1, 2), first.timestamp_ms)
+    second = image_of(log([broker(1, 5), broker(2, 6)], [broker(1, 7), unfence(2, 6)]))
+    assert second.registered == {1: second.timestamp_ms, 2: first.timestamp_ms}
+    assert set(image.registered) == {1}
+
+    replay = Replay()
+    replay.load_snapshot(snapshot(broker(1, 5)), end_offset=50, epoch=1)
+    assert replay.image().registered == {1: NOW - 5}
+
+
 def test_brokers_and_controllers_go_when_they_are_unregistered() -> None:
     remove = frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3001})
     image = image_of(log([broker(1, 5), controller(3001), controller(3002)], [unregister(1, 5), remove, remove]))

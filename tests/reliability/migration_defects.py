@@ -41,7 +41,7 @@ MIGRATION_DEFECTS = (
     Defect(
         "finalized-unasked",
         "a migration is finalized without its consent",
-        f"{CORE}.checks",
+        f"{CORE}.finalize",
         (("    if ZK_FINALIZE not in asked.consents:\n", "    if False:\n"),),
         of_migrations=True,
     ),
@@ -55,8 +55,8 @@ MIGRATION_DEFECTS = (
     Defect(
         "dual-write-not-kept",
         "dual write is not kept for as long as the document says",
-        f"{CORE}.now",
-        (("        if left <= timedelta(0):\n", "        if True:\n"),),
+        f"{CORE}.finalize",
+        (("not holds(place) or left <= timedelta(0):", "not holds(place) or True:"),),
         of_migrations=True,
     ),
     Defect(

@@ -95,7 +95,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "levels",
         "kafkafeatures/reconcile/accounting.py",
-        ("a first contact is nothing special", "if before.cluster_id else tuple(filter(is_downgrade, consents))",
+        ("a first contact is nothing special", "if before.cluster_id else tuple(filter(_may_be_older, consents))",
          "if True else ()"),
         ("a log is accepted by any word", "(accepted != acceptance_of(seen)", "(not accepted"),
         ("what accepted one log accepts the next", " or accepted in status.spent_consents)", ")"),

@@ -205,6 +205,22 @@ class NodeSince(StatusRecord, frozen=True, kw_only=True):
     since: Stamp
 
 
+class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
+    """One target of restarts: a revision of a StatefulSet, or what a person restarts nodes for. See
+    `core/roll/revisions.py`. `left`: pods that have not reached it. `reached`: all of them have, once.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("name", "revision")
+
+    name: str = ""
+    revision: str = ""
+    since: Stamp | None = None
+    nodes: str = ""
+    left: int = 0
+    reached: bool = False
+    excused: bool = False
+
+
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     """A rolling restart. `rounds` and `notes` stay as they were when it began."""
 
@@ -223,6 +239,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     rounds: int = 0
     notes: tuple[str, ...] = ()
     excused: ExcusedTopics | None = None
+    revisions: tuple[RevisionStatus, ...] = ()
 
     @property
     def is_in_progress(self) -> bool:
@@ -297,6 +314,8 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     consents: tuple[str, ...] = ()
     voters: tuple[VoterStatus, ...] = ()
     requested: tuple[ConsentRequest, ...] = ()
+    dual_write_since: Stamp | None = None
+    dual_write_offset: int | None = None
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

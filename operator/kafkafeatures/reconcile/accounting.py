@@ -12,6 +12,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import LogPosition, Result, Status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.consents import repeatable
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.facts.observation import Known, Observation
@@ -107,7 +108,7 @@ def accounted(resource: Resource, settled: Status, seen: Observation, earlier: M
         settled = without_withdrawn_plan(settled, resource.wanted, pods)
     if seen.past_levels is None:
         settled = with_own_moves(before, settled)
-    known = before.unverified_consents if before.cluster_id else tuple(filter(is_downgrade, consents))
+    known = before.unverified_consents if before.cluster_id else repeatable(consents)
     blind = sent_without_log(before) if seen.past_levels is not None else frozenset[str]()
     doubtful = {one for one in consents if is_downgrade(one) and one.partition(":")[0] in blind}
     return replace(settled, unverified_consents=tuple(sorted(consents & {*known, *doubtful})))

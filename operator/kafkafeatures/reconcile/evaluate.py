@@ -159,7 +159,7 @@ class Evaluation(Struct, frozen=True):
     @property
     def approved_by(self) -> ApprovedBy | None:
         """How the plan was approved; None while it is not, or needs no approval."""
-        waits = any(stage.needs_approval for stage in self.stages)
+        waits = any(stage.waits_for_approval(self.wanted) for stage in self.stages)
         return approved_by(self.wanted, self.proposal.plan, waits=waits)
 
     @property
@@ -256,7 +256,6 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     decision = decide(
         Question(
             wanted, observation, proposal.plan, stages, context.now(), memory, unsettled, why_open, owner, log_says,
-            proposal.unverified,
         )
     )  # fmt: skip
     for stage in stages:

@@ -20,12 +20,12 @@ from typing import Any
 import yaml
 
 from kafkafeatures.api.document import InvalidDocument
-from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
+from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.schema import as_json
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.api.status import EMPTY, Status, StepStatus, read_status
+from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.engine.consents import repeatable
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.reconcile.ports import NotReadable, Resource
 
@@ -92,9 +92,9 @@ class FileStore:
         self._lock: int | None = None
         self._generation = 0
         self._status = EMPTY
-        # Consents to a downgrade that were in the document when its state began: nothing tells whether they were used
+        # Consents that were in the document when its state began: nothing tells whether they were used
         # before. One that is written into the document later is not among them.
-        self._unverified = frozenset(one for one in resource.spec.consents if one != DYNAMIC_QUORUM)
+        self._unverified = repeatable(resource.spec.consents)
 
     def __enter__(self) -> FileStore:
         self._lock = self._take_lock(self._state) if self._state else None
@@ -124,9 +124,9 @@ class FileStore:
         self._load()
         return self._now()
 
-    def why_unverified(self, changes: Iterable[UpdateFeature | StepStatus]) -> str:
-        """Why a consent that these changes need may have been used before; empty where none may."""
-        consent = next((one.consent for one in changes if one.consent in self._unverified), "")
+    def why_unverified(self, consents: Iterable[str]) -> str:
+        """Why one of these consents, which a plan uses, may have been used before; empty where none may."""
+        consent = next((one for one in consents if one in self._unverified), "")
         if not consent:
             return ""
         lost = f"the state file {self._state} was created after it" if self._state else "there is no state file"

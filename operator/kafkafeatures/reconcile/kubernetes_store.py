@@ -19,7 +19,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.levels.accounted import is_downgrade
+from kafkafeatures.core.engine.consents import repeatable
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Conflict, Invalid, KubeError
@@ -236,7 +236,7 @@ def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
     consents = raw.get("spec", {}).get("consents")
     is_outdated = status.is_stalled(Reason.SCHEMA_OUTDATED)
     if consents and is_outdated and "unverifiedConsents" not in stored:
-        status = replace(status, unverified_consents=tuple(sorted(filter(is_downgrade, {*consents}))))
+        status = replace(status, unverified_consents=tuple(sorted(repeatable(consents))))
     sent = "operator" in stored or is_outdated
     if consents and sent and "spentConsents" not in stored and status.history:
         status = replace(status, spent_consents=tuple(sorted(set(consents))))

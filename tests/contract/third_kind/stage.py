@@ -74,11 +74,6 @@ class UnregistrationPart(Part, frozen=True):
         return self.registered is not None
 
     @property
-    def unverified(self) -> tuple[str, ...]:
-        """A broker that is gone is gone, however old its consent is."""
-        return ()
-
-    @property
     def pending(self) -> tuple[int, ...]:
         """Brokers that are to be unregistered."""
         return tuple(one for one in self.wanted if one in (self.registered or ()))

@@ -128,13 +128,26 @@ def test_a_migration_that_was_begun_stays_in_the_document(ask: Ask, phase: str) 
 
 
 @pytest.mark.parametrize(
-    ("phase", "may"),
-    [("PreMigration", True), ("Migrating", True), ("DualWrite", True), ("Finalizing", False), ("Finalized", False)],
+    ("migration", "may"),
+    [
+        ({"phase": "PreMigration"}, True),
+        ({"phase": "Migrating"}, True),
+        ({"phase": "DualWrite", "zkMigrationState": "MIGRATION"}, True),
+        ({"phase": "DualWrite", "zkMigrationState": "MIGRATION", "consents": ["single-replica-topics"]}, True),
+        ({"phase": "Finalizing", "zkMigrationState": "MIGRATION"}, True),  # by a release that asked single nodes
+        ({"phase": "DualWrite", "zkMigrationState": "MIGRATION", "consents": ["zk-finalize"]}, False),
+        ({"phase": "Finalizing", "zkMigrationState": "POST_MIGRATION"}, False),
+        ({"phase": "Finalizing"}, False),
+        ({"phase": "Finalized"}, False),
+    ],
+    ids=str,
 )
-def test_who_wanted_it_finalized_may_change_his_mind_until_it_begins(ask: Ask, phase: str, *, may: bool) -> None:
+def test_who_wanted_it_finalized_may_change_his_mind_until_it_begins(
+    ask: Ask, migration: dict[str, Any], *, may: bool
+) -> None:
     """The status is still written when it has begun, and the migration may be taken out of the document."""
     made = create_and_keep(ask, "Finalized")
-    status = {"migration": {"phase": phase}}
+    status = {"migration": migration}
     kept = ask(Request("PUT", f"{ALL}/orders/status", {}, {**made, "status": status}))
     assert (kept.status, kept.body["status"]) == (200, status)
     for desired in ("DualWrite", "RolledBack"):

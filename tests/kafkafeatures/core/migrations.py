@@ -19,7 +19,15 @@ from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Migration, Rollout, Wanted
-from kafkafeatures.core.facts.observation import Known, MetadataMode, Node, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import (
+    Known,
+    LastRegistration,
+    MetadataMode,
+    Node,
+    Observation,
+    SourceKind,
+    Unknown,
+)
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.facts.settings import Setting, SettingSource
@@ -137,11 +145,18 @@ def cluster(
         surveyed=known(Survey(assigned={1: "orders-0"}, controller_epoch=3), SourceKind.ZOOKEEPER),
         partitions=Known(reading(*partitions), SourceKind.METADATA_LOG, "", NOW),
         named_controllers=dict.fromkeys(BROKERS, frozenset({1})),
+        last_registration=LastRegistration(103, NOW, NOW) if position is P.DUAL_WRITE else None,
     )
     return replace(told, **parts)
 
 
 REFUSES = Failure(FailureKind.NOT_LISTENING, "controller-1:9093", "connection refused", "start it")
+
+
+def kept_for(span: timedelta, seen: Observation | None = None, offset: int = 103) -> Observation:
+    """The cluster in dual write for so long, by its metadata log."""
+    seen = cluster(P.DUAL_WRITE) if seen is None else seen
+    return replace(seen, last_registration=LastRegistration(offset, NOW - span, NOW))
 
 
 def without_quorum(seen: Observation, why: Failure = REFUSES) -> Observation:

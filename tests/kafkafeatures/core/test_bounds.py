@@ -18,6 +18,7 @@ from kafkafeatures.api.status import (
     Intent,
     PlanStatus,
     Result,
+    RevisionStatus,
     RolloutStatus,
     Stage,
     Status,
@@ -57,6 +58,9 @@ def full(text: int) -> Status:
     """The status of a roll with as much to say as there may be; each text has so many characters."""
     conditions = ("Ready", "Reconciling", "Reachable", "NodesRolled", "FeaturesCurrent", "PlanApproved", "Compatible")
     features = [f"feature.{number}" for number in range(7)]
+    one = RevisionStatus(name="n" * LONGEST_NAME, revision="r" * 63, since=AT, left=100)
+    present = tuple(replace(one, name=f"{number}" + "n" * (LONGEST_NAME - 1)) for number in range(3))
+    earlier = (replace(one, left=0, since=None, reached=True),) * 6
     return replace(
         EMPTY,
         features=tuple(
@@ -65,7 +69,9 @@ def full(text: int) -> Status:
         blockers=(BlockerStatus(kind="Partition", message="b" * text, remedy="r" * text),) * 20,
         blockers_total=20,
         workloads=(WorkloadStatus(name="n" * LONGEST_NAME, update_revision="r" * 63, updated=7, total=300),) * 3,
-        rollout=RolloutStatus(id="a" * 12, started_at=AT, total=300, done=7, notes=("n" * text,) * 8),
+        rollout=RolloutStatus(
+            id="a" * 12, started_at=AT, total=300, done=7, notes=("n" * text,) * 8, revisions=(*present, *earlier)
+        ),
         history=tuple(
             HistoryEntry(
                 at=AT, action="a" * 60, target="t" * 57, kind="RestartNode", after="r" * 63, result=Result.APPLIED
@@ -95,6 +101,9 @@ def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_le
     made = bounded(before, len(before.features))
     assert len(json.dumps(made.as_json())) < 32 * 1024
     assert (made.intents, made.features) == (before.intents, before.features)
+    assert made.rollout is not None
+    assert before.rollout is not None
+    assert made.rollout.revisions[:3] == before.rollout.revisions[:3]
 
 
 def test_what_a_large_roll_remembers_costs_no_level() -> None:

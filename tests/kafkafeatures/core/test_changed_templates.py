@@ -9,7 +9,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import EMPTY, HistoryEntry, RolloutStatus, Status
+from kafkafeatures.api.status import EMPTY, RevisionStatus, RolloutStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.wanted import Rollout, Wanted
@@ -81,9 +81,7 @@ def test_a_restart_halts_the_roll_only_if_it_was_to_the_revision_that_its_pod_st
     restarted_to: str, decision: type
 ) -> None:
     observation = world()
-    entry = HistoryEntry(
-        at=STARTED, action="broker 1", target="broker-1", kind="RestartNode", after=restarted_to, result="Applied"
-    )
-    rollout = RolloutStatus(id=rolled(observation).id, started_at=STARTED, total=3, done=0)
-    roll = rolled(observation, replace(EMPTY, rollout=rollout, history=(entry,)))
+    restarted = RevisionStatus(name="broker", revision=restarted_to, nodes="1", left=3)
+    rollout = RolloutStatus(id="r", started_at=STARTED, total=3, done=0, revisions=(restarted,))
+    roll = rolled(observation, replace(EMPTY, rollout=rollout))
     assert isinstance(roll.decision, decision)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kafkafeatures.api.reasons import BlockerKind
-from kafkafeatures.core.facts.observation import MetadataMode
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.observation import MetadataMode, NodeState
 from kafkafeatures.core.report.check import CheckVerdict, check
-from tests.kafkafeatures.worlds import SILENT, node, observation
+from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
 
 LEVELS = {"metadata.version": 27}
 
@@ -24,3 +25,31 @@ def test_without_an_active_controller_nothing_is_ready() -> None:
         found = check(seen, levels, "")
         assert found.verdict is CheckVerdict.BLOCKED
         assert BlockerKind.QUORUM in {one.kind for one in found.blockers}
+
+
+IN_ZOOKEEPER_MODE = answer({}, {}, keys=(18,), epoch=-1)
+
+
+def test_before_the_copy_brokers_in_zookeeper_mode_are_healthy_and_a_raise_waits_for_the_migration_alone() -> None:
+    brokers = [node(id_, said=IN_ZOOKEEPER_MODE, written=None) for id_ in (1, 2)]
+    flagged = replace(node(3, said=IN_ZOOKEEPER_MODE, written=OLD), migrating_from_zookeeper=True)
+    seen = observation(node(3001), *brokers, flagged, mode=MetadataMode.MIGRATING)
+    assert check(seen, {}, "").verdict is CheckVerdict.READY
+    assert [one.kind for one in check(seen, LEVELS, "").blockers] == [BlockerKind.MIGRATION]
+
+
+def test_a_broker_in_zookeeper_mode_that_is_not_registered_has_another_remedy_than_one_whose_kafka_is_too_old() -> None:
+    refused = NodeState.REFUSED
+    seen = observation(
+        node(3001),
+        node(1),
+        node(4, state=refused, said=IN_ZOOKEEPER_MODE, written=None),
+        node(5, state=refused, written=None),
+        mode=MetadataMode.MIGRATING,
+    )
+    for levels in ({}, LEVELS):
+        found = {one.nodes[0].id: one for one in check(seen, levels, "").blockers if one.nodes}
+        assert sorted(found) == [4, 5]
+        assert "runs in ZooKeeper mode, and is not registered with the controllers" in found[4].message
+        assert found[4].remedy.startswith("restart broker 4 as the other brokers are: kafkafeatures migration settings")
+        assert "upgrade Kafka on broker 5" in found[5].remedy

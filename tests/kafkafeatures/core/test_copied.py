@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.migration.copied.configs import quota_path, read_client, read_configs, usual_path
 from kafkafeatures.core.migration.copied.entries import (
     Credential,
@@ -71,6 +72,9 @@ def test_a_partition_is_where_its_topic_and_its_state_say() -> None:
     there = placed(Assignment((1, 2, 3), (3,), (1,)), found)
     assert there == Placed((1, 2, 3), (3,), (1,), leader=1, in_sync=(1, 3), leader_epoch=4)
     assert str(there) == "replicas 1,2,3, adding 3, removing 1, in sync 1,3, leader 1 at epoch 4"
+    unclean = read_state("orders", 0, raw({**STATE, "leader_recovery_state": 1}))
+    assert isinstance(unclean, State)
+    assert placed(Assignment((1, 2, 3), (3,), (1,)), unclean) == replace(there, recovers=True)
 
 
 def test_a_topic_without_an_id_would_end_the_controller() -> None:

@@ -27,7 +27,7 @@ from kraftlog import Image, Replay, Section
 from kraftlog.records import frame
 from kraftlog.schema.others import CLIENT_QUOTA, DELEGATION_TOKEN, PRODUCER_IDS
 from tests.kraftlog.build import log
-from tests.kraftlog.partitions import partition, topic
+from tests.kraftlog.partitions import change, partition, topic
 from tests.kraftlog.test_clients import right
 from tests.kraftlog.test_configs import config, credential
 
@@ -160,6 +160,19 @@ def test_what_kafka_copied_is_the_same() -> None:
     assert differing({**ZNODES, "/latest_producer_id_block": block}) == []
 
 
+def test_a_leader_that_was_elected_without_being_in_sync_recovers_by_both() -> None:
+    """Kafka leaves `leader_recovery_state` out of the znode of any other."""
+    moves = {"isr": (1, 3), "leader": 3, "leaderEpoch": 7, "addingReplicas": (3,), "removingReplicas": (1,)}
+    unclean = partition(1, 0, 1, 2, 3, leaderRecoveryState=1, **moves)
+    records = tuple(unclean if one is RECORDS[1] else one for one in RECORDS)
+    assert differing(changed(STATE_0, set_to("leader_recovery_state", value=1)), *records) == []
+    assert differing(changed(STATE_0, set_to("leader_recovery_state", value=0))) == []
+    (found,) = differing(ZNODES, *records)
+    assert found.endswith("leader 3 at epoch 7, recovering in the metadata log")
+    recovered = differing(ZNODES, *records, change(1, 0, leaderRecoveryState=0))
+    assert recovered == []
+
+
 PARTITION = "partition orders-0: replicas 1,2,3, adding 3, removing 1, in sync 1,3, leader 3 at epoch 7"
 STATE_0 = "/brokers/topics/orders/partitions/0/state"
 TOPIC_PATH = "/brokers/topics/orders"
@@ -171,6 +184,7 @@ TOPIC_PATH = "/brokers/topics/orders"
         (changed(STATE_0, set_to("isr", value=[1, 2, 3])), "in sync 1,2,3, leader 3 at epoch 7 in ZooKeeper"),
         (changed(STATE_0, set_to("leader", value=1)), "leader 1 at epoch 7 in ZooKeeper"),
         (changed(STATE_0, set_to("leader_epoch", value=6)), "leader 3 at epoch 6 in ZooKeeper"),
+        (changed(STATE_0, set_to("leader_recovery_state", value=1)), "epoch 7, recovering in ZooKeeper"),
         (changed(TOPIC_PATH, set_to("partitions", "0", value=[2, 1, 3])), "replicas 2,1,3"),
         (changed(TOPIC_PATH, set_to("adding_replicas", value={})), "replicas 1,2,3, removing 1"),
         (without(STATE_0), "partition orders-0: the znode is absent: the partition has no state"),

@@ -236,7 +236,9 @@ def test_a_znode_of_a_migration_whose_controllers_are_not_known_prevents_it() ->
 
 def test_a_controller_of_a_quorum_without_its_log_leaves_it_open_whether_a_migration_is() -> None:
     seen = with_znodes(brokers(), controller=claimed())
-    refused(Look(wanting(), seen), Reason.MIGRATING)
+    waiting = refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
+    assert "the znode /controller names a controller of a KRaft quorum" in waiting
+    assert "bootstrapControllers" in waiting
     seen = with_znodes(brokers(), controller=None)
     assert "it is not known whether a migration is open" in refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
 
@@ -356,6 +358,17 @@ def test_the_roll_is_over_once_every_broker_uses_it() -> None:
     assert not found.is_in_progress
     said = [stage.conditions(look.decision).get(Condition.NODES_ROLLED) for stage in look.stages]
     assert ("True", Reason.ALL_CURRENT, f"all 3 brokers use {IBP} 3.9") in said
+
+
+def test_a_restart_that_is_over_is_not_shown_as_waited_for_while_git_has_to_change_something() -> None:
+    before = Status(
+        rollout=RolloutStatus(
+            id="one", total=3, done=2, waiting_for="broker 3", waiting_since=Stamp("2026-01-02T03:00:00Z")
+        )
+    )
+    found = report(Look(wanting(), brokers()), before).rollout
+    assert found is not None
+    assert not found.waiting_for
 
 
 # --- what has to be read ---

@@ -102,10 +102,40 @@ def in_zookeeper(*ids: int, **parts: Any) -> ZooKeeperReading:
     return reading(controller=elected(1), brokers=registered(*ids), **parts)
 
 
-def test_where_znodes_were_not_read_a_broker_that_the_log_does_not_know_is_refused_as_before() -> None:
-    for znodes in (NOT_ASKED, reading(controller=elected(1), brokers=Failure(FailureKind.AUTHORIZATION, "", "no"))):
-        it = seen(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=znodes)
-        assert states(it) == {1: NodeState.REFUSED}
+NOT_READ = (
+    NOT_ASKED,
+    reading(controller=elected(1), brokers=Failure(FailureKind.AUTHORIZATION, "", "no")),
+    reading(controller=Failure(FailureKind.AUTHORIZATION, "", "no"), brokers=registered(1)),
+)
+
+
+@pytest.mark.parametrize("znodes", NOT_READ)
+@pytest.mark.parametrize("offset", [BEFORE_ANY_BROKER, ONE_FLAGGED, ALL_FLAGGED])
+def test_a_broker_in_zookeeper_mode_that_answers_is_live_while_the_quorum_waits_also_without_znodes(
+    offset: int, znodes: ZooKeeperReading | Failure
+) -> None:
+    it = seen(*brokers_of(PLAIN, 1, 2), *brokers_of(FLAGGED, 3), at=offset, znodes=znodes)
+    assert states(it) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
+    fenced = replace_brokers(cut_at(offset), fenced=True)  # by the quorum, which no broker follows yet
+    assert states(seen(*brokers_of(FLAGGED, 1, 2, 3), at=fenced, znodes=znodes)) == states(it)
+
+
+def test_so_is_one_beside_controllers_that_were_started_without_the_flag() -> None:
+    assert states(seen(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}))) == dict.fromkeys((1, 2), NodeState.LIVE)
+
+
+def test_one_that_is_silent_is_what_brokers_say_of_it_where_the_quorum_that_waits_knows_nothing() -> None:
+    both = (*brokers_of(PLAIN, 1), *brokers_of(SILENT, 2))
+    assert states(seen(*both, at=BEFORE_ANY_BROKER, brokers=listed(*both)))[2] is NodeState.UNREACHABLE
+    fenced = image({2: (NEW, True)}, {3001: NEW}, zk_migration_state=2)
+    assert states(seen(*both, at=fenced, brokers=listed(*both)))[2] is NodeState.GHOST
+
+
+def test_a_quorum_that_waits_refuses_a_broker_in_kraft_mode_and_one_that_has_copied_one_in_zookeeper_mode() -> None:
+    assert states(seen(*brokers_of(IN_KRAFT, 4), at=BEFORE_ANY_BROKER))[4] is NodeState.REFUSED
+    assert states(seen(*brokers_of(PLAIN, 4), at=DUAL_WRITE))[4] is NodeState.REFUSED
+    claims = reading(controller=claimed(3001, epoch=3), brokers=registered(4))
+    assert states(seen(*brokers_of(PLAIN, 4), at=ONE_FLAGGED, znodes=claims))[4] is NodeState.REFUSED
 
 
 def test_the_epoch_of_a_broker_in_zookeeper_mode_is_the_czxid_of_its_znode() -> None:
@@ -175,9 +205,8 @@ def test_without_any_controller_of_a_quorum_znodes_say_who_is_registered() -> No
 # --- a controller of the quorum is ---
 
 
-@pytest.mark.parametrize("claim", [claimed(3001, epoch=3), Failure(FailureKind.AUTHORIZATION, "znode /controller", "")])
-def test_once_the_quorum_has_claimed_the_log_counts_brokers_and_so_where_the_claim_is_not_known(claim: object) -> None:
-    znodes = reading(controller=claim, brokers=registered(1, 2, 3))
+def test_once_the_quorum_has_claimed_the_log_counts_brokers() -> None:
+    znodes = reading(controller=claimed(3001, epoch=3), brokers=registered(1, 2, 3))
     it = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2), at=ONE_FLAGGED, znodes=znodes)
     assert states(it) == {1: NodeState.LIVE, 2: NodeState.REFUSED}
     assert (node(it, 1).broker_epoch, node(it, 1).czxid) == (240, 5001)

@@ -11,18 +11,15 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EqualityStatus, MigrationStatus, RolloutStatus, Status, Via, WayBack
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Migration
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Compared
-from kafkafeatures.core.migration.place import place_of
 from kafkafeatures.core.migration.positions import FLAG, Position
-from kafkafeatures.core.migration.report import with_migration
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.migration.way_back import WHAT_LACKS
 from kafkafeatures.core.report.plan_document import plan_verdict
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, status_after, wanting
+from tests.kafkafeatures.core.migrations import Look, a_node, cluster, kept_for, looks, status_after, wanting
 from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D = Position, Desired
@@ -127,6 +124,17 @@ def test_what_a_restart_took_is_kept_from_roll_to_roll() -> None:
     assert migration_of(later).node_seconds == 42
 
 
+@pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
+def test_a_restart_that_is_over_is_not_shown_as_waited_for_beside_what_is_asked_for_now(
+    position: Position,
+) -> None:
+    """The controllers are to be stopped."""
+    waits = RolloutStatus(id="1", total=3, done=2, waiting_for="broker 2 is in sync", restarted=3)
+    rollout = status_after(looks(wanting(D.ROLLED_BACK), cluster(position)), Status(rollout=waits)).rollout
+    assert rollout is not None
+    assert (rollout.done, rollout.total, rollout.waiting_for) == (3, 3, "")
+
+
 # --- the way back ---
 
 
@@ -177,35 +185,29 @@ def test_what_would_be_lost_is_what_the_last_comparison_has_shown() -> None:
     assert "it is not known what would be lost" in how_back(status_after(looks(wanting(D.DUAL_WRITE), unread)))
 
 
-def test_the_way_is_held_open_until_this_process_has_seen_dual_write_for_as_long_as_the_document_says() -> None:
-    wanted, seen = wanting(D.FINALIZED, hold=timedelta(hours=48)), cluster(P.DUAL_WRITE)
+def test_the_way_is_held_open_until_dual_write_was_kept_for_as_long_as_the_document_says() -> None:
+    wanted = wanting(D.FINALIZED, hold=timedelta(hours=48))
 
     def until(hours: float, before: Status) -> str | None:
-        lived = timedelta(hours=hours)
-        back = status_after(looks(wanted, seen, status=before, lived=lived), before).way_back
+        seen = kept_for(timedelta(hours=hours))
+        back = status_after(Look(wanted, seen, status=before), before).way_back
         assert back is not None
         return back.until
 
-    assert until(0, IN_DUAL_WRITE) == "2026-01-04T03:04:05Z"  # as its timestamp may be of a wrong clock
+    assert until(0, IN_DUAL_WRITE) == "2026-01-04T03:04:05Z"
     assert until(24, IN_DUAL_WRITE) == "2026-01-03T03:04:05Z"
     assert until(48, IN_DUAL_WRITE) is None
     noted = replace(IN_DUAL_WRITE, way_back=WayBack(until=Stamp("2026-01-03T03:04:06Z"), how="back"))
     assert until(24, noted) == "2026-01-03T03:04:06Z"  # nothing is written for a second
 
 
-def test_how_long_this_process_has_seen_dual_write_counts_before_anything_is_to_be_finalized() -> None:
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE), status=IN_DUAL_WRITE)
-    asked: list[str] = []
-
-    def known_for(moment: str) -> timedelta:
-        asked.append(moment)
-        return timedelta(0)
-
-    with_migration(
-        IN_DUAL_WRITE, place_of(found.seen, D.DUAL_WRITE), Migration(D.DUAL_WRITE), IN_DUAL_WRITE,
-        replace(found.facts, known_for=known_for),
-    )  # fmt: skip
-    assert asked == [EARLIER]
+def test_since_when_it_is_dual_write_is_noted_before_anything_is_to_be_finalized() -> None:
+    noted = status_after(looks(wanting(D.DUAL_WRITE), kept_for(timedelta(hours=5)))).migration
+    assert noted is not None
+    assert (noted.dual_write_since, noted.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
+    gone = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))).migration
+    assert gone is not None
+    assert (gone.dual_write_since, gone.dual_write_offset) == (None, None)
 
 
 def test_on_the_way_back_one_can_turn_round_before_the_controllers_are_stopped() -> None:

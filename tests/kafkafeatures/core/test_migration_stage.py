@@ -7,22 +7,21 @@ from datetime import timedelta
 import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import MigrationStatus, Status, Via
+from kafkafeatures.api.status import EMPTY, MigrationStatus, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.kind import Asked
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration, Wanted
-from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.observation import LastRegistration, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.copied.survey import Survey
-from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.looking import demands_of
 from kafkafeatures.core.migration.none_wanted import MIGRATION
-from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import place_of
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.restarts import permit_for
@@ -38,6 +37,7 @@ from tests.kafkafeatures.core.migrations import (
     asked_for,
     cluster,
     compared,
+    kept_for,
     looks,
     released,
     restarted,
@@ -193,18 +193,55 @@ def test_it_is_not_finalized_without_a_consent() -> None:
     )
 
 
-def test_dual_write_is_kept_for_as_long_as_the_document_says_and_this_process_has_seen() -> None:
+def test_dual_write_is_kept_for_as_long_as_the_document_says_by_the_metadata_log() -> None:
+    """Whatever a status says of the phase, and whatever this process has lived through."""
     held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
-    status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2026-01-01T00:00:00Z")))
-    seen = cluster(P.DUAL_WRITE)
-    early = looks(held, seen, status=status, lived=timedelta(hours=23))
+    status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2025-01-01T00:00:00Z")))
+    early = looks(held, kept_for(timedelta(hours=23)), status=status, lived=timedelta(hours=25))
     assert isinstance(early.decision, Wait)
     assert early.decision.reason is Reason.SOAKING
     assert early.decision.message.startswith("dual write is kept for 24 h, of which 60 min remain; ")
-    assert isinstance(looks(held, seen, status=status, lived=timedelta(hours=25)).decision, Held)
-    lost = looks(held, seen, lived=timedelta(hours=25))
-    assert isinstance(lost.decision, Wait)
-    assert lost.decision.reason is Reason.SOAKING
+    assert isinstance(looks(held, kept_for(timedelta(hours=25))).decision, Held)
+
+
+def test_where_the_log_does_not_say_since_when_it_is_dual_write_the_hold_stays() -> None:
+    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2025-01-01T00:00:00Z")))
+    unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
+    found = looks(held, unread, status=status, lived=timedelta(hours=25)).decision
+    assert isinstance(found, Wait)
+    assert (found.reason, bool(found.subject), bool(found.remedy)) == (Reason.SOAKING, True, True)
+
+
+def test_a_snapshot_hides_the_time_of_a_registration_and_the_status_remembers_it() -> None:
+    """A process that starts reads the newest snapshot: later is safe, and the same registration is known by its
+    offset.
+    """
+    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    status = status_after(looks(held, kept_for(timedelta(hours=23))))
+    hidden = kept_for(timedelta(minutes=10))
+    known_again = looks(held, hidden, status=status).decision
+    assert known_again.message.startswith("dual write is kept for 24 h, of which 60 min remain")
+    another = kept_for(timedelta(minutes=10), offset=104)  # a broker left dual write, or was restarted
+    for unknown in (looks(held, hidden), looks(held, another, status=status)):
+        assert unknown.decision.message.startswith("dual write is kept for 24 h, of which 24 h")
+
+
+def test_a_controllers_clock_that_is_set_neither_shortens_the_hold_nor_keeps_it_for_ever() -> None:
+    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+
+    def at(log_time: timedelta) -> Observation:
+        return replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW, NOW + log_time))
+
+    first = Look(held, at(timedelta(0)))
+    forward = Look(held, at(timedelta(hours=25)), before=first, seconds=10)
+    assert isinstance(forward.decision, Wait)
+    assert forward.decision.reason is Reason.SOAKING
+    later = Look(held, at(timedelta(hours=49)), before=forward, seconds=24 * 3600)
+    assert isinstance(later.decision, Held)
+    back = Look(held, at(timedelta(days=-900)), before=first, seconds=10)
+    assert isinstance(back.decision, Wait)
+    assert isinstance(Look(held, at(timedelta(days=-899)), before=back, seconds=24 * 3600).decision, Held)
 
 
 # --- what is not known, and what contradicts itself ---
@@ -330,12 +367,12 @@ def test_a_comparison_counts_for_two_minutes() -> None:
 def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_back_since() -> None:
     def compares(wanted: Wanted, **ago: timedelta) -> bool:
         tried = NOW - ago.get("compared", timedelta(minutes=5))
-        since = stamp(NOW - ago.get("reached", timedelta(hours=1)))
-        migration = MigrationStatus(phase=Phase.DUAL_WRITE.value, since=since)
+        since = NOW - ago.get("reached", timedelta(hours=1))
         seen = cluster(P.DUAL_WRITE)
         assert wanted.migration is not None
-        kept = {MIGRATION: MigrationKept(compared=Compared(tried, 99), tried=tried)}
-        asked = Asked(wanted, Status(migration=migration), NOT_ASKED, NOW, seen, kept)
+        dual_write = DualWrite(103, since, NOW, 0.0, 0.0)
+        kept = {MIGRATION: MigrationKept(compared=Compared(tried, 99), tried=tried, dual_write=dual_write)}
+        asked = Asked(wanted, EMPTY, NOT_ASKED, NOW, seen, kept)
         return demands_of(asked, wanted.migration).comparison
 
     back = wanting(D.ROLLED_BACK)
@@ -344,7 +381,7 @@ def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_bac
     assert not compares(back, compared=timedelta(seconds=30))
     assert compares(back, compared=timedelta(hours=-25))
     assert not compares(finalizing, reached=timedelta(seconds=30))
-    assert compares(finalizing, reached=timedelta(hours=-25))
+    assert not compares(finalizing, reached=timedelta(hours=-25))
     assert compares(finalizing, reached=timedelta(hours=1))
 
 

@@ -15,7 +15,7 @@ from kafkafeatures.core.kinds import demands_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import BOOTSTRAP, VOTERS, Shape
 from kafkafeatures.core.migration.voters import voters_of
-from tests.kafkafeatures.core import migrations, preflights
+from tests.kafkafeatures.core import preflights
 from tests.kafkafeatures.core.migrations import (
     CONTROLLERS,
     REFUSES,
@@ -32,7 +32,7 @@ from tests.kafkafeatures.core.migrations import (
 )
 from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, gone
 from tests.kafkafeatures.core.test_migration_stopped import BEGUN, forgotten, in_their_pods, silent, still
-from tests.kafkafeatures.worlds import SILENT, known
+from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D, K = Position, Desired, FailureKind
 AT = {id_: f"h:{id_}" for id_ in CONTROLLERS}
@@ -158,7 +158,7 @@ def test_of_a_dynamic_quorum_those_count_that_vote_now() -> None:
 def test_all_of_them_are_tried_before_znodes_are_deleted_and_at_no_other_time(position: str) -> None:
     wanted, status = wanting(D.ROLLED_BACK), compared()
     seen = brokers_name(without_quorum(BEGUN[position]), VOTERS, "3001@h:3001,3004@[::1]:3004")
-    asked = Asked(wanted, status, NOT_ASKED, migrations.NOW, seen=seen)
+    asked = Asked(wanted, status, NOT_ASKED, NOW, seen=seen)
     assert demands_of(asked).former_controllers == {*AT.values(), "[::1]:3004"}
     assert demands_of(replace(asked, seen=BEGUN[position])).former_controllers == frozenset()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.facts.node_sets import holds, with_node
+from kafkafeatures.core.facts.node_sets import holds, with_node, without_node
 
 
 @given(st.sets(st.integers(0, 60)), st.integers(0, 60))
@@ -17,8 +17,20 @@ def test_what_was_put_in_is_in_it_and_nothing_else(ids: set[int], other: int) ->
     assert holds(text, other) is (other in ids)
 
 
+@given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
+def test_what_was_taken_out_is_no_longer_in_it_and_all_else_is(ids: set[int], others: set[int]) -> None:
+    text = ""
+    for id_ in ids:
+        text = with_node(text, id_)
+    for id_ in others:
+        text = without_node(text, id_)
+    assert {id_ for id_ in range(61) if holds(text, id_)} == ids - others
+
+
 def test_a_run_is_written_as_one_and_what_is_no_run_is_passed_over() -> None:
     assert with_node("1-2, 7", 3) == "1-3, 7"
     assert with_node("x, 5-, 9-4, 2", 11) == "2, 11"
+    assert without_node("1-3, 7", 2) == "1, 3, 7"
+    assert without_node("0-2000000000", 5) == "0-4, 6-2000000000"
     assert not holds("x, -3, 5-", 3)
     assert holds("0-2000000000", 77)

@@ -43,7 +43,7 @@ SEEN = {
     "Copying": Facts(S.PRE_MIGRATION, Claim.LEADER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL),
     "Copied": Facts(S.MIGRATION, Claim.LEADER, 409, brokers(KRAFT, FLAGGED, FLAGGED), ALL),
     "DualWrite": Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT, KRAFT), ALL),
-    "Finalizing": Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT, KRAFT), flags(True, False, True)),
+    "Finalizing": Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), flags(True, False, False)),
     "Finalized": Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), NO),
     "NoController": Facts(None, Claim.KRAFT, 837, brokers(FLAGGED, FLAGGED, FLAGGED)),
     "Released": Facts(None, Claim.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED)),
@@ -62,6 +62,11 @@ def test_every_position_has_facts_that_were_seen() -> None:
 KEPT_DISKS = Facts(S.MIGRATION, Claim.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL)
 STALE = Facts(S.PRE_MIGRATION, Claim.LEADER, 409, brokers(FLAGGED, FLAGGED, FLAGGED), ALL)
 TOO_EARLY = Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(FLAGGED, KRAFT, KRAFT), NO)
+CLASH = Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(PLAIN, PLAIN), {1: False, 3002: True})
+CLASH_OF_A_SILENT_BROKER = Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(KRAFT), {1: True})
+CLASH_WITHOUT_FLAG = Facts(S.NONE, Claim.BROKER, -1, brokers(PLAIN, PLAIN), {2: False})
+LONE_CLAIM = Facts(None, Claim.KRAFT, -1, brokers(PLAIN, PLAIN, None))
+LONE_CLAIM_BESIDE_A_QUORUM = Facts(S.PRE_MIGRATION, Claim.KRAFT, -1, brokers(PLAIN, PLAIN), ALL)
 NEW_CLUSTER = Facts(S.NONE, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL)
 
 
@@ -72,6 +77,11 @@ NEW_CLUSTER = Facts(S.NONE, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL)
         (STALE, "delete every topic", "stop the controllers now"),
         (TOO_EARLY, "finalized while brokers were in ZooKeeper mode: 1", "cannot be rolled back"),
         (NEW_CLUSTER, "once started without it", "format"),
+        (CLASH, "controllers have ids of brokers: 1", "ids that no broker has, in node.id"),
+        (CLASH_OF_A_SILENT_BROKER, "controllers have ids of brokers: 1", "wipe"),
+        (CLASH_WITHOUT_FLAG, "controllers have ids of brokers: 2", "format"),
+        (LONE_CLAIM, "/controller names a controller of a KRaft quorum", "delete /controller"),
+        (LONE_CLAIM_BESIDE_A_QUORUM, "/controller names a controller of a KRaft quorum", "bootstrapControllers"),
     ],
 )
 def test_a_state_that_kafka_does_not_leave_by_itself_has_a_name_and_a_remedy(
@@ -83,6 +93,11 @@ def test_a_state_that_kafka_does_not_leave_by_itself_has_a_name_and_a_remedy(
     assert remedy in found.remedy
 
 
+def test_two_witnesses_make_a_lost_quorum_of_brokers_that_lost_the_flag_too_early() -> None:
+    assert position_of(Facts(None, Claim.KRAFT, 409, brokers(PLAIN, PLAIN))) == Position.NO_CONTROLLER
+    assert position_of(Facts(None, Claim.KRAFT, -1, brokers(PLAIN, FLAGGED))) == Position.NO_CONTROLLER
+
+
 def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decide_it() -> None:
     flagging = Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(FLAGGED, None, PLAIN), ALL)
     assert position_of(flagging) == Position.FLAGGING
@@ -92,10 +107,9 @@ def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decid
     assert (found.message.rpartition("these ")[2], found.hint) == ("nodes do not answer: 3", "bring each of them back")
 
 
-def test_a_controller_that_does_not_answer_may_be_one_without_the_flag() -> None:
-    found = position_of(Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT), flags(True, True, None)))
-    assert isinstance(found, Misplaced)
-    assert "3003" in found.message
+@pytest.mark.parametrize("flagged", [flags(True, True, None), flags(True, False, True), flags(False, False, False)])
+def test_while_the_log_says_migration_no_controller_ends_dual_write(flagged: dict[int, bool | None]) -> None:
+    assert position_of(Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT), flagged)) is Position.DUAL_WRITE
 
 
 MODES = [brokers(*modes) for size in (1, 2) for modes in product(BrokerMode, repeat=size)]

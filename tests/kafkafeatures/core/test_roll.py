@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.api.status import EMPTY, NodeSince, Result, RolloutStatus
+from kafkafeatures.api.status import EMPTY, Result, RolloutStatus, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.wanted import MaxParallel, Window
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import (
@@ -198,6 +197,78 @@ def test_a_topic_that_comes_to_be_unavailable_in_mid_roll_is_covered_by_no_conse
     refused(rolled(given, consents=consents, status=other), Reason.CONSENT_SPENT)
 
 
+SINGLE = frozenset({"single-replica-topics"})
+
+
+def begun_with_the_consent(told: Observation) -> Status:
+    """The status of a roll whose first restart has used the consent."""
+    roll, status = rolled(told, consents=SINGLE), replace(EMPTY, spent_consents=tuple(SINGLE))
+    topics = excused_by({"one": 1})
+    return replace(status, rollout=rollout_status(roll, WAITING, None, ago(5), topics))
+
+
+WAITING = Wait(Reason.ROLLING_NODES, "", 1.0)
+
+
+def in_two_sets(told: Observation, **of_second: Any) -> Observation:
+    """With brokers 4, 5 and 6 in a StatefulSet of their own."""
+    controllers, brokers = workloads_of(told).stateful_sets
+    pods = tuple(replace(pod, stateful_set="more") for pod in brokers.pods[3:])
+    second = replace(brokers, **{"name": "more", "pods": pods, "replicas": 3, **of_second})
+    return with_workloads(
+        told, stateful_sets=(controllers, replace(brokers, pods=brokers.pods[:3], replicas=3), second)
+    )
+
+
+@pytest.mark.parametrize("change", ["another template", "away"])
+def test_a_consent_is_not_used_up_because_another_stateful_set_changes_or_is_away(change: str) -> None:
+    told = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
+    status = begun_with_the_consent(told)
+    controllers, brokers = workloads_of(told).stateful_sets
+    for _ in range(2):
+        if change == "away":
+            changed = with_workloads(told, stateful_sets=(brokers,), missing=("controller",))
+        else:
+            changed = with_workloads(told, stateful_sets=(replace(controllers, update_revision="label"), brokers))
+        roll = rolled(changed, consents=SINGLE, status=status)
+        if change == "away":
+            refused(roll, Reason.INVALID_SPEC)
+        else:
+            assert who(roll) in CONTROLLERS
+        assert status.rollout is not None
+        status = replace(status, rollout=rollout_status(roll, WAITING, status.rollout, ago(0), status.rollout.excused))
+    assert who(rolled(told, consents=SINGLE, status=status)) in BROKERS
+
+
+def test_brokers_of_a_revision_that_the_consent_was_not_given_for_wait_until_the_others_are_done() -> None:
+    told = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
+    status = begun_with_the_consent(in_two_sets(told))
+    later = {"update_revision": "later"}
+    assert who(rolled(in_two_sets(told, **later), consents=SINGLE, status=status)) in (1, 2, 3)
+    others = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3)}, partitions=(*PARTITIONS, row("one", 2)))
+    refused(rolled(in_two_sets(others, **later), consents=SINGLE, status=status), Reason.CONSENT_SPENT)
+    assert who(rolled(in_two_sets(others), consents=SINGLE, status=status)) in (4, 5, 6)
+
+
+def test_a_stuck_broker_of_such_a_revision_waits_too() -> None:
+    told = cluster(
+        {**ROLLED_CONTROLLERS, 5: a_pod(5, waiting="ImagePullBackOff", phase="Pending", ready=False)},
+        {5: replace(a_node(5), state=NodeState.GHOST)},
+        tuple(replace(one, in_sync=one.isr - {5}) for one in (*PARTITIONS, row("one", 2))),
+    )
+    status = begun_with_the_consent(in_two_sets(told))
+    assert who(rolled(in_two_sets(told), consents=SINGLE, status=status)) == 5
+    later = in_two_sets(told, update_revision="later")
+    assert who(rolled(later, consents=SINGLE, status=status)) in (1, 2, 3)
+
+
+def test_a_consent_that_no_restart_has_used_is_given_anew_for_all_that_is_there() -> None:
+    told = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
+    unused = replace(begun_with_the_consent(told), spent_consents=())
+    changed = in_two_sets(told, update_revision="later")
+    assert who(rolled(changed, consents=SINGLE, status=unused)) in BROKERS
+
+
 def test_of_very_many_topics_the_consent_is_for_exactly_those() -> None:
     every = {f"t{number}": 1 for number in range(600)}
     excused = excused_by(every)
@@ -299,36 +370,3 @@ def test_while_a_pod_runs_no_node_a_node_that_is_stuck_still_goes_once_the_image
     bad[7] = replace(bad[7], created_at=NOW - timedelta(minutes=20))
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
     assert who(rolled(cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, replicas=7))) == 1
-
-
-def hung(*done: int, **of_node: Any) -> Observation:
-    """Broker 5 does not say who it is."""
-    silent = replace(a_node(5), **{"state": NodeState.UNREACHABLE, "proved_at": "", **of_node})
-    return cluster({**ROLLED_CONTROLLERS, **current(*done)}, {5: silent})
-
-
-def test_a_broker_that_does_not_say_who_it_is_keeps_only_those_from_going_that_share_a_partition_with_it() -> None:
-    assert who(rolled(hung())) == 2
-    assert who(rolled(hung(state=NodeState.LIVE))) == 2
-    one = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    assert who(rolled(hung(state=NodeState.LIVE), rollout=one)) == 2
-    assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one), Reason.ROLLING_NODES)
-    message = refused(rolled(hung(2)), Reason.ROLLING_NODES)
-    told = f"broker 5 has not confirmed its node id at an address of pod broker-5 since {NOW:%Y-%m-%dT%H:%M:%SZ}; see "
-    assert message.startswith(
-        told + "`kubectl logs broker-5`, and whether the operator reaches 10.0.0.5; if the node hangs"
-    )
-    assert "; of the others: broker 1 cannot be restarted now" in message
-    roll = rolled(hung(*{*BROKERS} - {5}))
-    assert refused(roll, Reason.ROLLING_NODES).startswith(told)
-    assert roll.decision is not None
-    status = rollout_status(roll, roll.decision, None, ago(0))
-    assert status is not None
-    again = refused(rolled(hung(2), status=replace(EMPTY, rollout=at_first(status))), Reason.ROLLING_NODES)
-    assert " since 2020-01-01T00:00:00Z; " in again
-
-
-def at_first(status: RolloutStatus) -> RolloutStatus:
-    """The status as it was first reported, long ago."""
-    assert [one.node_id for one in status.unconfirmed] == [5]
-    return replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import EMPTY, RolloutStatus
+from kafkafeatures.api.status import EMPTY, RolloutStatus, Status, WorkloadStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.wanted import Wanted
-from kafkafeatures.core.facts.observation import NodeState
+from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.roll.report import rollout_status
+from kafkafeatures.core.roll.roll import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
@@ -34,6 +35,8 @@ from tests.kafkafeatures.core.rolls import (
     rolled,
     sent,
     who,
+    with_workloads,
+    workloads_of,
 )
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW
@@ -109,30 +112,57 @@ def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
 def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_it_was_chosen_again() -> None:
     """One node ran out of memory, another fails on the new image: it must still get the image that all others run."""
     isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
-    bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False)}
+    made = NOW - timedelta(minutes=10)
+    bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False, created_at=made)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
     crashed = a_pod(1, revision=NEW, **CRASHES["was started again"])
     told = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: crashed}, away, isr)
-    begun = RolloutStatus(id=rolled(told).id, started_at=Stamp((NOW - timedelta(minutes=10)).isoformat()), total=9)
-    status = replace(EMPTY, rollout=begun)
+    before = replace(EMPTY, workloads=(WorkloadStatus(name="broker", update_revision=NEW, updated=6, total=6),))
+    left = rolled(with_template(told, "bad"), status=before).revisions
+    assert [(one.revision, one.reached) for one in left if one.name == "broker"] == [(NEW, True), ("bad", False)]
+    status = replace(EMPTY, rollout=RolloutStatus(id="r", total=9, revisions=left))
     assert who(rolled(told, status=status)) == 4
-    refused(rolled(told, status=replace(status, rollout=replace(begun, id="another"))), Reason.ROLLOUT_HALTED)
+    refused(rolled(told), Reason.ROLLOUT_HALTED)  # the status was lost: it may be what halted the roll
     made_since = replace(crashed, created_at=NOW - timedelta(minutes=9))
     told = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: made_since}, away, isr)
     refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
 
 
-@pytest.mark.parametrize("restarted", ["in flight", "back for a moment"])
-def test_what_this_roll_restarted_and_crashes_holds_a_stuck_node_also_where_two_clocks_differ(restarted: str) -> None:
-    isr = tuple(replace(one, in_sync=one.isr - {1, 4}) for one in PARTITIONS)
-    bad = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
+@pytest.mark.parametrize("change", ["another template", "away", "one more"])
+def test_a_node_does_not_go_to_a_revision_that_crashes_because_another_stateful_set_changes_or_is_away(
+    change: str,
+) -> None:
+    """The old pod is stuck, and is an hour old; the new one crashed."""
+    isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
+    stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
-    crashed = replaced(1, **CRASHES["was started again"], created_at=NOW - timedelta(minutes=11))
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad, **crashed}, away, isr)
-    flying = (sent(1),) if restarted == "in flight" else ()
-    begun = RolloutStatus(id=rolled(told).id, started_at=ago(10), total=9, nodes="" if flying else "1")
-    refused(rolled(told, *flying, status=replace(EMPTY, rollout=begun)), Reason.ROLLOUT_HALTED)
-    assert who(rolled(told, status=replace(EMPTY, rollout=replace(begun, nodes="2")))) == 4
+    crashing = {1: a_pod(1, revision=NEW, **CRASHES["was started again"], created_at=NOW - timedelta(minutes=5))}
+    told = cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)
+    status = status_after(rolled(told))
+    refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
+    controllers, brokers = workloads_of(told).stateful_sets
+    others = {
+        "another template": (replace(controllers, update_revision="label"), brokers),
+        "away": (brokers,),
+        "one more": (controllers, brokers, replace(brokers, name="more", pods=(), replicas=0)),
+    }[change]
+    changed = with_workloads(told, stateful_sets=others, missing=("controller",) if change == "away" else ())
+    for _ in range(2):
+        halted = rolled(changed, status=status)
+        assert isinstance(halted.decision, Stalled)
+        status = status_after(halted, status)
+    refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
+
+
+def with_template(told: Observation, revision: str) -> Observation:
+    """With another template of the brokers."""
+    controllers, brokers = workloads_of(told).stateful_sets
+    return with_workloads(told, stateful_sets=(controllers, replace(brokers, update_revision=revision)))
+
+
+def status_after(roll: Roll, before: Status = EMPTY) -> Status:
+    """With what is remembered of a roll."""
+    return replace(before, rollout=rollout_status(roll, Wait(Reason.ROLLING_NODES, "", 1.0), before.rollout, ago(0)))
 
 
 # --- levels ---

@@ -10,7 +10,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus, Via
+from kafkafeatures.api.status import EMPTY, Result, RevisionStatus, RolloutStatus, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.settling import Open
@@ -199,36 +199,44 @@ def test_what_is_not_known_of_other_pods_is_waited_for_also_beside_a_node_in_fli
 
 def test_a_node_is_restarted_once_for_one_revision() -> None:
     """A pod that is of another revision again after its restart is not restarted for ever."""
-    roll = rolled(cluster(ROLLED_CONTROLLERS))
-    at = Stamp((NOW - timedelta(minutes=1)).isoformat())
-    entry = HistoryEntry(
-        at=at, action="", target="broker-1", kind="RestartNode", after=NEW, result=Result.APPLIED.value
-    )
-    before = RolloutStatus(id=roll.id, started_at=at, total=9, done=3)
-    status = replace(EMPTY, rollout=before, history=(entry,))
     told = cluster(ROLLED_CONTROLLERS)
+    restarted = RevisionStatus(name="broker", revision=NEW, nodes="1", left=6)
+    before = RolloutStatus(id="r", total=9, done=3, revisions=(restarted,))
+    status = replace(EMPTY, rollout=before)
     assert "was restarted in this roll" in refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
+    for other in (replace(restarted, revision="taken-back"), replace(restarted, name="another")):
+        assert who(rolled(told, status=replace(status, rollout=replace(before, revisions=(other,))))) in BROKERS
+
+
+def test_what_the_release_before_restarted_is_known_while_nothing_else_has_changed() -> None:
+    """In that release one set of nodes, and one hash of all targets, are in the status."""
+    told = cluster(ROLLED_CONTROLLERS)
+    before = RolloutStatus(id=rolled(told).id, started_at=ago(5), total=9, done=3, nodes="1")
+    status = replace(EMPTY, rollout=before)
+    halted = rolled(told, status=status)
+    assert "was restarted in this roll" in refused(halted, Reason.ROLLOUT_HALTED)
+    kept = rollout_status(halted, Wait(Reason.ROLLING_NODES, "", 1.0), before, ago(0))
+    assert kept is not None
+    assert (kept.id, kept.nodes, kept.started_at) == (before.id, "1", before.started_at)
+    assert [(one.name, one.nodes, one.since) for one in kept.revisions if one.left] == [("broker", "1", ago(5))]
     assert who(rolled(told, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
-    back = replace(entry, after="taken-back")  # by a clock that was set meanwhile both may be of this roll
-    assert who(rolled(told, status=replace(status, history=(entry, back)))) in BROKERS
 
 
 def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_again_for_the_same_revision() -> None:
     """The history has ten entries."""
     roll = rolled(cluster(ROLLED_CONTROLLERS))
-    status = replace(EMPTY, rollout=RolloutStatus(id=roll.id, started_at=ago(5), total=9, done=3))
+    begun = rollout_status(roll, Wait(Reason.ROLLING_NODES, "", 1.0), None, ago(5))
+    status = replace(EMPTY, rollout=begun)
     for id_ in (1, *range(100, 111)):
         status = with_result(
             status, sent(id_), Result.APPLIED, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0)
         )
     assert all(entry.target != "broker-1" for entry in status.history)
+    roll = rolled(cluster(ROLLED_CONTROLLERS), status=status)
+    assert "broker 1 was restarted in this roll" in refused(roll, Reason.ROLLOUT_HALTED)
     rollout = rollout_status(roll, Wait(Reason.ROLLING_NODES, "", 1.0), status.rollout, ago(0))
     assert rollout is not None
-    assert rollout.nodes == "1, 100-110"
-    message = refused(
-        rolled(cluster(ROLLED_CONTROLLERS), status=replace(status, rollout=rollout)), Reason.ROLLOUT_HALTED
-    )
-    assert "broker 1 was restarted in this roll" in message
+    assert (rollout.nodes, rollout.revisions[-1].nodes) == ("1, 100-110", "1, 100-110")
     newer = rollout_status(replace(roll, id="another"), Wait(Reason.ROLLING_NODES, "", 1.0), rollout, ago(0))
     assert newer is not None
     assert newer.nodes == ""

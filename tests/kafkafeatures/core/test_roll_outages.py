@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, NodeSince, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.observation import NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
@@ -16,6 +19,7 @@ from kafkafeatures.core.facts.readings import (
     FailureKind,
     Role,
 )
+from kafkafeatures.core.roll.report import rollout_status
 from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
@@ -23,8 +27,10 @@ from tests.kafkafeatures.core.rolls import (
     CRASHES,
     PARTITIONS,
     ROLLED_CONTROLLERS,
+    ROLLOUT,
     a_node,
     a_pod,
+    ago,
     cluster,
     current,
     fresh,
@@ -37,7 +43,7 @@ from tests.kafkafeatures.core.rolls import (
     with_workloads,
     workloads_of,
 )
-from tests.kafkafeatures.worlds import SILENT
+from tests.kafkafeatures.worlds import NOW, SILENT
 
 
 def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_the_roll_is_halted() -> None:
@@ -135,3 +141,36 @@ def test_a_node_that_answers_is_not_stuck_whatever_kubernetes_says_of_its_contai
     for nodes, goes in (({}, False), ({3003: replace(a_node(3003), state=NodeState.UNREACHABLE)}, True)):
         told = replace(cluster(pods, {**fresh(3002), **nodes}), quorum=lost, active_controller=lost)
         assert isinstance(rolled(told, sent(3002)).decision, Act) is goes
+
+
+def hung(*done: int, **of_node: Any) -> Observation:
+    """Broker 5 does not say who it is."""
+    silent = replace(a_node(5), **{"state": NodeState.UNREACHABLE, "proved_at": "", **of_node})
+    return cluster({**ROLLED_CONTROLLERS, **current(*done)}, {5: silent})
+
+
+def test_a_broker_that_does_not_say_who_it_is_keeps_only_those_from_going_that_share_a_partition_with_it() -> None:
+    assert who(rolled(hung())) == 2
+    assert who(rolled(hung(state=NodeState.LIVE))) == 2
+    one = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    assert who(rolled(hung(state=NodeState.LIVE), rollout=one)) == 2
+    assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one), Reason.ROLLING_NODES)
+    message = refused(rolled(hung(2)), Reason.ROLLING_NODES)
+    told = f"broker 5 has not confirmed its node id at an address of pod broker-5 since {NOW:%Y-%m-%dT%H:%M:%SZ}; see "
+    assert message.startswith(
+        told + "`kubectl logs broker-5`, and whether the operator reaches 10.0.0.5; if the node hangs"
+    )
+    assert "; of the others: broker 1 cannot be restarted now" in message
+    roll = rolled(hung(*{*BROKERS} - {5}))
+    assert refused(roll, Reason.ROLLING_NODES).startswith(told)
+    assert roll.decision is not None
+    status = rollout_status(roll, roll.decision, None, ago(0))
+    assert status is not None
+    again = refused(rolled(hung(2), status=replace(EMPTY, rollout=at_first(status))), Reason.ROLLING_NODES)
+    assert " since 2020-01-01T00:00:00Z; " in again
+
+
+def at_first(status: RolloutStatus) -> RolloutStatus:
+    """The status as it was first reported, long ago."""
+    assert [one.node_id for one in status.unconfirmed] == [5]
+    return replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))

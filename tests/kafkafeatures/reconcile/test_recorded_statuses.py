@@ -18,10 +18,19 @@ REMEMBERED = ("intents", "history", "changeCount", "spentConsents", "rollout", "
 
 
 def remembered(status: Json) -> Json:
+    """The older release had neither the revisions of a roll, nor what a person restarts a node for."""
     found = {name: status[name] for name in REMEMBERED if name in status}
     plan, rollout = found.get("plan", {}), dict(found.get("rollout", {}))
     rollout.pop("waitingFor", None)
+    rollout.pop("revisions", None)
+    for name in {"intents", "history"} & found.keys():
+        found[name] = [_without_levels(one) for one in found[name]]
     return {**found, "rollout": rollout, "plan": {name: plan.get(name) for name in ("hash", "stages", "approvedBy")}}
+
+
+def _without_levels(restart: Json) -> Json:
+    is_by_hand = str(restart.get("after", "")).startswith("metadata.version ")
+    return {name: value for name, value in restart.items() if not (is_by_hand and name == "after")}
 
 
 def as_sent(status: Json) -> str:

@@ -82,6 +82,7 @@ async def test_a_pod_that_another_client_drains_counts_against_the_budget_and_pa
 async def test_a_consent_is_not_used_up_by_an_eviction_that_the_api_server_rejects() -> None:
     """The only voter of the quorum, in a pod that a budget keeps as soon as it is asked for."""
     rig = Rig(only_controller=True)
+    await rig.work(1)
     rig.api.edit(consents=["quorum-of-one"])
 
     def rejects(request: Request) -> Fault | None:
@@ -96,6 +97,30 @@ async def test_a_consent_is_not_used_up_by_an_eviction_that_the_api_server_rejec
     await rig.work(1)
     assert rig.workloads.evictions == ["controller-0"]
     assert rig.api.status["spentConsents"] == ["quorum-of-one"]
+
+
+async def test_a_consent_to_restarts_that_may_have_been_used_before_the_status_was_lost_needs_an_approval() -> None:
+    rig = Rig(only_controller=True)
+    rig.api.edit(consents=["quorum-of-one"])
+    await rig.work(3)
+    held = rig.api.condition("ApprovalRequired")
+    assert held["reason"] == "PlanPending"
+    assert "it is unknown whether consent 'quorum-of-one' was already used" in rig.api.condition("Ready")["message"]
+    assert rig.workloads.evictions == []
+    assert rig.api.status["unverifiedConsents"] == ["quorum-of-one"]
+    rig.api.edit(approval={"planHash": rig.api.status["plan"]["hash"]})
+    await rig.work(1)
+    assert rig.workloads.evictions == ["controller-0"]
+    assert rig.api.status["spentConsents"] == ["quorum-of-one"]
+
+
+async def test_one_that_is_removed_and_added_again_was_certainly_not_used() -> None:
+    rig = Rig(only_controller=True)
+    for consents in (["quorum-of-one"], [], ["quorum-of-one"]):
+        assert rig.workloads.evictions == []
+        rig.api.edit(consents=consents)
+        await rig.work(1)
+    assert rig.workloads.evictions == ["controller-0"]
 
 
 def cannot_be_pulled(pod: dict[str, Any]) -> None:

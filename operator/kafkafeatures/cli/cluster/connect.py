@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkafeatures import interrupts
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security, parse_addresses
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.observation import Observation
+    from kafkafeatures.core.facts.znodes import ZooKeeperReading
     from kafkafeatures.kafka.cluster import Cluster
 
 T = TypeVar("T")
@@ -144,15 +145,22 @@ def on_loop(work: Coroutine[Any, Any, T]) -> T:
     return found[0]
 
 
-async def look(settings: ClusterSettings, in_zookeeper_mode: frozenset[str] = frozenset()) -> Observation:
-    """One look at a cluster, and no more; a second one for these settings of brokers in ZooKeeper mode."""
+async def look(
+    settings: ClusterSettings,
+    in_zookeeper_mode: frozenset[str] = frozenset(),
+    zookeeper: ZooKeeperReading | None = None,
+) -> Observation:
+    """One look at a cluster, and no more; a second one for these settings of brokers in ZooKeeper mode. `zookeeper`: as
+    it was read before.
+    """
     from kafkafeatures.core.facts.observe import observe
 
+    znodes = NOT_ASKED if zookeeper is None else zookeeper
     async with cluster_of(settings) as cluster:
-        seen = observe(*await cluster.read())
+        seen = observe(*await cluster.read(), zookeeper=znodes)
         if not in_zookeeper_mode or not seen.in_zookeeper_mode:
             return seen
-        return observe(*await cluster.read(settings=in_zookeeper_mode))
+        return observe(*await cluster.read(settings=in_zookeeper_mode), zookeeper=znodes)
 
 
 def _security(path: Path | None) -> Security:

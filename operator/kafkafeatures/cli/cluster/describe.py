@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     seen = None if arguments.zookeeper is None else _zookeeper(arguments)
     if seen is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
         return _of_zookeeper(arguments, seen)
-    observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP})))
+    observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), seen))
     api_names = None
     if arguments.apis:
         from kafkafeatures.kafka.base.api_names import API_NAMES

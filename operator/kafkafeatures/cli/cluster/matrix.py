@@ -28,7 +28,7 @@ from kafkafeatures.core.facts.observation import (
     SourceKind,
     Unknown,
 )
-from kafkafeatures.core.facts.readings import DESCRIBE_QUORUM, FailureKind, Role
+from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.report.blockers import blocker_status
@@ -187,7 +187,7 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
     NodeState.GHOST: _ghost_story,
     NodeState.REFUSED: lambda node: (
         "runs in ZooKeeper mode, and is not registered with the controllers"
-        if isinstance(node.answer, Known) and DESCRIBE_QUORUM not in node.answer.value.apis
+        if node.runs_in_kraft_mode is False
         else "keeps fetching the metadata log, but the active controller rejects its registration"
     ),
 }
@@ -254,7 +254,7 @@ def _feature_cell(observation: Observation, name: str, best: int, node: Node) ->
     text = ABSENT_CELL if found.value == NOT_SUPPORTED else str(found.value)
     if found.value.max < best:
         return Text(f"{text}{BLOCKS}", "bold red")
-    if isinstance(observation.finalized, Known) and isinstance(node.answer, Known):
+    if isinstance(observation.finalized, Known) and isinstance(node.answer, Known) and node.runs_in_kraft_mode:
         level = observation.finalized.value.get(name, 0)
         seen = node.answer.value.finalized.get(name, 0)
         if seen != level:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from itertools import chain
 
 from kafkafeatures.api.status import Status, StepState
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -15,11 +17,13 @@ from kafkafeatures.reconcile.file_store import FileStore
 
 
 class Question(Exception):
-    """The plan of this status must be confirmed before it is carried out. `approves`: it waits for approval."""
+    """The plan of this status must be confirmed before it is carried out. `approves`: it waits for approval. `doubts`:
+    why a consent may have been used before.
+    """
 
-    def __init__(self, status: Status, *, approves: bool) -> None:
+    def __init__(self, status: Status, *, approves: bool, doubts: str = "") -> None:
         super().__init__()
-        self.status, self.approves = status, approves
+        self.status, self.approves, self.doubts = status, approves, doubts
 
 
 class Permission:
@@ -46,9 +50,9 @@ class Permission:
             if sys.stderr.isatty():
                 self.show(found.status)
             return
-        why = self._store.why_unverified(levels_in(found.proposal).changes)
+        why = self._store.why_unverified(used_by(found))
         if (why or not self._approved) and at_terminal():
-            raise Question(found.status, approves=False)
+            raise Question(found.status, approves=False, doubts=why)
         if why:
             raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
         if at_terminal():
@@ -65,7 +69,8 @@ class Permission:
         if plan is None:
             raise RuntimeError("nothing is asked without a plan")
         self.show(question.status)
-        why = self._store.why_unverified(step for step in plan.steps if step.state != StepState.DONE)
+        steps = (step.consent for step in plan.steps if step.state != StepState.DONE)
+        why = question.doubts or self._store.why_unverified(steps)
         if why:
             paragraph(f"{why[0].upper()}{why[1:]}.", errors=True)
         print(
@@ -92,6 +97,12 @@ class Permission:
         draw_steps(console(errors=True), plan.steps)
         for warning in warnings_of(plan.steps):
             paragraph(warning, errors=True)
+
+
+def used_by(found: Evaluation) -> Iterator[str]:
+    """The consents that the plan of an evaluation uses, as far as they may have been used before."""
+    yield from levels_in(found.proposal).unverified
+    yield from chain.from_iterable(stage.unverified for stage in found.stages)
 
 
 def at_terminal() -> bool:

@@ -26,6 +26,7 @@ from kafkafeatures.cli.document.documents import (
     reach_of,
     state_of,
 )
+from kafkafeatures.cli.document.permission import used_by
 from kafkafeatures.cli.document.several import each
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -34,7 +35,6 @@ from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.facts.observation import supported_by_all
 from kafkafeatures.core.facts.observe import observe
-from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.report.plan_document import plan_document, plan_verdict
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.ages import Ages
@@ -119,7 +119,7 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
         to_approve = "" if latest else how_to_approve(arguments, document, seen.proposal.plan.hash)
         drawn = partial(draw_plan, seen=seen, status=status, verdict=verdict, to_approve=to_approve)
         show(arguments.output or "table", drawn, TITLE)
-        why = "" if latest else store.why_unverified(levels_in(seen.proposal).changes)
+        why = "" if latest else store.why_unverified(used_by(seen))
         if why and isinstance(seen.decision, Act) and arguments.output in (None, "table"):
             print(f"apply asks for confirmation, or needs --yes: {why}")
         return _code(arguments, verdict), None

@@ -36,11 +36,13 @@ class Seen(Struct, frozen=True):
 def look(where: Where, names: frozenset[str]) -> Seen:
     """The ensemble first: the metadata log has to be newer than the znodes. Raises CommandFailed."""
     zookeeper = ensemble.read(where.ensemble)
-    observation, said = on_cluster(_cluster(where.settings, names))
+    observation, said = on_cluster(_cluster(where.settings, names, zookeeper))
     return Seen(zookeeper, observation, said)
 
 
-async def _cluster(settings: ClusterSettings, names: frozenset[str]) -> tuple[Observation, Said]:
+async def _cluster(
+    settings: ClusterSettings, names: frozenset[str], zookeeper: ZooKeeperReading
+) -> tuple[Observation, Said]:
     async with cluster_of(settings) as cluster:
-        observation = observe(*await cluster.read())
+        observation = observe(*await cluster.read(), zookeeper=zookeeper)
         return observation, await cluster.settings_of(names)

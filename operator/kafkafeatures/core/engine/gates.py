@@ -47,7 +47,6 @@ class Question(Struct, frozen=True, dict=True):
     stages: each kind as it is now, in the order in which they are carried out. unsettled: steps that may have been sent
     and whose outcome is open; why_open: what has to be there for it. owner: the older resource that owns this cluster,
     or may turn out to. log_says: that it is not the log that the status tells of.
-    unverified: consents of the plan that may have been used before the status began.
     """
 
     wanted: Wanted
@@ -60,7 +59,6 @@ class Question(Struct, frozen=True, dict=True):
     why_open: Open | None = None
     owner: Owner | None = None
     log_says: Stalled | Wait | None = None
-    unverified: tuple[str, ...] = ()
 
     @cached_property
     def stage(self) -> StageNow:
@@ -87,9 +85,11 @@ def cluster(question: Question) -> Decision | None:
 
 
 def _wrong_ensemble(seen: Observation) -> Stalled | None:
-    """What is read of another cluster's ensemble tells nothing of this one, and nothing may be deleted there."""
+    """What is read of another cluster's ensemble tells nothing of this one, and nothing may be deleted there. Once a
+    migration is finalized nothing is asked of any ensemble.
+    """
     found = seen.zookeeper
-    if not isinstance(found, Unknown) or found.why.kind is not FailureKind.WRONG_CLUSTER:
+    if seen.has_left_zookeeper or not isinstance(found, Unknown) or found.why.kind is not FailureKind.WRONG_CLUSTER:
         return None
     why = found.why
     return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), subject=why.where, remedy=why.remedy)
@@ -239,9 +239,8 @@ def _unapproved(question: Question) -> Held | None:
     stage, plan = question.stage, question.plan
     if not stage.is_due or (plan.is_over and not isinstance(stage.next, Act)):
         return None
-    return not_approved(
-        question.wanted, plan, waits=stage.needs_approval, unverified=question.unverified, pending=stage.approval_reason
-    )
+    waits = stage.waits_for_approval(question.wanted)
+    return not_approved(question.wanted, plan, waits=waits, unverified=stage.unverified, pending=stage.approval_reason)
 
 
 def _can_be_approved(question: Question, wait: Wait) -> Wait:

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from msgspec import Struct, field
 
-from kafkafeatures.api.status import ExcusedTopics, FeatureState, HistoryEntry, PlanStatus, Result, Status, Via
+from kafkafeatures.api.status import FeatureState, HistoryEntry, PlanStatus, Result, RolloutStatus, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.engine.steps import InFlight
@@ -24,7 +24,7 @@ class Memory(Struct, frozen=True):
 
     `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
     `unverified`: consents that may have been used before the status began. `lost_cluster`: a cluster was read before,
-    and its id is missing now. `excused`: what the roll of `roll_id`, which is in progress, may make unavailable.
+    and its id is missing now. `rollout`: the one that is in progress.
     `passed_on`: of features whose last change a broker passed on, for how long that is known: it may do so again.
     """
 
@@ -37,8 +37,7 @@ class Memory(Struct, frozen=True):
     corrections: Mapping[str, int] = field(default_factory=dict)
     passed_on: Mapping[str, timedelta] = field(default_factory=dict)
     plan: PlanStatus | None = None
-    roll_id: str = ""
-    excused: ExcusedTopics | None = None
+    rollout: RolloutStatus | None = None
 
 
 def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
@@ -60,8 +59,7 @@ def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
         corrections=Counter(entry.target for entry in status.history if counts_as_correction(entry, age_of)),
         passed_on={one.target: known_for(one.at) for one in status.history if one.via == Via.BROKER},
         plan=status.plan,
-        roll_id=status.rollout.id if status.rollout is not None and status.rollout.is_in_progress else "",
-        excused=status.rollout.excused if status.rollout is not None else None,
+        rollout=status.rollout if status.rollout is not None and status.rollout.is_in_progress else None,
     )
 
 

@@ -84,11 +84,6 @@ class Proposal(Struct, frozen=True):
     plan: Plan
     parts: tuple[Part, ...]
 
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """Consents of it that may have been used before the status began."""
-        return tuple(chain.from_iterable(part.unverified for part in self.parts))
-
 
 def plan_of(
     parts: tuple[Part, ...],

@@ -1,4 +1,5 @@
-"""What cures a ghost registration, as commands to be copied: with the ids, and with the flags that reach the cluster.
+"""What cures a ghost registration, as commands to be copied: with the ids, and with the flags that reach the cluster;
+and what lets a broker in that is not registered.
 
 Pure. Called for blockers and by `describe`.
 """
@@ -9,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.engine.blockers import Nodes, shortened, verb
+from kafkafeatures.core.engine.blockers import Nodes, shortened, these, title_of, verb
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
@@ -48,6 +49,24 @@ def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
     return (
         f"start {verb(nodes, 'a controller with id', 'controllers with the ids')} {ids} on the new Kafka once, so that "
         f"{verb(nodes, 'it registers', 'they register')} again, then stop {verb(nodes, 'it', 'them')}"
+    )
+
+
+def refusal(nodes: Nodes) -> tuple[str, str]:
+    """The message and the remedy for brokers of the same mode that the active controller does not register."""
+    who, is_ = title_of(nodes), verb(nodes, "is", "are")
+    if nodes[0].runs_in_kraft_mode is False:
+        return (
+            f"{who} {verb(nodes, 'runs', 'run')} in ZooKeeper mode, and {is_} not registered with the controllers, "
+            "which have taken over from ZooKeeper",
+            f"restart {these(nodes)} as the other brokers are: kafkafeatures migration settings shows every line; the "
+            "broker's log says why it is not registered",
+        )
+    return (
+        f"{who} {verb(nodes, 'keeps', 'keep')} fetching the metadata log but {is_} not registered: the active "
+        f"controller rejects {verb(nodes, 'it', 'them')}",
+        f"upgrade Kafka on {these(nodes)} so that it supports the finalized levels, or stop "
+        f"{verb(nodes, 'it', 'them')}; the active controller's log says why",
     )
 
 

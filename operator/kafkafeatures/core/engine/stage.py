@@ -17,6 +17,7 @@ from kafkafeatures.api.status import ExcusedTopics, Stage, Status, StepStatus
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step
+from kafkafeatures.core.engine.wanted import Wanted
 
 Said = tuple[str, Reason, str] | None
 """Status, reason and message of a condition; None for one that is not there now."""
@@ -79,11 +80,6 @@ class Part(Struct, frozen=True):
         """Whether all was read that shows what is done of it."""
         raise NotImplementedError
 
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """Consents it needs that may have been used before the status began."""
-        raise NotImplementedError
-
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
         """What each stage of this kind in a plan comes to by now; None where they are not what there is to do."""
         raise NotImplementedError
@@ -101,11 +97,6 @@ class NothingWanted(Part, frozen=True):
     def is_known(self) -> bool:
         """There is nothing to be known."""
         return True
-
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """No consent is needed."""
-        return ()
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
         """None where a plan has stages of this kind, which are no longer wanted."""
@@ -161,6 +152,15 @@ class StageNow(Struct, frozen=True, dict=True):
     def note(self) -> str:
         """What is said of it where nothing is left to do; empty for nothing."""
         return ""
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents it uses next that may have been used before the status began (`core/engine/consents.py`)."""
+        return ()
+
+    def waits_for_approval(self, wanted: Wanted) -> bool:
+        """Whether a person has to approve its plan. On the command line a person is asked about consents besides."""
+        return self.needs_approval or (bool(self.unverified) and not wanted.may_approve_unseen)
 
     @property
     def approval_reason(self) -> Reason:

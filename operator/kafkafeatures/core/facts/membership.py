@@ -173,6 +173,17 @@ class Membership:
             id_ for id_, last in self._fetching.items() if last > gone.get(id_, -PENDING_FETCH_MS) + PENDING_FETCH_MS
         }
 
+    def _is_left_to_zookeeper(self, id_: int) -> bool:
+        """Whether a quorum that waits has no say about this broker: a broker is the controller, and it is registered
+        in ZooKeeper. The log has only those that have the flag by now.
+        """
+        if self.image is None or self.is_claimed or (self.image.zk_migration_state or 0) not in _NOTHING_COPIED:
+            return False
+        answers = [one.answer for one in self.probed.get(id_, ()) if isinstance(one.answer, NodeAnswer)]
+        if answers:
+            return not any(answer.runs_in_kraft_mode for answer in answers)
+        return self.image.zk_migration_state == _WAITS and id_ not in self.image.brokers and id_ in self._brokers
+
     def _node(self, id_: int, *, is_broker: bool, is_controller: bool) -> Node:
         probed = self.probed.get(id_, ())
         best = next((one for one in probed if isinstance(one.answer, NodeAnswer)), probed[0] if probed else None)
@@ -244,7 +255,7 @@ class Membership:
 
     def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
         """(is it registered, is it fenced), each None where that cannot be known."""
-        if self.image is not None:
+        if self.image is not None and not self._is_left_to_zookeeper(id_):
             registration = self.image.brokers.get(id_)
             return registration is not None, registration.fenced if registration else None
         if isinstance(self.probe.brokers, BrokerList):
@@ -266,7 +277,8 @@ def _counts_by_znodes(zookeeper: ZooKeeperReading, image: Image | None) -> bool:
     return image is None or (image.zk_migration_state or 0) in _NOTHING_COPIED
 
 
-_NOTHING_COPIED = (0, 2)
+_WAITS = 2
+_NOTHING_COPIED = (0, _WAITS)
 """States of the metadata log: `ZkMigrationState.NONE` and `PRE_MIGRATION` of kraftlog."""
 
 

@@ -1,7 +1,7 @@
 """Sets of node ids as a status keeps them: "1-3, 7". A thousand brokers are one run, and are never written one by one.
 
-Pure. Called by `core/roll/restart_node.py` and `core/roll/halts.py`. What a status says may have been edited:
-whatever is no run of ids is passed over, and no run is ever expanded.
+Pure. Called by `core/roll/restart_node.py`, `core/roll/revisions.py` and `core/roll/halts.py`. What a status says may
+have been edited: whatever is no run of ids is passed over, and no run is ever expanded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,20 @@ def with_node(text: str, id_: int) -> str:
             merged[-1] = merged[-1][0], max(last, merged[-1][1])
         else:
             merged.append((first, last))
-    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in merged)
+    return _written(merged)
+
+
+def without_node(text: str, id_: int) -> str:
+    """The set with one less."""
+    left: list[tuple[int, int]] = []
+    for first, last in sorted(_runs(text)):
+        parts = ((first, min(last, id_ - 1)), (max(first, id_ + 1), last))
+        left += [(start, end) for start, end in dict.fromkeys(parts) if start <= end]
+    return _written(left)
+
+
+def _written(runs: list[tuple[int, int]]) -> str:
+    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in runs)
 
 
 def _runs(text: str) -> list[tuple[int, int]]:

@@ -25,6 +25,7 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kafkafeatures.core.facts.settings import Setting
+from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -167,11 +168,16 @@ class Node(Struct, frozen=True):
         return True
 
     def _said(self, feature: str) -> VersionRange | None:
-        if isinstance(self.answer, Unknown):
+        if isinstance(self.answer, Unknown) or self._names_no_feature:
             return None
         answer = self.answer.value
         # ApiVersions below v4 leaves out features with minimum 0 (KAFKA-17492).
         return answer.supported.get(feature, NOT_SUPPORTED if answer.complete else None)
+
+    @property
+    def _names_no_feature(self) -> bool:
+        """Whether it runs in ZooKeeper mode, where a process names none, whatever its binary supports."""
+        return self.runs_in_kraft_mode is False and isinstance(self.answer, Known) and not self.answer.value.supported
 
     def _written(self, feature: str) -> VersionRange | None:
         """A combined node has two registrations; the narrower one is what the controller will check."""
@@ -183,6 +189,9 @@ class Node(Struct, frozen=True):
     def _why(self, feature: str) -> Failure:
         if isinstance(self.answer, Unknown):
             return self.answer.why
+        if self._names_no_feature:
+            text = f"{self.title} runs in ZooKeeper mode, in which a node does not tell which features it supports"
+            return Failure(FailureKind.UNSUPPORTED, self.answer.where, text)
         return Failure(
             FailureKind.UNSUPPORTED,
             self.answer.where,
@@ -218,6 +227,17 @@ class PastLevels(Struct, frozen=True):
     moves: Mapping[str, Moves] = field(default_factory=dict)
 
 
+class LastRegistration(Struct, frozen=True):
+    """The last registration of any broker, where all are registered in KRaft mode: none has returned to ZooKeeper mode
+    since. offset: of its record. at: when it was written, at the latest; read_at: when the log ends; both in the log's
+    own time, by the clocks of its controllers.
+    """
+
+    offset: int
+    at: datetime
+    read_at: datetime
+
+
 class Observation(Struct, frozen=True):
     """The picture. `gaps`: what could not be read, each with the address, the ACL or the setting that is missing."""
 
@@ -239,6 +259,7 @@ class Observation(Struct, frozen=True):
     compared: Known[Compared] | Unknown = Unknown(NOT_ASKED)  # ZooKeeper with the metadata log
     surveyed: Known[object] | Unknown = Unknown(NOT_ASKED)  # znodes, as `core/migration/copied/survey.py` has them
     past_levels: PastLevels | None = None  # where the metadata log was read
+    last_registration: LastRegistration | None = None  # None: not known, or a broker is not in KRaft mode
     named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)  # by each broker
     former_controllers: Mapping[str, Failure | None] = field(default_factory=dict)  # why none answers at an address
 
@@ -269,6 +290,12 @@ class Observation(Struct, frozen=True):
     def is_migrating(self) -> bool:
         """Whether a migration from ZooKeeper is certainly open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.MIGRATING
+
+    @property
+    def has_left_zookeeper(self) -> bool:
+        """Whether the metadata log says that a migration is finalized: ZooKeeper may be switched off then."""
+        found = self.zk_migration_state
+        return isinstance(found, Known) and found.value == ZkMigrationState.POST_MIGRATION
 
     @property
     def no_quorum(self) -> Failure | None:

@@ -19,6 +19,7 @@ from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.membership import FENCED_UNSEEN, Membership
 from kafkafeatures.core.facts.observation import (
     Known,
+    LastRegistration,
     MetadataMode,
     Node,
     Observation,
@@ -108,6 +109,7 @@ def observe(
         if isinstance(zookeeper, Failure)
         else Known(zookeeper, SourceKind.ZOOKEEPER, zookeeper.ensemble, zookeeper.at),
         past_levels=None if reading is None else _past_levels(reading),
+        last_registration=None if reading is None else _last_registration(reading),
     )
 
 
@@ -173,6 +175,16 @@ def _past_levels(log: LogReading) -> PastLevels:
     since = None if former.since_ms < 0 else _moment(former.since_ms)
     left = {key: _moment(ms) for key, ms in former.left.items()}
     return PastLevels(left, since, _moment(log.image.timestamp_ms), former.since_offset, former.moves)
+
+
+def _last_registration(log: LogReading) -> LastRegistration | None:
+    image = log.image
+    written = [image.registered.get(broker_id, -1) for broker_id in image.brokers]
+    is_migrating = any(one.is_migrating_zk_broker for one in image.brokers.values())
+    if not written or is_migrating or image.unreadable or min(*written, image.timestamp_ms) < 0:
+        return None
+    offset = max(one.epoch for one in image.brokers.values())
+    return LastRegistration(offset, _moment(max(written)), _moment(image.timestamp_ms))
 
 
 def _moment(ms: int) -> datetime:

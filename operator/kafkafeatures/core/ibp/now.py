@@ -33,8 +33,8 @@ from kafkafeatures.core.ibp.restarts import permit_for, wrongly_restarted
 from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_in_all_rolls, is_to_be_shown
-from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
-from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by
+from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
+from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by, unverified_of
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
@@ -123,6 +123,11 @@ class IbpNow(StageNow, frozen=True):
         return self.facts.wanted.policy is ApprovalPolicy.ALWAYS
 
     @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents that its restarts rest on."""
+        return unverified_of(self.roll, as_planned(self.excused), self.facts)
+
+    @property
     def goes_at_any_time(self) -> bool:
         """Windows are for restarts, and nothing else is done here."""
         return not isinstance(self.next, Act)
@@ -157,8 +162,8 @@ class IbpNow(StageNow, frozen=True):
         rollout = previous.rollout
         if self.roll is not None:
             rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, as_planned(self.excused))
-        elif self.place.is_reached:
-            rollout = completed(rollout)
+        else:
+            rollout = without_restarts(rollout, is_known=self.place.is_reached or not self.place.unknown)
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:

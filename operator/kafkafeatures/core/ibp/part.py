@@ -130,11 +130,6 @@ class IbpPart(Part, frozen=True):
         return True
 
     @property
-    def unverified(self) -> tuple[str, ...]:
-        """No consent is needed."""
-        return ()
-
-    @property
     def _rolls(self) -> tuple[Roll, ...]:
         """All that is left: a broker may have to be restarted in each of them."""
         told, target = self.place.told.values(), self.place.target

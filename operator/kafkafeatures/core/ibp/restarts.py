@@ -13,8 +13,8 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.ibp.place import Place, Roll
-from kafkafeatures.core.roll.part import roll_id
 from kafkafeatures.core.roll.permit import Permit
+from kafkafeatures.core.roll.targets import roll_id
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.pods import Fleet

@@ -17,6 +17,8 @@ from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_of, verb
+from kafkafeatures.core.engine.consents import ConsentState, state_of
+from kafkafeatures.core.engine.remedies import refusal
 from kafkafeatures.core.facts.observation import (
     Known,
     MetadataMode,
@@ -130,7 +132,8 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
     """
     for change in question.changes:
         consent = change.consent
-        if not consent or (consent in question.consents and consent not in question.spent):
+        state = state_of(consent, question.consents, question.spent)
+        if not consent or state is ConsentState.GIVEN:
             continue
         if change.is_downgrade and (change.feature == KRAFT_VERSION or _floor_above(change) is not None):
             continue  # no consent would help: `kraft_version_can_be_raised`, or the floor below, speaks of it
@@ -140,7 +143,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
             if change.is_downgrade
             else f"{change} makes the quorum dynamic, which is irreversible"
         )
-        if consent in question.consents:
+        if state is ConsentState.SPENT:
             yield Blocker(
                 BlockerKind.CONSENT,
                 f"{what}, and the consent {consent!r} was already used",
@@ -231,7 +234,8 @@ def no_node_is_refused(question: Question) -> Iterator[Blocker]:
     if question.changes:
         for node in question.observation.nodes:
             if node.state is NodeState.REFUSED:
-                yield about_nodes(BlockerKind.REFUSED_NODE, (node,), _refused)
+                mode = node.runs_in_kraft_mode
+                yield about_nodes(BlockerKind.REFUSED_NODE, (node,), refusal, alike=mode)
 
 
 Check = Callable[[Question], Iterable[Blocker]]
@@ -254,13 +258,4 @@ def _before_kraft_version(nodes: Nodes) -> tuple[str, str]:
         f"{title_of(nodes)} {verb(nodes, 'runs', 'run')} a Kafka release before 4.1, which accepts a kraft.version "
         "update but does not apply it",
         f"upgrade Kafka on {these(nodes)}",
-    )
-
-
-def _refused(nodes: Nodes) -> tuple[str, str]:
-    return (
-        f"{title_of(nodes)} {verb(nodes, 'keeps', 'keep')} fetching the metadata log but {verb(nodes, 'is', 'are')} "
-        f"not registered: the active controller rejects {verb(nodes, 'it', 'them')}",
-        f"upgrade Kafka on {these(nodes)} so that it supports the finalized levels, or stop "
-        f"{verb(nodes, 'it', 'them')}; the active controller's log says why",
     )

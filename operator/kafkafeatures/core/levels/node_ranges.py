@@ -46,6 +46,8 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
         for node in question.observation.nodes:
             if node.surely_holds(change.feature, change.after) or node.state is NodeState.REFUSED:
                 continue  # one that is refused is not registered: `no_node_is_refused` speaks of it
+            if node.runs_in_kraft_mode is False and not question.observation.in_kraft_mode:
+                continue  # it names no feature: `migration_is_open` speaks of the whole cluster
             if impossible is not None and node.state is not NodeState.GHOST:
                 continue
             found = node.range_of(change.feature)

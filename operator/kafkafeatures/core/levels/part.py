@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Stage, StepState, StepStatus
+from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.stage import Part
 from kafkafeatures.core.engine.wanted import OnDrift, Wanted
@@ -82,7 +83,7 @@ class LevelsPart(Part, frozen=True):
 
     desired: feature to the level it should have. finalized: as it is; empty where that could not be read. changes: what
     is to be done from here, in the order in which it is sent, one tuple for each stage; where drift is only reported,
-    drifted levels are left out, unless there is nothing else. doubtful: those by a consent that may have been used
+    drifted levels are left out, unless there is nothing else. unverified: consents of theirs that may have been used
     before the status began. unknown: features that no node supports.
     """
 
@@ -92,7 +93,7 @@ class LevelsPart(Part, frozen=True):
     finalized: Mapping[str, int]
     drifted: tuple[UpdateFeature, ...]
     by_stage: tuple[tuple[UpdateFeature, ...], ...]
-    doubtful: tuple[UpdateFeature, ...] = ()
+    unverified: tuple[str, ...] = ()
     unknown: frozenset[str] = frozenset()
 
     @property
@@ -121,11 +122,6 @@ class LevelsPart(Part, frozen=True):
     def is_known(self) -> bool:
         """Plans are compared only where the levels were read."""
         return True
-
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """Consents it needs that may have been used before the status began."""
-        return tuple(change.consent for change in self.doubtful)
 
     @property
     def drift_reason(self) -> Reason:
@@ -193,9 +189,9 @@ def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsP
     drifted = tuple(change for change in pending if _was_reached(wanted, memory, change))
     ours = tuple(change for change in pending if change not in drifted)
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
-    doubtful = tuple(change for change in changes if change.is_downgrade and change.consent in memory.unverified)
+    unverified = unverified_among((change.consent for change in changes), memory.unverified, memory.spent)
     unknown = frozenset(feature for feature, _ in unknown_features_in(desired, seen))
-    return LevelsPart(desired, finalized, drifted, (changes,) if changes else (), doubtful, unknown)
+    return LevelsPart(desired, finalized, drifted, (changes,) if changes else (), unverified, unknown)
 
 
 def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:

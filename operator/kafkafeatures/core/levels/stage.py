@@ -137,13 +137,17 @@ class LevelsNow(StageNow, frozen=True):
         return Wait(Reason.SOAKING, str(soak), after=min(LOOK_AGAIN, soak.left.total_seconds()), steady=True)
 
     @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents to its downgrades."""
+        return self.part.unverified
+
+    @property
     def needs_approval(self) -> bool:
         """A change that is not safe to undo is approved by being named exactly; one the operator computed, or corrects,
-        is not. To correct drift by an irreversible change takes a new approval, whatever the policy; so does a
-        downgrade by a consent that may have been used before. On the command line a person is asked.
+        is not. To correct drift by an irreversible change takes a new approval, whatever the policy.
         """
         wanted, part = self.facts.wanted, self.part
-        if wanted.policy is ApprovalPolicy.ALWAYS or (part.doubtful and not wanted.may_approve_unseen):
+        if wanted.policy is ApprovalPolicy.ALWAYS:
             return True
         if wanted.policy is ApprovalPolicy.NEVER:
             return any(change.undo is Undo.IMPOSSIBLE for change in part.changes if change in part.drifted)

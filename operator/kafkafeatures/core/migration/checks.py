@@ -12,7 +12,6 @@ from itertools import chain
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ConsentRequest, EqualityStatus, VoterStatus
@@ -37,6 +36,7 @@ from kafkafeatures.core.migration.edges import (
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
+from kafkafeatures.core.migration.finalize import consent_used, finalizing_is_consented, without_ending
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.losses import consentable, losses, needs_comparison, not_back, not_lifted
 from kafkafeatures.core.migration.place import PREFLIGHTED, Place
@@ -206,25 +206,9 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
         )
 
 
-def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
-    """Nothing leads back from there. Once it has begun there is nothing left to consent to."""
-    if asked.place.position is not Position.DUAL_WRITE:
-        return
-    text = "finalizing the migration is irreversible"
-    if ZK_FINALIZE not in asked.consents:
-        yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
-    elif ZK_FINALIZE in asked.spent:
-        yield Blocker(BlockerKind.CONSENT, text, _spent(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
-
-
-def _spent(consent: str) -> str:
-    return f"the consent {consent} was already used: remove it from consents, apply the document, then add it again"
-
-
 def consents_used(asked: Asked) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
-    found = {ZK_FINALIZE} if asked.place.way is FINALIZE and asked.place.position is Position.DUAL_WRITE else set()
-    return frozenset(found | {it.consent for it in consentable(asked)}) & asked.consents
+    return frozenset({*consent_used(asked.place), *(it.consent for it in consentable(asked))}) & asked.consents
 
 
 def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
@@ -242,7 +226,7 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
         )
     elif asked.compared.differences and asked.place.desired is not Desired.ROLLED_BACK:
         named = "; ".join(asked.compared.named)
-        yield Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", REMEDY)
+        yield Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", without_ending(asked.place, REMEDY))
     yield from not_lifted(asked, consentable(asked))
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import ConsentRequest, MigrationStatus, Status
+from kafkafeatures.api.status import ConsentRequest, MigrationStatus, PlanStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.kind import Facts
@@ -41,6 +41,7 @@ class Consentable(Struct, frozen=True):
         )
 
 
+AGAIN = "remove it from consents, apply the document, then add it again"
 EARLY = ""
 """What a consent was asked for by nothing yet: the document was seen without it."""
 
@@ -54,12 +55,11 @@ def lifted(
     """
     if it.consent not in given:
         return it.blocker
-    again = "remove it from consents, apply the document, then add it again"
     if it.consent in spent:
-        remedy = f"the consent {it.consent} was already used: {again}"
+        remedy = already_used(it.consent)
         return Blocker(BlockerKind.CONSENT, it.blocker.message, remedy, reason=Reason.CONSENT_SPENT)
     if not any(map(it.is_for, requested)):
-        remedy = f"the consent {it.consent} does not count, as it was given before this was shown: {again}"
+        remedy = f"the consent {it.consent} does not count, as it was given before this was shown: {AGAIN}"
         return replace(it.blocker, remedy=f"{it.blocker.remedy}; {remedy}")
     return None
 
@@ -93,11 +93,22 @@ def requested_now(
 
 def held(facts: Facts, desired: Desired) -> frozenset[str]:
     """Consents that were spent on the plan which still stands."""
-    migration, plan = facts.remembered.migration, facts.memory.plan
+    return held_by(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
+
+
+def held_by(
+    migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
+) -> frozenset[str]:
+    """The same, of a status and a document. plan: the standing one; consents: those of the document."""
     own = [stage for stage in plan.stages if stage.kind == MIGRATION] if plan is not None else []
     if migration is None or [set(stage.target.values()) for stage in own] != [{desired.value}]:
         return frozenset()
-    return frozenset(migration.consents) & facts.wanted.consents
+    return frozenset(migration.consents) & consents
+
+
+def already_used(consent: str) -> str:
+    """The remedy where a consent was used for something else."""
+    return f"the consent {consent} was already used: {AGAIN}"
 
 
 def with_spent(status: Status, consents: frozenset[str]) -> Status:

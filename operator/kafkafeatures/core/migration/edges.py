@@ -124,7 +124,15 @@ def _forward(position: Position, desired: Desired, facts: Facts) -> Edge | Refus
             "start the controllers with their disks, or make them reachable; or, to go back, set "
             "spec.migration.desired to RolledBack until the cluster is in ZooKeeper mode",
         )
-    if position in (P.NO_CONTROLLER, P.RELEASED):
+    if position is P.RELEASED:  # after a rollback, or before a first migration: nothing tells the two apart
+        flagged = ", ".join(str(id_) for id_, mode in facts.brokers.items() if mode is BrokerMode.FLAGGED)
+        return Refused(
+            f"brokers run with {FLAG}, but no controller answers: {flagged}; a migration starts with the controllers, "
+            "not with the brokers, and after a rollback its rollback must be complete before one can start again",
+            f"restart each of these brokers without {FLAG}: set spec.migration.desired to RolledBack until the cluster "
+            "is in ZooKeeper mode, and KafkaFeatures asks for each of them",
+        )
+    if position is P.NO_CONTROLLER:
         return Refused(
             f"the cluster is at {position}, and its rollback must be complete before a migration can start again",
             "set spec.migration.desired to RolledBack until the cluster is in ZooKeeper mode",

@@ -23,13 +23,31 @@ COMPARED_WITHIN = 120.0
 """Seconds for which a comparison of ZooKeeper with the metadata log counts."""
 
 
+class DualWrite(Struct, frozen=True):
+    """For how long dual write was kept without an interruption. offset: of the last registration of a broker, which no
+    other one has followed. since: when it was written, in the log's own time. log_time: of the end of the log, and now:
+    seconds, both when it was read. seen_at: seconds, since when this process has seen that registration.
+    """
+
+    offset: int
+    since: datetime
+    log_time: datetime
+    now: float
+    seen_at: float
+
+    @property
+    def held_for(self) -> timedelta:
+        """By the log; or what this process has lived through, where a controller's clock was set back."""
+        return max(self.log_time - self.since, timedelta(seconds=self.now - self.seen_at))
+
+
 class MigrationKept(Struct, frozen=True):
     """By a clock that is never set. unknown_since: since when it is not known where the cluster is. ends: when the
     metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
     the last comparison of ZooKeeper with the metadata log. tried: when the last one began, which may have failed since.
     controllers_since, silent_since: since when some controller answers, or none does. equality: the last comparison, as
     it goes into a status. moved_at: when `/migration` was last seen to have moved.
-    cluster: the id of the cluster, as ZooKeeper has it.
+    cluster: the id of the cluster, as ZooKeeper has it. dual_write: for how long it was kept.
     """
 
     unknown_since: float | None = None
@@ -44,10 +62,13 @@ class MigrationKept(Struct, frozen=True):
     cluster: str = ""
     silent_since: float | None = None
     moved_at: float = -inf
+    dual_write: DualWrite | None = None
 
     def interrupted(self, why: str) -> MigrationKept:
         """Where nothing could be read, nothing is known to have stood still."""
-        return MigrationKept(unknown_since=self.unknown_since, equality=self.equality, cluster=self.cluster)
+        return MigrationKept(
+            unknown_since=self.unknown_since, equality=self.equality, cluster=self.cluster, dual_write=self.dual_write
+        )
 
     def may_be_of(self, cluster: str) -> bool:
         """Whether it is of no other cluster than this. cluster: the id in ZooKeeper, empty if it was not read."""
@@ -65,9 +86,11 @@ class MigrationKept(Struct, frozen=True):
         controllers: bool = False,
         equality: EqualityStatus | None = None,
         cluster: str = "",
+        dual_write: DualWrite | None = None,
     ) -> MigrationKept:
         """With what this look has seen. end: of the metadata log, -1 where it was not read. controllers: whether one
-        answers. equality: the last comparison by now. cluster: its id, empty if it was not read.
+        answers. equality: the last comparison by now. cluster: its id, empty if it was not read. dual_write: for how
+        long it was kept; None where that is not known by this look.
         """
         ends = tuple((at, one) for at, one in self.ends if now - at <= KEEPS)
         if end >= 0:
@@ -86,6 +109,7 @@ class MigrationKept(Struct, frozen=True):
             cluster or self.cluster,
             None if controllers else (now if self.silent_since is None else self.silent_since),
             now if known and offset > self.offset > -1 else self.moved_at,
+            dual_write or self.dual_write,
         )
 
     @property

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from kafkafeatures.core.engine.kind import Asked, Demands
 from kafkafeatures.core.engine.wanted import Migration, Wanted
-from kafkafeatures.core.migration import preflight
+from kafkafeatures.core.migration import finalize, preflight
 from kafkafeatures.core.migration.demands import NAMES
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS, WITHDRAWING
 from kafkafeatures.core.migration.kept import MigrationKept
@@ -32,7 +32,8 @@ while the controllers are to be stopped, as what is written after the last one m
 
 def demands_of(asked: Asked, wish: Migration) -> Demands:
     """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
-    place = place_of(asked.seen, wish.desired) if asked.seen is not None else None
+    begun = finalize.is_begun(asked.status.migration, asked.status.plan, asked.wanted.consents, wish.desired)
+    place = place_of(asked.seen, wish.desired, is_begun=begun) if asked.seen is not None else None
     if not isinstance(place, Place):
         return Demands(znodes=True, settings=ALL_NAMES)
     shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)
@@ -72,7 +73,6 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
     """Whether a step is about to close a door, and the last comparison is a while ago. That of another process closes
     none: one that has just started compares at once.
     """
-    known = asked.status.migration
 
     def passed(at: datetime, span: timedelta) -> bool:
         """Whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and what
@@ -80,11 +80,11 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
         """
         return not timedelta(0) <= asked.now - at < span
 
-    since = datetime.fromisoformat(known.since) if known is not None and known.since is not None else None
-    held = since is not None and passed(since, wish.hold_dual_write_for)
-    if place.way is FINALIZE and not (held and is_approved(asked.wanted)):
-        return False
     kept = asked.kept.get(MIGRATION)
+    if place.way is FINALIZE:
+        dual_write = kept.dual_write if isinstance(kept, MigrationKept) else None
+        if finalize.hold_left(wish, dual_write) > timedelta(0) or not is_approved(asked.wanted):
+            return False
     if not isinstance(kept, MigrationKept) or kept.tried is None:
         return True
     took = kept.compared.took if kept.compared is not None else 0.0

@@ -29,9 +29,10 @@ from kafkafeatures.core.migration.edges import (
     WITHDRAWING,
 )
 from kafkafeatures.core.migration.equality import REMEDY
+from kafkafeatures.core.migration.finalize import holds, without_ending
 from kafkafeatures.core.migration.last_comparison import ACCEPT, about_differences, what_is_lacking
 from kafkafeatures.core.migration.place import Place
-from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
+from kafkafeatures.core.migration.positions import FLAG, BrokerMode
 from kafkafeatures.core.migration.registered import missing
 from kafkafeatures.core.migration.stopped import unproven
 
@@ -41,9 +42,7 @@ if TYPE_CHECKING:
 
 def needs_comparison(place: Place) -> bool:
     """Whether the next step closes a door: the first node of a way goes, or the quorum."""
-    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and place.position in (
-        Position.COPIED, Position.DUAL_WRITE,
-    )  # fmt: skip
+    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(place)
 
 
 def consentable(asked: Asked) -> tuple[Consentable, ...]:
@@ -55,7 +54,8 @@ def consentable(asked: Asked) -> tuple[Consentable, ...]:
         return ()
     compared = asked.compared
     if needs_comparison(place) and compared is not None and compared.differences:
-        text, remedy = f"{compared.said}: {'; '.join(compared.named)}", f"{REMEDY}; or {ACCEPT}"
+        text = f"{compared.said}: {'; '.join(compared.named)}"
+        remedy = f"{without_ending(place, REMEDY)}; or {ACCEPT}"
         about = about_differences(compared.differences, compared.digest)
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
         found.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker, may_be_early=True))

@@ -8,7 +8,6 @@ for exactly those that the next position needs. Their settings are changed in Gi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,43 +16,45 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ConsentRequest, ExcusedTopics, MigrationStatus, Status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
-from kafkafeatures.core.migration import checks
+from kafkafeatures.core.migration import checks, finalize
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAWING, Refused
-from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
-from kafkafeatures.core.migration.looking import is_approved
 from kafkafeatures.core.migration.losses import requested_by
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
-from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.migration.release import release, withdraw
-from kafkafeatures.core.migration.report import hold_left, migration_settled, with_migration
+from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
-from kafkafeatures.core.roll.report import completed, nodes_rolled, rollout_status, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll, spent_by
-from kafkafeatures.core.words import format_left, format_span
+from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
+from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of
+from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
+WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
 CONTRADICTS_FOR = 60.0
 """Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
@@ -61,6 +62,7 @@ CONTRADICTS_FOR = 60.0
 class MigrationNow(StageNow, frozen=True):
     """Where the migration stands. `roll`: of the nodes that the next position needs restarted; None where none are, or
     no driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent.
+    `is_approved`: exactly this plan was approved. `dual_write`: for how long it was kept, where this look shows it.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -71,6 +73,8 @@ class MigrationNow(StageNow, frozen=True):
     memory: MigrationKept
     roll: Roll | None = None
     excused: ExcusedTopics | None = None
+    is_approved: bool = False
+    dual_write: DualWrite | None = None
 
     @property
     def is_due(self) -> bool:
@@ -107,17 +111,12 @@ class MigrationNow(StageNow, frozen=True):
         found, flying = checks.blockers(asked), asked.flying
         fleet = self.roll.fleet if self.roll is not None else None
         pods = frozenset(one.step.pod for one in self.roll.in_flight) if self.roll is not None else frozenset()
-        ahead = template_ahead(self.place, self.facts.seen, pods, may_begin=self._may_begin(self.place))
-        return (*found, *ahead, *wrongly_restarted(self.place, fleet, flying))
-
-    def _may_begin(self, place: Place) -> bool:
-        """To finalize takes a time of dual write, a consent and an approval: before, no controller's template changes,
-        as the first controller that is drained would end the migration.
-        """
-        if place.way is not FINALIZE or place.position is not Position.DUAL_WRITE:
-            return True
-        wanted = self.facts.wanted
-        return self.soaking is None and is_approved(wanted) and ZK_FINALIZE in wanted.consents - self._spent
+        soaks = self.soaking is not None
+        finalizes = finalize.may_begin(self.place, found, soaks=soaks, is_approved=self.is_approved)
+        unasked = finalize.unasked(self.place, may_begin=finalizes)
+        begins = finalizes or self.place.way is not FINALIZE
+        ahead = template_ahead(self.place, self.facts.seen, pods, may_begin=begins)
+        return (*unasked, *found, *ahead, *wrongly_restarted(self.place, fleet, flying))
 
     @property
     def _flying(self) -> frozenset[int]:
@@ -130,7 +129,7 @@ class MigrationNow(StageNow, frozen=True):
         return checks.Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self._compared(place),
-            place.way is not FINALIZE or (self.soaking is None and is_approved(self.facts.wanted)),
+            place.way is not FINALIZE or (self.soaking is None and self.is_approved),
             self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written(now),
             frozenset(self.facts.wanted.rollout.controllers), self.memory.equality, self._known.voters,
             self._known.requested,
@@ -228,24 +227,23 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def soaking(self) -> Wait | None:
         """In dual write there is a way back: it is kept for as long as the document says."""
-        if not isinstance(self.place, Place) or self.place.position is not Position.DUAL_WRITE:
+        if not isinstance(self.place, Place):
             return None
-        if self.place.way is not FINALIZE:
-            return None
-        known = self.facts.remembered.migration
-        begun = known.since if known is not None and known.phase == Phase.DUAL_WRITE else None
-        left = hold_left(self.wish, self.facts, begun)
-        if left <= timedelta(0):
-            return None
-        text = (
-            f"dual write is kept for {format_span(self.wish.hold_dual_write_for)}, of which {format_left(left)} remain"
-        )
-        return Wait(Reason.SOAKING, text, after=min(10.0, left.total_seconds()), steady=True)
+        return finalize.soaking(self.place, self.wish, self.dual_write)
 
     @property
     def needs_approval(self) -> bool:
         """To finalize is irreversible: it is approved under every policy."""
         return self.wish.desired is Desired.FINALIZED or self.facts.wanted.policy is ApprovalPolicy.ALWAYS
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents that its next step rests on."""
+        memory, used = self.facts.memory, frozenset[str]()
+        if isinstance(self.place, Place):
+            used = checks.consents_used(self._asked(self.place))
+        of_restarts = unverified_of(self.roll, as_planned(self.excused), self.facts)
+        return (*unverified_among(used, memory.unverified, memory.spent), *of_restarts)
 
     @property
     def goes_at_any_time(self) -> bool:
@@ -266,6 +264,9 @@ class MigrationNow(StageNow, frozen=True):
             known = self.facts.remembered.migration
             went_back = self.wish.desired is Desired.ROLLED_BACK and known is not None and known.kept_migration_node
             again = "; before you start the controllers again, wipe their disks" if went_back else ""
+            if isinstance(self.facts.seen.zookeeper, Unknown):
+                why = self.facts.seen.zookeeper.why
+                again = f"; {why.where} is not needed any more ({why.message}): {WITHOUT_ZOOKEEPER}"
             return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}{again}")
         return self._deletion(self.place) or asked_of_git(self.place)
 
@@ -298,9 +299,9 @@ class MigrationNow(StageNow, frozen=True):
         return self.memory
 
     def remembered(self, status: Status) -> Status:
-        """Once the last way has begun, its consent is used: none that is left in Git is for a later migration."""
-        begun = isinstance(self.place, Place) and self.place.position in (Position.FINALIZING, Position.FINALIZED)
-        if not begun or ZK_FINALIZE not in self.facts.wanted.consents:
+        """Once the migration is over, its consent is used: none that is left in Git is for a later migration."""
+        over = isinstance(self.place, Place) and self.place.facts.state is ZkMigrationState.POST_MIGRATION
+        if not over or ZK_FINALIZE not in self.facts.wanted.consents:
             return status
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
 
@@ -317,18 +318,13 @@ class MigrationNow(StageNow, frozen=True):
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(
-            status,
-            self.place,
-            self.wish,
-            previous,
-            self.facts,
-            flying=self._flying,
-            equality=self.memory.equality,
-            requested=self._requested,
-        )
+            status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
+            dual_write=self.dual_write, requested=self._requested,
+        )  # fmt: skip
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
-            return replace(status, rollout=previous.rollout if self.is_due else completed(previous.rollout))
+            is_known = not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
+            return replace(status, rollout=without_restarts(previous.rollout, is_known=is_known))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
         if rollout is not None and previous.rollout is not None and not isinstance(self.place, Place):
             rollout = replace(rollout, done=previous.rollout.done)  # which nodes are left is not known
@@ -346,8 +342,8 @@ def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
     return Stalled(Reason.MIGRATION_FAILED, str(step)) if isinstance(step, Failure) else Act(step)
 
 
-def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
-    """Where the migration stands; None where another cluster answers."""
+def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:
+    """Where the migration stands; None where another cluster answers. plan: the one that an approval is for."""
     wish, place = facts.wanted.migration, part.place
     if wish is None or not facts.ours:
         return None
@@ -357,12 +353,14 @@ def migration_now(facts: Facts, part: MigrationPart) -> MigrationNow | None:
     offset = place.facts.offset if isinstance(place, Place) else -1
     found, known = facts.seen.compared, facts.remembered.migration
     last = later(kept.equality, known.equality if known is not None else None)
+    dual_write = finalize.dual_write_of(facts.seen.last_registration, now, kept.dual_write, known)
     kept = kept.seen(
         now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
         compared=found.value if isinstance(found, Known) else None,
         tried=None if isinstance(found, Unknown) and found.why.kind is FailureKind.NOT_ASKED else facts.seen.at,
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
-        equality=last_comparison(place, facts.seen, last), cluster=cluster,
+        equality=last_comparison(place, facts.seen, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
     roll = permitted_roll(facts, permit_for(place), excused=part.excused)
-    return MigrationNow(facts, wish, place, kept, roll, part.excused)
+    approved = not_approved(facts.wanted, plan, waits=True) is None
+    return MigrationNow(facts, wish, place, kept, roll, part.excused, approved, dual_write)

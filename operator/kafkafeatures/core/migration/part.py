@@ -110,11 +110,6 @@ class MigrationPart(Part, frozen=True):
         """Whether it is known where the cluster is."""
         return isinstance(self.place, Place)
 
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """Whether a consent was used shows where the cluster is."""
-        return ()
-
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[MigrationWork, ...] | None:
         """What is left; None where the plan leads elsewhere than the document does now."""
         own = [stage for stage in stages if stage.kind == MIGRATION]

@@ -37,18 +37,26 @@ PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
 
 
 class Place(Struct, frozen=True, dict=True):
-    """A position, and by which facts."""
+    """A position, and by which facts. is_begun: a step of this plan to finalize was begun with its consent
+    (`core/migration/finalize.py`).
+    """
 
     seen: Observation
     znodes: ZooKeeperReading
     facts: Facts
     position: Position
     desired: Desired
+    is_begun: bool = False
 
     @cached_property
     def edge(self) -> Edge | Refused | None:
         """The way that comes next; None at the goal."""
         return next_edge(self.position, self.desired, self.facts)
+
+    @property
+    def is_finalizing(self) -> bool:
+        """Whether controllers lose the flag, as they were asked to; or one without it has ended the migration."""
+        return self.position is Position.FINALIZING
 
     @property
     def way(self) -> Edge | None:
@@ -106,19 +114,34 @@ def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]
 
 
 def place_of(
-    seen: Observation, desired: Desired, assigned: frozenset[int] | None = None
+    seen: Observation, desired: Desired, assigned: frozenset[int] | None = None, *, is_begun: bool = False
 ) -> Place | Misplaced | Failure:
     """Where it is; or what contradicts what, or what could not be read. assigned: brokers that have replicas; None
-    where that is not known.
+    where that is not known. is_begun: whether a step to finalize was begun with its consent: else a controller without
+    the flag has lost it by accident, and the cluster is still in dual write.
     """
-    if isinstance(seen.zookeeper, Unknown):
+    if isinstance(seen.zookeeper, Known):
+        znodes = seen.zookeeper.value
+    elif seen.has_left_zookeeper:
+        znodes = _unread(seen, seen.zookeeper.why)
+    else:
         return seen.zookeeper.why
-    znodes, seen = seen.zookeeper.value, without_ghost_controllers(seen)
+    seen = without_ghost_controllers(seen)
     facts = facts_of(seen, znodes, assigned, goes_back=desired is Desired.ROLLED_BACK)
     if isinstance(facts, Failure):
         return facts
     position = position_of(facts)
-    return position if isinstance(position, Misplaced) else Place(seen, znodes, facts, position, desired)
+    if isinstance(position, Misplaced):
+        return position
+    if position is Position.DUAL_WRITE and is_begun and facts.unflagged:
+        position = Position.FINALIZING
+    return Place(seen, znodes, facts, position, desired, is_begun)
+
+
+def _unread(seen: Observation, why: Failure) -> ZooKeeperReading:
+    """What is there of ZooKeeper where nobody needs it any more: nothing, also of another cluster."""
+    own = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
+    return ZooKeeperReading(seen.at, "", own, None, why, None, why, why, why, why)
 
 
 def without_ghost_controllers(seen: Observation) -> Observation:

@@ -30,7 +30,7 @@ class Position(StrEnum):
     COPYING = "Copying"  # the quorum has taken over, and copies
     COPIED = "Copied"  # copied; some brokers are in ZooKeeper mode, and changes are written to both sides
     DUAL_WRITE = "DualWrite"  # all brokers are in KRaft mode; changes are still written to ZooKeeper
-    FINALIZING = "Finalizing"  # controllers lose the flag, one by one
+    FINALIZING = "Finalizing"  # controllers lose the flag, one by one, as they were asked to; or one of them has led
     FINALIZED = "Finalized"  # KRaft, irreversibly
     NO_CONTROLLER = "NoController"  # the quorum is gone, and its claim still stands in ZooKeeper
     RELEASED = "Released"  # a broker is controller again; some have the flag
@@ -72,6 +72,11 @@ class Facts(Struct, frozen=True):
     has_progress: bool = False
     absent: tuple[int, ...] | None = ()
     unlisted: tuple[int, ...] = ()
+
+    @property
+    def unflagged(self) -> tuple[int, ...]:
+        """Controllers that certainly run without the flag."""
+        return tuple(id_ for id_, flag in self.controllers.items() if flag is False)
 
     @property
     def silent(self) -> tuple[int, ...]:
@@ -155,14 +160,14 @@ ROWS = (
     Row(Position.FLAGGING, (S.PRE_MIGRATION,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,), ALL),
     Row(Position.COPYING, (S.PRE_MIGRATION,), (Claim.LEADER,), False, (FLAGGED,), (FLAGGED,), ALL),
     Row(Position.COPIED, (S.MIGRATION,), (Claim.LEADER,), True, (FLAGGED, KRAFT), (FLAGGED,), ALL),
-    Row(Position.DUAL_WRITE, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,), ALL),
-    Row(Position.FINALIZING, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,), SOME),
+    Row(Position.DUAL_WRITE, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,)),
     Row(Position.FINALIZING, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), SOME),
     Row(Position.FINALIZED, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), NO),
-    Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), None, (PLAIN, FLAGGED), (PLAIN, FLAGGED)),
+    Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), None, (PLAIN, FLAGGED), (FLAGGED,)),
+    Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), True, (PLAIN,), (PLAIN,)),  # /controller alone proves nothing
     Row(Position.RELEASED, (None,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,)),
 )
-"""What holds in each position: exactly one row fits a cluster that is somewhere."""
+"""What holds in each position: exactly one position fits a cluster that is somewhere."""
 
 WIPE = "stop the controllers, delete /migration if it exists, wipe the controllers' disks, format them, and begin again"
 
@@ -189,9 +194,32 @@ def _silent(facts: Facts) -> Misplaced:
     return Misplaced(text, hint="restart each of them with its settings, so that it registers again")
 
 
+def _mistaken(facts: Facts, in_zookeeper: Sequence[int]) -> Misplaced | None:
+    """States that make another cause of what follows from them: ids of two roles, and a claim that nothing supports."""
+    both = facts.brokers.keys() & facts.controllers.keys()
+    if both and (facts.state is S.PRE_MIGRATION or (facts.state is S.NONE and in_zookeeper)):
+        ids = ", ".join(map(str, sorted(both)))
+        return Misplaced(
+            f"controllers have ids of brokers: {ids}; no broker and controller may have the same id",
+            f"give these controllers ids that no broker has, in node.id and controller.quorum.voters; {WIPE}",
+        )
+    if facts.claim is Claim.KRAFT and facts.offset <= 0 and facts.state in (None, S.NONE, S.PRE_MIGRATION):
+        modes = {mode for mode in facts.brokers.values() if mode is not None}
+        if modes == {PLAIN}:
+            return Misplaced(
+                "the znode /controller names a controller of a KRaft quorum, but nothing was copied, no broker has the "
+                "flag, and no active controller is the one that it names",
+                "name the controllers in bootstrapControllers if some run; if none does, delete it: zookeeper-shell.sh "
+                "HOST:PORT delete /controller, so that a broker becomes the controller",
+            )
+    return None
+
+
 def _contradiction(facts: Facts) -> Misplaced | None:
     """States that Kafka does not leave by itself, each seen on real nodes."""
     in_zookeeper = [id_ for id_, mode in facts.brokers.items() if mode in (PLAIN, FLAGGED)]
+    if (found := _mistaken(facts, in_zookeeper)) is not None:
+        return found
     if facts.state is S.MIGRATION and facts.offset <= 0 and facts.claim is Claim.BROKER:
         return Misplaced(
             "the metadata log says that a migration is in progress, but nothing was copied from ZooKeeper: the "
@@ -239,7 +267,7 @@ def _contradiction(facts: Facts) -> Misplaced | None:
             may_pass=True,  # one that was just elected has not claimed it yet
             hint="see the log of the active controller; it must reach ZooKeeper",
         )
-    unflagged = [id_ for id_, flag in facts.controllers.items() if flag is False]
+    unflagged = facts.unflagged
     if unflagged and (facts.state is S.PRE_MIGRATION or (facts.state is S.MIGRATION and in_zookeeper)):
         ids = ", ".join(map(str, unflagged))
         return Misplaced(
@@ -302,6 +330,8 @@ def facts_of(
             Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read") if isinstance(found, Known) else found.why
         )
         return _without_majority(controllers, goes_back) or why
+    elif isinstance(seen.cluster_id, Unknown) and seen.cluster_id.why.kind is FailureKind.NOT_ASKED:
+        return seen.cluster_id.why  # a controller runs, and does not say which one it is
     brokers = {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles}
     refused = {node.id for node in seen.nodes if node.state is NodeState.REFUSED}
     return Facts(

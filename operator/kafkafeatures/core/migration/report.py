@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import (
     BrokersByMode,
     ConsentRequest,
@@ -14,14 +13,15 @@ from kafkafeatures.api.status import (
     MigrationStatus,
     RolloutStatus,
     Status,
-    WayBack,
 )
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.stage import Said
 from kafkafeatures.core.engine.wanted import Migration
 from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.core.migration import finalize
 from kafkafeatures.core.migration.edges import FINALIZE
+from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
@@ -39,10 +39,12 @@ def with_migration(
     *,
     flying: Collection[int] = (),
     equality: EqualityStatus | None = None,
+    dual_write: DualWrite | None = None,
     requested: tuple[ConsentRequest, ...] = (),
 ) -> Status:
     """The status with where the migration is; as it was where that is not known now. `flying`: nodes that are being
-    restarted. `equality`: the last comparison. `requested`: consents that are asked for.
+    restarted. `equality`: the last comparison. `dual_write`: for how long it was kept. `requested`: consents that are
+    asked for.
     """
     before = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
@@ -71,8 +73,15 @@ def with_migration(
         node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
         voters=() if is_without_quorum(place) else voters_of(facts.seen, before.voters),
         requested=requested,
+        dual_write_since=stamp(dual_write.since) if both and dual_write is not None else None,
+        dual_write_offset=dual_write.offset if both and dual_write is not None else None,
     )
-    return replace(status, migration=found, way_back=_way_back(place, wish, found, facts, previous.way_back))
+    until = None
+    if place.way is FINALIZE and finalize.holds(place):
+        until = held_until(facts.now, finalize.hold_left(wish, dual_write), previous.way_back)
+    unflagged = place.facts.unflagged if both else ()
+    back = way_back(place.position, wish.desired, equality, until=until, unflagged=unflagged)
+    return replace(status, migration=found, way_back=back)
 
 
 def is_without_quorum(place: Place) -> bool:
@@ -91,25 +100,6 @@ def _restarts_left(place: Place, flying: Collection[int]) -> int | None:
 
 def _node_seconds(rollout: RolloutStatus | None) -> int:
     return rollout.node_seconds if rollout is not None else 0
-
-
-def _way_back(
-    place: Place, wish: Migration, found: MigrationStatus, facts: Facts, before: WayBack | None
-) -> WayBack | None:
-    """How far one can go back, at least until dual write was kept for as long as a document says that finalizes it."""
-    until = None
-    if place.position is Position.DUAL_WRITE:
-        # Asked in each look, also where nothing is to be finalized yet: what this process has seen counts from here.
-        left = hold_left(wish, facts, found.since)
-        until = held_until(facts.now, left, before) if place.way is FINALIZE else None
-    return way_back(place.position, wish.desired, found.equality, until=until)
-
-
-def hold_left(wish: Migration, facts: Facts, since: Stamp | None) -> timedelta:
-    """For how long dual write has yet to be kept, by what this process has seen of it. since: when it began, where that
-    is known.
-    """
-    return wish.hold_dual_write_for - (facts.known_for(since) if since is not None else timedelta(0))
 
 
 def _steady(lag: int, before: int | None) -> int | None:

@@ -12,6 +12,7 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.checks import setting_blocker
+from kafkafeatures.core.migration.finalize import holds
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.roll.permit import Permit
@@ -47,10 +48,16 @@ def template_ahead(place: Place, seen: Observation, flying: frozenset[str], *, m
     if not isinstance(seen.workloads, Known) or place.position in (Position.ZOOKEEPER, Position.FINALIZED):
         return  # before and after it, a template is none of a migration's
     role = place.way.restarts if place.way is not None and may_begin else None
+    # A pod whose controller has lost its flag has its own remedy, and may be older than a template that was reverted.
+    unasked = {one.proved_at for one in place.seen.nodes if holds(place) and one.id in place.facts.unflagged} - {""}
     for owner in seen.workloads.value.stateful_sets:
         if role is not None and owner.role == f"{role.value.lower()}s":
             continue
-        ahead = [pod.name for pod in owner.pods if is_outdated(pod, owner) and pod.name not in flying]
+        ahead = [
+            pod.name
+            for pod in owner.pods
+            if is_outdated(pod, owner) and pod.name not in flying and unasked.isdisjoint(pod.ips)
+        ]
         if ahead:
             yield Blocker(
                 BlockerKind.WORKLOAD,

@@ -43,6 +43,7 @@ class Migrations:
         """The way from where the cluster is to where the document wants it."""
         if facts.wanted.migration is None:
             return NoMigration()
+        from kafkafeatures.core.migration.finalize import is_begun
         from kafkafeatures.core.migration.part import MigrationPart, shown_in
         from kafkafeatures.core.migration.place import place_of
         from kafkafeatures.core.roll.excuses import excused_in_all_rolls
@@ -55,7 +56,9 @@ class Migrations:
             unavailable=replication.never_available() if replication is not None else None,
         )
         assigned = replication.brokers() if replication is not None else None
-        return MigrationPart(desired, place_of(facts.seen, desired, assigned), excused)
+        begun = is_begun(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
+        place = place_of(facts.seen, desired, assigned, is_begun=begun)
+        return MigrationPart(desired, place, excused)
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
         """Where the migration stands; None where none is wanted and none is open."""
@@ -64,4 +67,5 @@ class Migrations:
         from kafkafeatures.core.migration.now import migration_now
         from kafkafeatures.core.migration.part import MigrationPart
 
-        return migration_now(facts, next(part for part in proposal.parts if isinstance(part, MigrationPart)))
+        part = next(part for part in proposal.parts if isinstance(part, MigrationPart))
+        return migration_now(facts, part, proposal.plan)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.names import ZK_FINALIZE, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ComparisonState, EqualityStatus, WayBack
@@ -88,20 +88,31 @@ _ABOUT = timedelta(seconds=2)
 
 
 def way_back(
-    position: Position, desired: Desired, equality: EqualityStatus | None, *, until: Stamp | None
+    position: Position,
+    desired: Desired,
+    equality: EqualityStatus | None,
+    *,
+    until: Stamp | None,
+    unflagged: tuple[int, ...] = (),
 ) -> WayBack | None:
     """How far one can go back from here; None where nothing was begun, nothing leads back, or it is under way and has
-    to be finished. until: when the next step may close the way.
+    to be finished. until: when the next step may close the way. unflagged: controllers that have to get their flag
+    back before.
     """
+    first = f"put {FLAG} back on controller {', '.join(map(str, unflagged))}, " if unflagged else ""
+    if position is Position.FINALIZING and unflagged:
+        how = f"take {ZK_FINALIZE} out of consents, and set spec.migration.desired to DualWrite"
+        return WayBack(how=f"to dual write, while the active controller has its flag: {how}; {first}and restart it")
     if position not in _ENDS_BY:
         return None
     if desired is Desired.ROLLED_BACK:
         if position not in _COPIED:
             return None
         found = RETURNS[MOVE_BROKERS_BACK]
-        return WayBack(how=f"to dual write: set spec.migration.desired to DualWrite, {found.how}; {found.loses}")
+        how = f"set spec.migration.desired to DualWrite, {first}{found.how}"
+        return WayBack(how=f"to dual write: {how}; {found.loses}")
     loses = _loses(equality) if position in _COPIED else NOTHING
-    how = RETURNS[_ENDS_BY[position]].how
+    how = first + RETURNS[_ENDS_BY[position]].how
     return WayBack(until=until, how=f"to ZooKeeper mode: set spec.migration.desired to RolledBack, {how}; {loses}")
 
 

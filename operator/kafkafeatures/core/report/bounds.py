@@ -15,7 +15,7 @@ import msgspec
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import has_unknown, without_unknown
-from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Status
+from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, RevisionStatus, RolloutStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.kinds import in_flight
@@ -35,9 +35,11 @@ MAX_FOREIGN = 1024 * 1024
 def bounded(status: Status, features: int) -> Status:
     """The status without what does not fit. `features`: how many there are, also those that are left out before.
 
-    First blockers from the end, of which there is a total. Then what limits a roll. Then history, the longest words
-    first: a correction, which counts against the next one, has the shortest. Then features from the end, unwanted ones
-    before those whose levels are remembered by being here; how many are missing is said with Ready.
+    First blockers from the end, of which there is a total. Then what limits a roll. Then the revisions that were rolled
+    out before the present ones: one that is not known has failed, where another pod crashed on it. Then history, the
+    longest words first: a correction, which counts against the next one, has the shortest. Then the nodes of the roll,
+    which are for people. Then features from the end, unwanted ones before those whose levels are remembered by being
+    here; how many are missing is said with Ready.
     """
     restarts = _size_of_restarts(status.intents)
     while _too_large(status, restarts):
@@ -45,9 +47,14 @@ def bounded(status: Status, features: int) -> Status:
             status = replace(status, blockers=status.blockers[:-1])
         elif status.rollout is not None and status.rollout.notes:
             status = replace(status, rollout=replace(status.rollout, notes=status.rollout.notes[:-1]))
+        elif status.rollout is not None and (earlier := _earlier_revision(status.rollout)) is not None:
+            revisions = tuple(one for one in status.rollout.revisions if one is not earlier)
+            status = replace(status, rollout=replace(status.rollout, revisions=revisions))
         elif status.history:
             longest = max(status.history, key=lambda entry: len(entry.message))
             status = replace(status, history=tuple(one for one in status.history if one is not longest))
+        elif status.rollout is not None and status.rollout.nodes:
+            status = replace(status, rollout=replace(status.rollout, nodes=""))
         elif status.features:
             status = replace(status, features=_without_least(status.features))
         else:
@@ -57,6 +64,10 @@ def bounded(status: Status, features: int) -> Status:
     if status.intents or has_unknown(status):
         status = _noting(status, _of_foreign(status))
     return status
+
+
+def _earlier_revision(rollout: RolloutStatus) -> RevisionStatus | None:
+    return next((one for one in rollout.revisions if not one.left), None)
 
 
 def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, grouped, title_of, verb
-from kafkafeatures.core.engine.remedies import ghost_remedy
+from kafkafeatures.core.engine.remedies import ghost_remedy, refusal
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.changes import changes_between
@@ -54,14 +54,14 @@ def check(seen: Observation, levels: Mapping[str, int], flags: str) -> Check:
     health = () if seen.in_zookeeper_mode else tuple(quorum_is_known(asked))
     found = blockers(asked) if asked.changes else health
     # A ghost whose range blocks a level is described by that range, as in a plan.
-    by_range = {node.id for one in found if one.kind is BlockerKind.GHOST_REGISTRATION for node in one.nodes}
-    return Check(grouped((*_nodes(seen, flags, by_range), *found)), tuple(seen.gaps))
+    described = (BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE)
+    in_plan = {node.id for one in found if one.kind in described for node in one.nodes}
+    return Check(grouped((*_nodes(seen, flags, in_plan), *found)), tuple(seen.gaps))
 
 
 _HELP = {
     NodeState.FENCED: ("fenced: it recovers its log, catches up, or cannot reach the controller", "see the log of {}"),
     NodeState.UNREACHABLE: ("not reachable", "start {0}, or see whether {0} listens at its address"),
-    NodeState.REFUSED: ("not let in by the controller", "see the log of {}"),
 }
 
 
@@ -83,7 +83,10 @@ def _ghost(node: Node, seen: Observation, flags: str) -> Blocker:
 
 def _away(node: Node) -> Blocker:
     def words(nodes: Nodes) -> tuple[str, str]:
+        if node.state is NodeState.REFUSED:
+            return refusal(nodes)
         what, remedy = _HELP[node.state]
         return f"{title_of(nodes)} {verb(nodes, 'is', 'are')} {what}", remedy.format(verb(nodes, "it", "them"))
 
-    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words)
+    mode = node.runs_in_kraft_mode if node.state is NodeState.REFUSED else None
+    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, alike=mode)

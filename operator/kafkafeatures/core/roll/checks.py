@@ -82,8 +82,11 @@ def partitions_are_known(question: RestartQuestion) -> Refusal | None:
 def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     """Partitions that are unavailable whenever their node restarts need a consent."""
     nodes = [node for id_ in question.fleet.needing for node in question.nodes(id_)]
-    hosts = any(Role.BROKER in node.roles for node in nodes) or not nodes
-    never = question.not_excused if hosts else {}
+    brokers = [node.id for node in nodes if Role.BROKER in node.roles]
+    if (nodes and not brokers) or question.replication is None:
+        return None
+    covers = question.excused is not None and (not brokers or any(map(question.is_covered, brokers)))
+    never = question.not_excused if covers else question.replication.never_available()
     if not never:
         return None
     count, names = sum(never.values()), sorted(never)
@@ -94,11 +97,11 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     )
     anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
     given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
-    if question.excused is not None:
-        given_for = topics_and_partitions(question.excused)
-        if not question.excused.partitions:
+    if question.excused is not None and covers:
+        given_for = topics_and_partitions(question.excused.topics)
+        if not question.excused.topics.partitions:
             message += "; when the consent was given, no topic needed it"
-        elif question.excused.topics > MOST_MARKS:
+        elif question.excused.topics.topics > MOST_MARKS:
             message += f"; the consent was given for {given_for}, and these topics have changed since"
         else:
             message += f"; the consent was given for other topics: {given_for}"

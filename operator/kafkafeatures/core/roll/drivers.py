@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.roll.pods import Fleet
+    from kafkafeatures.core.roll.targets import Target
 
 
 class Reach(Enum):
@@ -70,9 +71,9 @@ class Driver(Struct, frozen=True):
 
         return Fleet.EMPTY
 
-    def is_due(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
-        """Whether some node is outdated, or may be."""
-        return False
+    def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
+        """What outdated nodes are rolled to; None where that is not known."""
+        return frozenset()
 
     def remedy_of_outdated(self, title: str) -> str:
         """What to do about a node that was restarted and is as outdated as before."""
@@ -94,10 +95,11 @@ class ByHand(Driver, frozen=True):
 
         return Fleet(needing=nodes_to_restart(seen, changes))
 
-    def is_due(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
-        from kafkafeatures.core.roll.part import nodes_to_restart
+    def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
+        from kafkafeatures.core.roll.part import lacking
+        from kafkafeatures.core.roll.targets import targets_of_levels
 
-        return bool(nodes_to_restart(seen, changes))
+        return frozenset(target for node in seen.nodes for target in targets_of_levels(lacking(node, changes)))
 
     def remedy_of_outdated(self, title: str) -> str:
         return f"restart {title} with a Kafka that supports it, or change the document"
@@ -118,11 +120,11 @@ class ThroughPods(Driver, frozen=True):
 
         return fleet_of(seen, rollout, flying, self.conditions())
 
-    def is_due(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
+    def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
         from kafkafeatures.core.roll.part import pods_in
+        from kafkafeatures.core.roll.targets import outdated_targets
 
-        pods = pods_in(seen)
-        return pods is None or any(one.left for one in pods.values())
+        return outdated_targets(seen) if pods_in(seen) is not None else None
 
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
         return self.conditions().remedy_of_missing(reading, pod, title)

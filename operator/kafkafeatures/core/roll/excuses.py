@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import ExcusedTopics, PlanStatus
+from kafkafeatures.core.engine.consents import ConsentState, state_of
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.part import pods_in, roll_id
+from kafkafeatures.core.roll.targets import Excused, known_revisions
 
 MOST_MARKS = 100
 """Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""
@@ -36,18 +37,23 @@ def excused_now(
     *,
     changes: tuple[UpdateFeature, ...],
     unavailable: Mapping[str, int] | None,
-) -> tuple[ExcusedTopics | None, bool]:
-    """What the consent is for, and whether that is known. A roll that has begun keeps what it was given for; one that
-    begins takes what is there now. One that another roll has used is for nothing.
+) -> tuple[Excused | None, bool]:
+    """What the consent is for, and whether that is known. It stays for what it was given for, as long as that is not
+    done; what comes later takes it only where no restart has used it.
     """
-    of_this_roll = memory.excused if memory.roll_id == roll_id(observation, changes) else None
-    if SINGLE_REPLICA_TOPICS in wanted.consents and of_this_roll is not None:
-        return of_this_roll, True
-    if not driver_of(wanted.rollout).is_due(observation, changes) or pods_in(observation) is None:
+    due, state = driver_of(wanted.rollout).targets(observation, changes), _state(wanted, memory)
+    rollout, is_spent = memory.rollout, state is ConsentState.SPENT
+    if state is not ConsentState.MISSING and rollout is not None and rollout.excused is not None:
+        known = known_revisions(rollout, observation, changes)
+        covered = frozenset(target for target, one in known.items() if one.excused)
+        is_for_others = due and (covered.isdisjoint(due) if is_spent else not covered >= due)
+        if covered and not is_for_others:
+            return Excused(rollout.excused, covered), True
+    if not due:
         return None, False
-    if SINGLE_REPLICA_TOPICS not in wanted.consents or SINGLE_REPLICA_TOPICS in memory.spent:
+    if state is not ConsentState.GIVEN:
         return None, True
-    return (excused_by(unavailable), True) if unavailable is not None else (None, False)
+    return (Excused(excused_by(unavailable), due), True) if unavailable is not None else (None, False)
 
 
 def excused_in_all_rolls(
@@ -58,13 +64,14 @@ def excused_in_all_rolls(
     `shown`: what the plan that stands has, where it leads to where this one does. One that shows none takes those that
     are there now, unless another plan has used the consent. None, too, while the partitions are not known.
     """
-    if SINGLE_REPLICA_TOPICS not in wanted.consents:
-        return None
-    if shown is not None:
+    state = _state(wanted, memory)
+    if shown is not None and state is not ConsentState.MISSING:
         return shown
-    if SINGLE_REPLICA_TOPICS in memory.spent or unavailable is None:
-        return None
-    return excused_by(unavailable)
+    return excused_by(unavailable) if unavailable is not None and state is ConsentState.GIVEN else None
+
+
+def _state(wanted: Wanted, memory: Memory) -> ConsentState:
+    return state_of(SINGLE_REPLICA_TOPICS, wanted.consents, memory.spent)
 
 
 def is_to_be_shown(wanted: Wanted, plan: PlanStatus | None) -> bool:

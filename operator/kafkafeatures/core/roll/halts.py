@@ -1,16 +1,19 @@
 """What halts a roll: a node that is not back in time, one that still needs its restart after it, one that crashes.
 
 Pure. Asked by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node whose next pod would be
-what has failed already is not restarted to become the same. A halt ends when its node is back, or is replaced.
+what has failed already is not restarted to become the same. A halt ends when its node is back, or is replaced. Each
+kind of halt is one function of `HALTS`; what it stops follows from what was seen, and from what is remembered of that
+one revision of that one StatefulSet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from itertools import chain
 
-from kafkafeatures.api.status import Result
+from msgspec import Struct
+
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.facts.node_sets import holds
 from kafkafeatures.core.facts.observation import Known
@@ -21,83 +24,97 @@ from kafkafeatures.core.roll.pods import is_outdated, look_at
 from kafkafeatures.core.roll.pods_without_node import never_registered, without_node_for_long
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.targets import target_of
 from kafkafeatures.core.roll.waits import stalled
 from kafkafeatures.core.words import format_span
 
 
-class Halt(NamedTuple):
-    """What stops a roll, and what it stops: `revision` of `owner`, where that is known; else everything.
-
-    `made_at`: when the pod was made that crashes on it, where that was not by this roll.
+class Halt(Struct, frozen=True):
+    """What stops a roll. cause: what is said of it, of which node and with which remedy. failed: the StatefulSet whose
+    pods would become what has failed; None where that is not known, and nothing may be restarted. revision: what has
+    failed. since: when the pod was made that crashes on it; None where its node does not come back, or came in vain.
     """
 
-    why: Stalled
-    owner: StatefulSet | None
+    cause: Stalled
+    failed: StatefulSet | None
     revision: str
-    made_at: datetime | None = None
+    since: datetime | None = None
 
-    def stops(self, owner: StatefulSet) -> bool:
-        """Whether the pods of this StatefulSet would become what has failed: the same revision, or image."""
-        if self.owner is None:
+    def stops(self, question: RestartQuestion, id_: int) -> bool:
+        """Whether the next pod of this node would be what has failed: of the same revision, or image.
+
+        What all pods of its StatefulSet ran before is not what a pod failed with that was made later: a node that is
+        stuck on a newer revision gets it back, although another crashed on it already then. Both are dated by the same
+        clock, that of the API server.
+        """
+        if self.failed is None:
             return True
-        is_the_same = owner.name == self.owner.name or owner.image == self.owner.image
-        return is_the_same and self.revision == self.owner.update_revision
+        owner, pod = question.fleet.sets[id_], question.fleet.pods[id_]
+        is_the_same = owner.name == self.failed.name or owner.image == self.failed.image
+        if not is_the_same or self.revision != self.failed.update_revision:
+            return False
+        known = question.revisions.get(target_of(owner))
+        if known is None or not known.reached or self.since is None or pod.created_at is None:
+            return True
+        return self.since > pod.created_at
 
 
 def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
-    """A node that did not come back in time stops the roll, until it does or is replaced; so does one that crashes."""
-    return next((halt.why for halt in _halts(question)), None)
+    """Nothing has failed on what is rolled out, until it is back, or replaced."""
+    return next((halt.cause for halt in _halts(question)), None)
 
 
 def is_halted_for(question: RestartQuestion, id_: int) -> bool:
     """Whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another image
-    may be what helps. A node that crashed on the image which the document went back to, and ran it before, does not
-    count.
+    may be what helps.
     """
-    owner, rollout = question.fleet.sets[id_], question.remembered.status.rollout
-    begun = rollout.started_at if rollout is not None and rollout.id == question.roll_id else None
     late = (one for one in without_node_for_long(question) if not one.is_outdated and not one.pod.terminating)
-    unregistered = any(Halt(never_registered(question, one), one.owner, one.pod.revision).stops(owner) for one in late)
-    since = None if begun is None else question.remembered.now - question.remembered.age_of(begun)
-    return unregistered or any(
-        halt.stops(owner) for halt in _halts(question) if since is None or halt.made_at is None or halt.made_at >= since
-    )
+    unregistered = (Halt(never_registered(question, one), one.owner, one.pod.revision) for one in late)
+    return any(halt.stops(question, id_) for halt in chain(unregistered, _halts(question)))
 
 
-def _halts(question: RestartQuestion) -> Iterator[Halt]:
+def not_back_in_time(question: RestartQuestion) -> Iterator[Halt]:
+    """Nodes that were restarted, and should be back by now."""
     timeout = question.wanted.rollout.node_timeout
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
     patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
     for one in question.in_flight:
         if question.is_late(one) and one.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {one.state.detail}"
-            why_not = _halted(question, one.step.node_id, text, _remedy(question, one.step))
+            cause = _halted(question, one.step.node_id, text, _remedy(question, one.step))
             pod = question.pod_of(one.step.pod)
             # What hangs may be its old pod, which says nothing against the new image.
-            found = pod.revision if pod is not None else one.step.after
-            yield Halt(why_not, question.owner_of(one.step.pod), found)
+            failed = pod.revision if pod is not None else one.step.after
+            yield Halt(cause, question.owner_of(one.step.pod), failed)
+
+
+def restarted_in_vain(question: RestartQuestion) -> Iterator[Halt]:
+    """Nodes that were restarted for what they still need."""
     for id_, why in question.fleet.needing.items():
-        if id_ not in question.flying and _restarted_before(question, id_):
+        if id_ not in question.flying and _was_restarted_for_it(question, id_):
             title = question.title(id_)
             remedy = (
                 f"give {title} these settings, and restart it again"
                 if question.permit is not None
                 else question.driver.remedy_of_outdated(title)
             )
-            why_not = _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
+            cause = _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
             owner = question.fleet.sets.get(id_)
-            yield Halt(why_not, owner, owner.update_revision if owner is not None else "")
+            yield Halt(cause, owner, owner.update_revision if owner is not None else "")
+
+
+def crashed_on_it(question: RestartQuestion) -> Iterator[Halt]:
+    """Nodes that ended by themselves on what is rolled out."""
     for crash in question.crashes:
-        made_at = None if _is_of_this_roll(question, crash) else crash.pod.created_at
-        yield Halt(_crashed(crash), crash.owner, crash.pod.revision, made_at)
+        yield Halt(_crashed(crash), crash.owner, crash.pod.revision, crash.pod.created_at)
 
 
-def _is_of_this_roll(question: RestartQuestion, crash: Crash) -> bool:
-    """Whether this roll has restarted its node: then it crashes on what is rolled out, whatever two clocks say."""
-    rollout = question.remembered.status.rollout
-    done = rollout.nodes if rollout is not None and rollout.id == question.roll_id else ""
-    ids = (id_ for id_, pod in question.fleet.pods.items() if pod.uid == crash.pod.uid)
-    return any(id_ in question.flying or holds(done, id_) for id_ in ids)
+HALTS: tuple[Callable[[RestartQuestion], Iterator[Halt]], ...] = (not_back_in_time, restarted_in_vain, crashed_on_it)
+"""What stops a roll, and what it stops; the first that there is is reported."""
+
+
+def _halts(question: RestartQuestion) -> Iterator[Halt]:
+    return chain.from_iterable(halts(question) for halts in HALTS)
 
 
 def _crashed(crash: Crash) -> Stalled:
@@ -107,6 +124,7 @@ def _crashed(crash: Crash) -> Stalled:
         str(crash),
         f"see `kubectl logs {crash.pod.name} --previous`; revert the image, or repair what it needs; {counts}, so if "
         "the image is not to blame, delete the pod",
+        subject=f"pod {crash.pod.name}",
         stops="no other node is restarted and no level is raised",
     )
 
@@ -128,30 +146,15 @@ def _remedy(question: RestartQuestion, step: RestartNode) -> str:
 
 
 def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stalled:
-    return stalled(f"{question.title(id_)} {text}", remedy, question.nodes(id_))
+    return stalled(f"{question.title(id_)} {text}", remedy, question.nodes(id_), subject=question.title(id_))
 
 
-def _restarted_before(question: RestartQuestion, id_: int) -> bool:
-    """Whether the node was restarted in this roll, to this revision: to do it again would change nothing. For a roll
-    that another release began, the history shows it, as far as it reaches. A request to restart the pod that it has now
-    came later.
+def _was_restarted_for_it(question: RestartQuestion, id_: int) -> bool:
+    """Whether the node was restarted for what it still needs: to do it again would change nothing. A request to restart
+    the pod that it has now came later.
     """
-    status = question.remembered.status
     pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     if pod is not None and owner is not None and not is_outdated(pod, owner):
         return False
-    if status.rollout is not None and status.rollout.id == question.roll_id and holds(status.rollout.nodes, id_):
-        return True
-    if question.permit is not None:
-        return False  # the same node is restarted several times, and no other release began that
-    target = pod.name if pod is not None else question.title(id_)
-    after = owner.update_revision if owner is not None else ""
-    if status.rollout is None or status.rollout.id != question.roll_id or not status.rollout.started_at:
-        return False
-    ours = (entry for entry in reversed(status.history) if (entry.kind, entry.target) == (RestartNode.kind, target))
-    last = next(ours, None)  # an image may have been taken back and set again since those before it
-    return (
-        last is not None
-        and (last.after, last.result) == (after, Result.APPLIED)
-        and last.at >= status.rollout.started_at
-    )
+    known = (question.revisions.get(target) for target in question.targets_of(id_))
+    return any(one is not None and holds(one.nodes, id_) for one in known)

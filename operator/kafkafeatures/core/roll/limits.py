@@ -29,7 +29,7 @@ class Limits(Struct, frozen=True):
 def limits_of(question: RestartQuestion, needing: frozenset[int]) -> Limits:
     """Worked out once, when the roll begins: with every node that comes back less would be left to say."""
     before = question.remembered.status.rollout
-    if before is not None and before.id == question.roll_id and before.is_in_progress and before.rounds:
+    if before is not None and question.leads_where_it_did and before.rounds:
         return Limits(before.rounds, before.notes)
     found, rounds = list(question.fleet.notes), 0
     if question.has_unknown_binary:

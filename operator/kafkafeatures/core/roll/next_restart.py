@@ -27,6 +27,7 @@ from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.question import Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.small_quorums import is_only_voter
+from kafkafeatures.core.roll.targets import revision_of
 from kafkafeatures.core.roll.voters import voters_allow
 from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting
 
@@ -42,7 +43,8 @@ def next_restart(question: RestartQuestion, needing: frozenset[int]) -> Next:
     """
     alone = next((one for one in question.fleet.waits if one.is_alone), None)
     if alone is None or needing or question.in_flight:
-        chosen = _chosen(question, needing)
+        covered = frozenset(filter(question.is_covered, needing))
+        chosen = _chosen(question, covered or needing)
     else:
         return refusal((*FOR_ANY_NODE, *OF_PODS), question) or unconfirmed(question, alone)
     if alone is None or question.in_flight or not isinstance(chosen, Wait) or chosen.reason in _NOT_OF_NODES:
@@ -84,7 +86,8 @@ def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
 
 def to_free(question: RestartQuestion, needing: frozenset[int]) -> tuple[int, ...]:
     """Nodes that are stuck on an image which is no longer wanted. An image that has failed already would not help."""
-    return tuple(id_ for id_ in sorted(question.stuck & needing) if not is_halted_for(question, id_))
+    stuck = (id_ for id_ in sorted(question.stuck & needing) if question.is_covered(id_))
+    return tuple(id_ for id_ in stuck if not is_halted_for(question, id_))
 
 
 def _again(question: RestartQuestion, one: Restarting) -> Next:
@@ -158,7 +161,7 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
 
 
 def _restart(question: RestartQuestion, id_: int) -> RestartNode:
-    node, pod, owner = question.node(id_), question.fleet.pods.get(id_), question.fleet.sets.get(id_)
+    node, pod = question.node(id_), question.fleet.pods.get(id_)
     # Of one that does not run, all partitions are: there it has to come back in sync with every one.
     in_zookeeper = node is not None and node.czxid >= 0 and not node.runs_in_kraft_mode
     lives = question.replication is not None and node is not None and node.state is NodeState.LIVE
@@ -170,7 +173,7 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
         pod=pod.name if pod else "",
         pod_uid=pod.uid if pod else "",
         before=supported_now(node) if node and not pod else "",
-        after=owner.update_revision if owner else "",
+        after=revision_of(question.targets_of(id_)),
         broker_epoch=node.broker_epoch if node and not in_zookeeper else -1,
         czxid=node.czxid if node and in_zookeeper else -1,
         incarnation=node.incarnation if node and node.broker_epoch < 0 else "",

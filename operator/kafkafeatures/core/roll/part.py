@@ -7,7 +7,6 @@ itself: an approval is for this life of it, and for no other pod. Made by `core/
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
@@ -17,11 +16,14 @@ from msgspec import Struct
 from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
 from kafkafeatures.core.engine.stage import Part
-from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.facts.observation import Known, Node, Observation
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.roll.targets import Excused
 
 if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
     from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
@@ -64,8 +66,10 @@ Pods = Mapping[str, PodsOfSet]
 
 
 def pods_of(reading: WorkloadsReading) -> Pods | None:
-    """None while a StatefulSet's own controller has not seen its newest template: which revision that is, is open."""
-    if not all(one.observed and one.update_revision for one in reading.stateful_sets):
+    """None while a StatefulSet is not there, or its own controller has not seen its newest template: which revision
+    that is, is open.
+    """
+    if reading.missing or not all(one.observed and one.update_revision for one in reading.stateful_sets):
         return None
     sets = [*map(_pods_of, reading.stateful_sets), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
     return {one.name: one for one in sets}
@@ -81,11 +85,20 @@ def pods_in(seen: Observation) -> Pods | None:
 def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
     """Nodes that a person has to restart with a newer Kafka, and why: those that do not support a desired level."""
     return {
-        node.id: f"it supports {one.feature} {found}; level {format_level(one.feature, one.after)} is required"
-        for one in changes
+        node.id: f"it supports {one.feature} {node.known_range_of(one.feature)}; level "
+        f"{format_level(one.feature, one.after)} is required"
         for node in seen.nodes
-        if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
+        for one in lacking(node, changes)
     }
+
+
+def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
+    """The changes whose level the node does not support, as far as that is known."""
+    return tuple(
+        one
+        for one in changes
+        if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
+    )
 
 
 def _pods_of(one: StatefulSet) -> PodsOfSet:
@@ -102,17 +115,6 @@ def _on_request(one: StatefulSet) -> Iterator[PodsOfSet]:
 def revisions_in(target: Mapping[str, int | str]) -> Mapping[str, int | str]:
     """The revisions of StatefulSets that a stage leads to, without the pods that it restarts on request."""
     return {name: revision for name, revision in target.items() if not name.startswith(ONE_POD)}
-
-
-def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
-    """A hash of what is rolled to, which identifies the roll: a new image makes a new one. By hand: of the levels.
-
-    `way`: of a migration, which restarts the same nodes several times.
-    """
-    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
-    revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
-    rolled = [*(revisions or map(str, changes)), *([way] if way else [])]
-    return hashlib.sha256("\n".join(rolled).encode()).hexdigest()[:12]
 
 
 class RollWork(Struct, frozen=True):
@@ -170,7 +172,7 @@ class RollPart(Part, frozen=True):
     kind: ClassVar[str] = ROLL
 
     pods: Pods | None
-    excused: ExcusedTopics | None = None
+    excused: Excused | None = None
     planned: ExcusedTopics | None = None
     later: tuple[Stage, ...] = ()
     is_left: bool = False
@@ -198,11 +200,6 @@ class RollPart(Part, frozen=True):
     def is_known(self) -> bool:
         """Whether the pods were read."""
         return self.pods is not None
-
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """A consent to restarts is for the topics of one plan."""
-        return ()
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[RollWork, ...] | None:
         """What each roll of a plan comes to by now; None where they are not what there is to do."""

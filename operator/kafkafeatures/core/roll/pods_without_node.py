@@ -41,9 +41,10 @@ def never_registered(question: RestartQuestion, late: PodWithoutNode) -> Stalled
     """Why such a pod halts the roll, and what to do about it."""
     text = _unregistered_since(late, f"after {format_span(question.wanted.rollout.node_timeout)}")
     if late.pod.terminating:
-        return stalled(text, question.while_stopping(late.pod))
+        return stalled(text, question.while_stopping(late.pod), subject=f"pod {late.pod.name}")
     anew = ", delete it to have it of the current revision" if late.is_outdated else ""
-    return stalled(text, f"{look_at(late.pod.name)}; repair it{anew}, or scale {late.owner.name} back")
+    remedy = f"{look_at(late.pod.name)}; repair it{anew}, or scale {late.owner.name} back"
+    return stalled(text, remedy, subject=f"pod {late.pod.name}")
 
 
 def _unregistered_since(found: PodWithoutNode, since: str) -> str:

@@ -6,7 +6,7 @@ and `core/roll/snapshots.py`. It decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.api.status import ExcusedTopics, Status
+from kafkafeatures.api.status import Status
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.engine.steps import InFlight
@@ -32,10 +32,20 @@ from kafkafeatures.core.roll.coming_back import Phase, RestartState
 from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
-from kafkafeatures.core.roll.part import roll_id
+from kafkafeatures.core.roll.part import lacking
 from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, while_stopping
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from kafkafeatures.core.roll.targets import (
+    Excused,
+    Revisions,
+    Target,
+    known_revisions,
+    left_in,
+    roll_id,
+    target_of,
+    targets_of_levels,
+)
 
 Refusal = Wait | Stalled
 
@@ -85,7 +95,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     changes: tuple[UpdateFeature, ...]
     remembered: Remembered
     replication: Replication | None  # all partitions; None where they could not be read
-    excused: ExcusedTopics | None = None  # what this roll may make unavailable, by a consent
+    excused: Excused | None = None  # what this roll may make unavailable, by a consent
     permit: Permit | None = None  # of a migration, whose next position needs these restarts
 
     @property
@@ -111,7 +121,22 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def not_excused(self) -> Mapping[str, int]:
         """Topics that no restart of their brokers leaves available and that no consent is for: how many partitions."""
-        return come_later(self.excused, self.replication.never_available()) if self.replication is not None else {}
+        topics = self.excused.topics if self.excused is not None else None
+        return come_later(topics, self.replication.never_available()) if self.replication is not None else {}
+
+    def is_covered(self, id_: int) -> bool:
+        """Whether the consent, where one is needed, is for what this node is rolled to. Others wait until those that it
+        is for are done.
+        """
+        if self.excused is None or self.excused.is_for_all or not self.hosts_partitions(id_):
+            return True
+        never = self.replication.never_available() if self.replication is not None else {}
+        return not never or self.excused.targets.issuperset(self.targets_of(id_))
+
+    def hosts_partitions(self, id_: int) -> bool:
+        """Whether it is a broker, or nothing says that it is none."""
+        node = self.node(id_)
+        return node is None or Role.BROKER in node.roles
 
     @cached_property
     def unconfirmed(self) -> Mapping[int, Stamp]:
@@ -223,15 +248,75 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         """Whether as many brokers are away as may be, whatever the reason."""
         return len(self.flying) + len(self.gone) >= self.cap
 
+    @property
+    def _way(self) -> str:
+        return self.permit.way if self.permit is not None else ""
+
     @cached_property
-    def roll_id(self) -> str:
-        """The hash of what is rolled to. While that is not known, or nothing more is to be restarted, what is in flight
-        belongs to the roll that has begun: so what was restarted in it stays known.
+    def revisions(self) -> Revisions:
+        """What is remembered of each target of restarts."""
+        return known_revisions(self.remembered.status.rollout, self.seen, self.changes, self._way)
+
+    @cached_property
+    def left(self) -> Mapping[Target, int]:
+        """The targets that some pod or node has not reached, or is in flight to, and how many have not."""
+        ids = self.fleet.needing if not self.driver.reads_pods else ()
+        by_hand = {self.title(id_): self.targets_of(id_) for id_ in ids}
+        return left_in(self.seen, tuple(one.step for one in self.in_flight), by_hand)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the roll that has begun is not over: something of what is still to be restarted was left of it; where
+        nothing is, of what is in flight.
         """
         begun = self.remembered.status.rollout
-        if self.permit is not None and not self.permit.way and begun is not None and begun.is_in_progress:
+        if begun is None or not begun.is_in_progress:
+            return False
+        known = {target for target, one in self.revisions.items() if one.left}
+        known.add(Target("", ""))  # of a person who was asked by the release before
+        to_go = {target for id_ in self.fleet.needing.keys() - self.flying for target in self.targets_of(id_)}
+        return not known.isdisjoint(to_go or self.left)
+
+    @property
+    def leads_where_it_did(self) -> bool:
+        """Whether nothing is left now that was not left before."""
+        known = self.revisions
+        return self.goes_on and all(target in known and known[target].left for target in self.left)
+
+    @cached_property
+    def roll_id(self) -> str:
+        """The name of the roll, for reports: the same until it is over. Nothing is concluded from it."""
+        begun = self.remembered.status.rollout
+        if begun is not None and self.goes_on:
             return begun.id
-        return roll_id(self.seen, self.changes, self.permit.way if self.permit is not None else "")
+        return roll_id(self.seen, self.changes, self._way)
+
+    def targets_of(self, id_: int) -> tuple[Target, ...]:
+        """What a node is to be restarted for: the revision that its StatefulSet asks for; levels or a way, by hand."""
+        owner, node = self.fleet.sets.get(id_), self.node(id_)
+        if owner is not None:
+            return (target_of(owner),)
+        if self.permit is not None:
+            return (Target("", self.permit.way),)
+        return targets_of_levels(lacking(node, self.changes)) if node is not None else ()
+
+    def reaching(self, target: Target) -> Iterator[int]:
+        """Nodes that certainly are as the target has them."""
+        if target.name:
+            pods = self.fleet.pods.items()
+            yield from (id_ for id_, pod in pods if (pod.stateful_set, pod.revision) == target)
+        elif self.permit is not None:
+            ids = (node.id for node in self.seen.nodes if target.revision == self.permit.way)
+            yield from filter(self.permit.is_over_for, ids)
+        else:
+            wanted = [one for one in self.changes if targets_of_levels((one,)) == (target,)]
+            nodes = (node for one in wanted for node in self.seen.nodes if node.surely_holds(one.feature, one.after))
+            yield from (node.id for node in nodes)
+
+    @property
+    def are_levels_known(self) -> bool:
+        """Whether a node that has to be restarted by hand would be known to."""
+        return not self.permit.unknown if self.permit is not None else isinstance(self.seen.finalized, Known)
 
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import ExcusedTopics, NodeSince, RolloutStatus, Status, WorkloadStatus
+from kafkafeatures.api.status import (
+    ExcusedTopics,
+    NodeSince,
+    RevisionStatus,
+    RolloutStatus,
+    Status,
+    WorkloadStatus,
+)
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Held, Stalled
 from kafkafeatures.core.engine.stage import Said
@@ -54,9 +61,12 @@ def rollout_status(
     if not roll.is_read or (not roll.needing and not roll.in_flight and roll.decision is not None):  # not known
         if before is None and roll.unconfirmed:
             before = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
-        return _waiting(before, roll, decision, before, now) if before is not None else None
+        if before is None:
+            return None
+        status = replace(before, revisions=_since(roll, now)) if roll.is_read else before
+        return _waiting(status, roll, decision, before, now)
     if not roll.is_active:
-        return completed(before)
+        return replace(completed(before), revisions=_since(roll, now)) if before is not None else None
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
     started_at = (before.started_at if goes_on and before is not None else None) or now
     status = RolloutStatus(
@@ -70,16 +80,33 @@ def rollout_status(
         rounds=roll.limits.rounds,
         notes=roll.limits.notes,
         excused=excused,
+        revisions=_since(roll, now),
         unknown=before.unknown if before is not None else {},
     )
     return _waiting(status, roll, decision, before, now)
 
 
-def completed(rollout: RolloutStatus | None) -> RolloutStatus | None:
+def completed(rollout: RolloutStatus) -> RolloutStatus:
     """The roll once every node is current."""
+    revisions = tuple(replace(one, left=0, since=None, excused=False) for one in rollout.revisions)
+    return replace(rollout, done=rollout.total, waiting_for="", waiting_since=None, unconfirmed=(), revisions=revisions)
+
+
+def without_restarts(rollout: RolloutStatus | None, *, is_known: bool) -> RolloutStatus | None:
+    """The roll where no node is in flight, and none has to be restarted: it is over where that is known, and else at
+    least nothing of it is waited for.
+    """
     if rollout is None:
         return None
-    return replace(rollout, done=rollout.total, waiting_for="", waiting_since=None, unconfirmed=())
+    return completed(rollout) if is_known else replace(rollout, waiting_for="", waiting_since=None, unconfirmed=())
+
+
+def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:
+    """What is remembered of each target, with since when nodes may be restarted to it. That begins anew with each level
+    that forbids it.
+    """
+    waits = _waits_for_levels(roll)
+    return tuple(replace(one, since=None if waits or not one.left else one.since or now) for one in roll.revisions)
 
 
 def _waiting(

@@ -20,6 +20,7 @@ from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.node_sets import with_node
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.coming_back import AwayNode, Phase
+from kafkafeatures.core.roll.targets import targets_of_restart
 
 RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
 """Reasons of Events about a restart: it begins, a person is asked to make it, its node is back."""
@@ -216,8 +217,8 @@ class RestartInFlight(InFlight, frozen=True):
         return Result.NOT_APPLIED if unwanted else Open()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
-        """The roll that it belongs to has one node more that was restarted, and another average. To a roll that began
-        after it, as on the next way of a migration, its node is still to be restarted.
+        """The target that it was for, and the roll, have one node more that was restarted, and the roll another
+        average. To a roll that began after it, as on the next way of a migration, its node is still to be restarted.
         """
         rollout = status.rollout
         if result is not Result.APPLIED or rollout is None:
@@ -226,7 +227,13 @@ class RestartInFlight(InFlight, frozen=True):
         average = (rollout.node_seconds * others + seconds) // (others + 1)
         is_of_it = rollout.started_at is None or self.at >= rollout.started_at
         nodes = with_node(rollout.nodes, self.step.node_id) if is_of_it else rollout.nodes
-        return replace(status, rollout=replace(rollout, restarted=others + 1, node_seconds=average, nodes=nodes))
+        targets = targets_of_restart(self.step)
+        revisions = tuple(
+            replace(one, nodes=with_node(one.nodes, self.step.node_id)) if (one.name, one.revision) in targets else one
+            for one in rollout.revisions
+        )
+        rollout = replace(rollout, restarted=others + 1, node_seconds=average, nodes=nodes, revisions=revisions)
+        return replace(status, rollout=rollout)
 
     @property
     def facts(self) -> EventFacts:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.api.status import ExcusedTopics
+from kafkafeatures.api.status import RevisionStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.engine.windows import closed_until, opening
@@ -33,17 +33,19 @@ from kafkafeatures.core.roll.permit import Permit, without_requests
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from kafkafeatures.core.roll.revisions import revisions_after
+from kafkafeatures.core.roll.targets import Excused
 from kafkafeatures.core.roll.waits import unread
 
 
 class Roll(Struct, frozen=True):
-    """What is to be reported and done about restarts. id: a hash of what the nodes are rolled to; a new image makes a
-    new one. total: how many nodes are restarted. needing: nodes that need a restart, and why. decision: None where
-    there is nothing to restart, or not now. levels_first: some finalized level must be downgraded before. limits: how
+    """What is to be reported and done about restarts. id: the name of the roll. total: how many nodes are restarted.
+    needing: nodes that need a restart, and why. decision: None where there is nothing to restart, or not now.
+    levels_first: some finalized level must be downgraded before. limits: how
     long it takes, and why. is_read: False where the pods could not be read, so that nothing is known of what is done.
     withdrawn: nodes that a person was asked to restart, and must not restart now, or does not have to; and why.
     unconfirmed: nodes of which it is not certain which pod is theirs, and since when. goes_at_any_time: no window holds
-    the next one.
+    the next one. revisions: what is to be remembered of each target, but for since when nodes may be restarted to it.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Roll(Struct, frozen=True):
     withdrawn: tuple[tuple[RestartInFlight, str], ...] = ()
     unconfirmed: Mapping[int, Stamp] = field(default_factory=dict)
     goes_at_any_time: bool = False
+    revisions: tuple[RevisionStatus, ...] = ()
 
     @property
     def is_active(self) -> bool:
@@ -83,7 +86,7 @@ def roll_of(
     remembered: Remembered,
     replication: Replication | None,
     *,
-    excused: ExcusedTopics | None = None,
+    excused: Excused | None = None,
     permit: Permit | None = None,
 ) -> Roll:
     """What there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of `seen`.
@@ -131,6 +134,7 @@ def roll_of(
         withdrawn=withdrawn,
         unconfirmed=question.unconfirmed,
         goes_at_any_time=seen.nothing_is_led and bool(to_free(question, frozenset(needing))),
+        revisions=revisions_after(question),
     )
 
 

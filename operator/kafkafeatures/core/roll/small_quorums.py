@@ -10,6 +10,7 @@ from __future__ import annotations
 from kafkafeatures.api.names import QUORUM_OF_ONE
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.consents import ConsentState, state_of
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.roll.question import RestartQuestion
@@ -43,10 +44,11 @@ def refused_by_small_quorum(question: RestartQuestion, id_: int, given: str) -> 
             "driver Manual has the same rule: to restart them yourself, set spec.workload.driver to None meanwhile"
         )
         return _stalled(question, id_, Reason.ROLLOUT_HALTED, message, remedy)
-    if QUORUM_OF_ONE in {given, *(question.wanted.consents - set(question.remembered.status.spent_consents))}:
+    state = state_of(QUORUM_OF_ONE, question.wanted.consents, question.remembered.status.spent_consents)
+    if state is ConsentState.GIVEN or given == QUORUM_OF_ONE:
         return None
     message = f"{title} is the only voter of the quorum; {_COSTS}"
-    if QUORUM_OF_ONE in question.wanted.consents:
+    if state is ConsentState.SPENT:
         remedy = (
             f"the consent {QUORUM_OF_ONE} was used by an earlier restart: remove it, apply the document, then add it "
             "again"

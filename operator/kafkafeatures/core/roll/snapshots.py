@@ -35,6 +35,7 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+from kafkafeatures.core.roll.targets import target_of
 
 DEFAULT = timedelta(hours=1)
 """Kafka's default of the interval, for a node that does not report its own, where only what is not known is waited for.
@@ -96,7 +97,7 @@ def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
     """No controller starts from a snapshot behind which lies a level that its new binary does not support."""
     past, now = question.seen.past_levels, question.pods_read_at
     left: Left = {}
-    since: datetime | None = now - _known_for(question)
+    since: datetime | None = None
     if past is not None:
         left, since, now = past.left, past.since, past.at
     pods = {id_: pod for id_, pod in question.fleet.pods.items() if not pod.terminating}
@@ -104,6 +105,8 @@ def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
     for name, supports in question.ranges_of_binaries.items():
         running = [Going(node, pods[id_].started_at, supports) for id_ in pods for node in question.nodes(id_)]
         going = [one for one in running if one.node.id in needing and pods[one.node.id].stateful_set == name]
+        if past is None:
+            since = now - _known_for(question, name)
         found = awaited(going, left, since and known_since(since, running), now)
         if found is None:
             continue
@@ -116,12 +119,11 @@ def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
     return None
 
 
-def _known_for(question: RestartQuestion) -> timedelta:
-    """How long this process has seen that there is this roll, and that what is finalized does not prevent it."""
-    rollout = question.remembered.status.rollout
-    if rollout is None or rollout.id != question.roll_id or not rollout.is_in_progress or not rollout.started_at:
-        return timedelta()
-    return question.remembered.known_for(rollout.started_at)
+def _known_for(question: RestartQuestion, stateful_set: str) -> timedelta:
+    """How long this process has seen that its pods are rolled, and that what is finalized does not prevent it."""
+    known = (question.revisions.get(target_of(one)) for one in question.fleet.sets.values() if one.name == stateful_set)
+    since = next((one.since for one in known if one is not None), None)
+    return question.remembered.known_for(since) if since is not None else timedelta()
 
 
 def _time(moment: datetime) -> str:

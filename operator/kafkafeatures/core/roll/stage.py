@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
+from kafkafeatures.api.names import QUORUM_OF_ONE, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import ExcusedTopics, Stage, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned, excused_in
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Stalled
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
@@ -23,7 +24,7 @@ from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, St
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
-from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.part import LevelsPart
@@ -34,6 +35,7 @@ from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in, revisions_in
 from kafkafeatures.core.roll.permit import Permit, is_left_to_ibp, is_left_to_migration, without_requests
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from kafkafeatures.core.roll.targets import Excused
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
@@ -93,6 +95,11 @@ class RollNow(StageNow, frozen=True):
         return self.roll.goes_at_any_time
 
     @property
+    def unverified(self) -> tuple[str, ...]:
+        """Consents that its restarts rest on."""
+        return unverified_of(self.roll, self.part.planned, self.facts)
+
+    @property
     def needs_approval(self) -> bool:
         """A restart can be undone, whatever levels the plan changes afterwards."""
         return self.facts.wanted.policy is ApprovalPolicy.ALWAYS
@@ -131,7 +138,8 @@ class RollNow(StageNow, frozen=True):
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with the workloads, and how far the roll is."""
-        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, self.part.excused)
+        topics = self.part.excused.topics if self.part.excused is not None else None
+        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, topics)
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
@@ -176,7 +184,7 @@ class Rolls:
             changes=changes_in(later),
             unavailable=replication.never_available() if replication is not None and consents else None,
         )
-        planned = as_planned(excused)
+        planned = as_planned(excused.topics if excused is not None else None)
         if not is_known:  # as it was
             standing = facts.memory.plan if facts.seen.shows_levels else None
             planned = as_planned(excused_in(standing.stages) if standing is not None else None)
@@ -200,9 +208,24 @@ class Rolls:
         return RollNow(facts, part, roll)
 
 
-def spent_by(decision: Decision, excused: ExcusedTopics | None) -> frozenset[str]:
+def spent_by(decision: Decision, excused: ExcusedTopics | Excused | None) -> frozenset[str]:
     """The consents that a restart rests on: one is spent with the first, whether or not its topics suffer from it."""
     return decision.step.consents_of_plan if excused is not None and isinstance(decision, Act) else frozenset()
+
+
+def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Facts) -> tuple[str, ...]:
+    """The consents to restarts that are still to be made which may have been used before the status began.
+
+    `planned`: what they make unavailable.
+    """
+    if roll is None or not roll.needing:
+        return ()
+    quorum = facts.seen.quorum
+    voters = [voter.id for voter in quorum.value.voters] if isinstance(quorum, Known) else []
+    used = {SINGLE_REPLICA_TOPICS} if planned is not None else set[str]()
+    if len(voters) == 1 and voters[0] in roll.needing:
+        used.add(QUORUM_OF_ONE)
+    return unverified_among(used, facts.memory.unverified, facts.memory.spent)
 
 
 def is_restarting(facts: Facts) -> bool:
@@ -220,7 +243,8 @@ def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | Non
     from kafkafeatures.core.roll.roll import roll_of
 
     remembered = Remembered(facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for)
-    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=excused, permit=permit)
+    given = Excused(excused, is_for_all=True) if excused is not None else None
+    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=given, permit=permit)
 
 
 def _needs_partitions(asked: Asked) -> bool:
@@ -243,7 +267,7 @@ def _asks_people(wanted: Wanted, seen: Observation) -> bool:
     if isinstance(seen.finalized, Unknown):
         return False
     changes = changes_between(wanted.desired(seen.finalized.value), seen.finalized.value)
-    return driver_of(wanted.rollout).is_due(seen, changes)
+    return driver_of(wanted.rollout).targets(seen, changes) != frozenset()
 
 
 def _waits_for_people(asked: Asked) -> bool:

@@ -34,11 +34,11 @@ def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") ->
 
 
 def stalled(
-    text: str, remedy: str, nodes: tuple[Node, ...] = (), *, stops: str = "no other node is restarted"
+    text: str, remedy: str, nodes: tuple[Node, ...] = (), *, subject: str, stops: str = "no other node is restarted"
 ) -> Stalled:
-    """The roll is halted. `stops`: what does not happen until a user acts."""
+    """The roll is halted. `subject`: the node or pod it is about. `stops`: what does not happen until a user acts."""
     blocker = Blocker(BlockerKind.WORKLOAD, f"{stops}: {text}", remedy, nodes=nodes)
-    return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,))
+    return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,), subject=subject, remedy=remedy)
 
 
 def unread(fact: Unknown, what: str) -> Refusal:

@@ -59,7 +59,9 @@ class Flag(StrEnum):
 
 
 class Placed(Struct, frozen=True):
-    """Where a partition is. All but `replicas` in ascending order."""
+    """Where a partition is. All but `replicas` in ascending order. recovers: its leader was elected without being in
+    sync (`leader_recovery_state` 1, which Kafka leaves out of a znode where it is 0).
+    """
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -67,13 +69,14 @@ class Placed(Struct, frozen=True):
     leader: int
     in_sync: tuple[int, ...]
     leader_epoch: int
+    recovers: bool = False
 
     def __str__(self) -> str:
         moves = f", adding {_ids(self.adding)}" if self.adding else ""
         moves += f", removing {_ids(self.removing)}" if self.removing else ""
         return (
             f"replicas {_ids(self.replicas)}{moves}, in sync {_ids(self.in_sync)}, "
-            f"leader {self.leader} at epoch {self.leader_epoch}"
+            f"leader {self.leader} at epoch {self.leader_epoch}" + (", recovering" if self.recovers else "")
         )
 
 

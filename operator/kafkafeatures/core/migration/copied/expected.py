@@ -25,7 +25,7 @@ from kafkafeatures.core.migration.copied.entries import (
 )
 from kafkafeatures.core.migration.copied.topics import shown_id, topic_name
 from kraftlog.image import Image
-from kraftlog.partitions import Columns, Partitions, Replica
+from kraftlog.partitions import RECOVERING, Columns, Partitions, Replica
 
 NOWHERE = ""
 """The path of what ZooKeeper has no place for: a quota of an unusual entity."""
@@ -104,7 +104,8 @@ class _Partitions(Mapping[int, Placed]):
             tuple(sorted(one for one, flag in zip(replicas, flags, strict=True) if flag & bit)) for bit in _BITS
         )
         leader, epoch = int(table.leader[row]), int(table.leader_epoch[row])
-        return Placed(tuple(replicas), adding, removing, leader, in_sync, epoch)
+        recovers = any(flag & RECOVERING for flag in flags)
+        return Placed(tuple(replicas), adding, removing, leader, in_sync, epoch, recovers)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._rows)

@@ -108,8 +108,9 @@ def placed(assignment: Assignment, state: State) -> Placed:
     """Both together."""
     replicas, adding, removing = assignment
     in_sync = tuple(sorted(state.isr))
+    recovers = bool(state.leader_recovery_state)
     return Placed(
-        replicas, tuple(sorted(adding)), tuple(sorted(removing)), state.leader, in_sync, state.leader_epoch
+        replicas, tuple(sorted(adding)), tuple(sorted(removing)), state.leader, in_sync, state.leader_epoch, recovers
     )  # fmt: skip
 
 

@@ -1,0 +1,139 @@
+"""What holds until a migration is finalized: a consent, a time of dual write, equal stores, an approval, old templates.
+
+Pure. While the metadata log says MIGRATION, and no step of this plan to finalize was begun with its consent, the
+cluster is in dual write and can go back, whatever single nodes say. A controller that lost its flag by accident is
+named, and nothing is made of it. Asked by `core/migration/now.py`, `core/migration/checks.py` and
+`core/migration/looking.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.names import ZK_FINALIZE
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import MigrationStatus, PlanStatus
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.wanted import Migration
+from kafkafeatures.core.facts.observation import LastRegistration
+from kafkafeatures.core.migration.consents import already_used, held_by
+from kafkafeatures.core.migration.edges import FINALIZE
+from kafkafeatures.core.migration.kept import DualWrite
+from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import FLAG
+from kafkafeatures.core.words import format_left, format_span
+from kraftlog.image import ZkMigrationState
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.migration.checks import Asked
+
+
+def is_begun(
+    migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
+) -> bool:
+    """Whether a step of this plan to finalize was begun with its consent, which still stands. migration, plan: as the
+    status has them; one that was lost remembers no step.
+    """
+    return desired is Desired.FINALIZED and ZK_FINALIZE in held_by(migration, plan, consents, desired)
+
+
+CLOCK_JUMPED = timedelta(minutes=1)
+"""By how much more than its own time a process may see the log's time go on: clocks of controllers differ."""
+
+
+def dual_write_of(
+    registration: LastRegistration | None, now: float, before: DualWrite | None, migration: MigrationStatus | None
+) -> DualWrite | None:
+    """For how long dual write was kept, by the metadata log; None where that cannot be read. now: seconds of a clock
+    that is never set. before: as this process knew it; migration: what a status says of the same registration, whose
+    time a snapshot does not have.
+    """
+    if registration is None:
+        return None
+    found = DualWrite(registration.offset, registration.at, registration.read_at, now, now)
+    if before is not None and before.offset == found.offset:
+        ahead = (found.log_time - before.log_time) - timedelta(seconds=now - before.now)
+        since = before.since + (ahead if ahead > CLOCK_JUMPED else timedelta(0))  # a controller's clock was set
+        return replace(found, since=since, seen_at=before.seen_at)
+    if migration is not None and migration.dual_write_offset == found.offset and migration.dual_write_since:
+        return replace(found, since=datetime.fromisoformat(migration.dual_write_since))
+    return found
+
+
+def hold_left(wish: Migration, dual_write: DualWrite | None) -> timedelta:
+    """For how long dual write has yet to be kept; all of it where it is not known since when it is."""
+    held = dual_write.held_for if dual_write is not None else timedelta(0)
+    return wish.hold_dual_write_for - max(held, timedelta(0))
+
+
+def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
+    """Dual write, from which there is a way back, is kept for as long as the document says."""
+    left = hold_left(wish, dual_write)
+    if place.way is not FINALIZE or not holds(place) or left <= timedelta(0):
+        return None
+    text = f"dual write is kept for {format_span(wish.hold_dual_write_for)}"
+    if dual_write is None:
+        return Wait(
+            Reason.SOAKING, f"{text}; the metadata log does not say yet since when it is", after=10.0, steady=True,
+            subject="metadata log", remedy="bring back every broker and the active controller, whose log is read",
+        )  # fmt: skip
+    remain = f"{text}, of which {format_left(left)} remain"
+    return Wait(Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True)
+
+
+def holds(place: Place) -> bool:
+    """Whether everything holds as in dual write: the log says so, and no controller was asked to lose its flag yet."""
+    return place.facts.state is ZkMigrationState.MIGRATION and not place.is_finalizing
+
+
+def may_begin(place: Place, blockers: tuple[Blocker, ...], *, soaks: bool, is_approved: bool) -> bool:
+    """Whether controllers may lose the flag now. blockers: all that prevents the next step; soaks: dual write has yet
+    to be kept; is_approved: exactly this plan.
+    """
+    if place.way is not FINALIZE or not holds(place):
+        return place.way is FINALIZE
+    return place.is_begun or (not blockers and not soaks and is_approved)
+
+
+def unasked(place: Place, *, may_begin: bool) -> Iterator[Blocker]:
+    """Controllers without the flag that were not asked to lose it, each of which may end the migration."""
+    if not holds(place) or may_begin:
+        return
+    for id_ in place.facts.unflagged:
+        yield Blocker(
+            BlockerKind.SETTING,
+            f"controller {id_} runs without {FLAG}, and was not asked to: the migration ends, irreversibly, if it "
+            "becomes the active controller",
+            f"put the flag back on controller {id_} and restart it; restart no other node before that",
+            nodes=tuple(node for node in place.seen.nodes if node.id == id_),
+            reason=Reason.MIGRATION_BLOCKED,
+        )
+
+
+def without_ending(place: Place, remedy: str) -> str:
+    """A remedy by which another controller becomes the active one, where one of them would end the migration."""
+    if not holds(place) or not place.facts.unflagged:
+        return remedy
+    ids = ", ".join(map(str, place.facts.unflagged))
+    return f"first put {FLAG} back on controller {ids}, which would end the migration; then {remedy}"
+
+
+def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
+    """Nothing leads back from there. Once it has begun there is nothing left to consent to."""
+    if not holds(asked.place):
+        return
+    text = "finalizing the migration is irreversible"
+    if ZK_FINALIZE not in asked.consents:
+        yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
+    elif ZK_FINALIZE in asked.spent:
+        yield Blocker(BlockerKind.CONSENT, text, already_used(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
+
+
+def consent_used(place: Place) -> frozenset[str]:
+    """The consent without which the next step would not be taken."""
+    return frozenset({ZK_FINALIZE} if place.way is FINALIZE and holds(place) else ())

@@ -1,0 +1,100 @@
+"""What nodes are rolled to, and what is remembered of each such target, in `status.rollout.revisions`.
+
+Pure. Who was restarted for it, since when that may be, whether all pods ran it once, and whether a consent was given
+for it are facts of that target alone: nothing of it changes because another StatefulSet does. One that is away for a
+moment is not known, which is no change either. Asked by `core/roll/question.py` and `core/roll/excuses.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.status import RevisionStatus
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.node_sets import holds, without_node
+from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.roll.targets import Target, present_targets
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.workloads import StatefulSet
+    from kafkafeatures.core.roll.question import RestartQuestion
+
+MOST_EARLIER = 2
+"""Revisions of one StatefulSet that are remembered beside its present one, the latest of those that came before."""
+
+
+def revisions_after(question: RestartQuestion) -> tuple[RevisionStatus, ...]:
+    """What is to be remembered of this look: of each target that there is now, and of those that were left before it.
+
+    Since when nodes may be restarted is added by `core/roll/report.py`.
+    """
+    left, present = question.left, present_targets(question.seen)
+    made = dict(question.revisions)
+    for target in _reached_before(question, present):
+        made[target] = replace(made.get(target) or _of(target), reached=True)
+    for target in left:
+        made.setdefault(target, _of(target))
+    known = (_after(question, entry, left.get(target, 0), present.get(target)) for target, entry in made.items())
+    return tuple(_few([one for one in known if one is not None]))
+
+
+def _of(target: Target) -> RevisionStatus:
+    return RevisionStatus(name=target.name, revision=target.revision)
+
+
+def _after(
+    question: RestartQuestion, entry: RevisionStatus, left: int, owner: StatefulSet | None
+) -> RevisionStatus | None:
+    """What is remembered of a target after this look; None where nothing is. `owner`: the StatefulSet that asks for it
+    now.
+    """
+    target, workloads = Target(entry.name, entry.revision), question.seen.workloads
+    is_excused = left > 0 and question.excused is not None and target in question.excused.targets
+    nodes = _in_vain(question, target, entry.nodes)
+    if not target.name:  # a level that is no longer asked for, or a way that was gone, says nothing of the next one
+        is_over = not left and question.are_levels_known
+        return None if is_over else replace(entry, left=left or entry.left, excused=is_excused, nodes=nodes)
+    if owner is not None:
+        is_there = len(owner.pods) >= owner.replicas and not any(pod.terminating for pod in owner.pods)
+        reached = entry.reached or (not left and is_there)
+        return replace(entry, left=left, reached=reached, excused=is_excused, nodes=nodes)
+    if isinstance(workloads, Unknown):
+        return entry
+    if target.name in {
+        *workloads.value.missing,
+        *(one.name for one in workloads.value.stateful_sets if not one.observed),
+    }:
+        return replace(entry, since=None)  # what is finalized meanwhile is not held against it
+    is_named = any(one.name == target.name for one in workloads.value.stateful_sets)
+    return replace(entry, left=0, since=None, excused=False) if is_named else None
+
+
+def _in_vain(question: RestartQuestion, target: Target, nodes: str) -> str:
+    """Return the nodes without those that certainly have what they were restarted for."""
+    if not nodes:
+        return ""
+    for id_ in question.reaching(target):
+        if holds(nodes, id_):
+            nodes = without_node(nodes, id_)
+    return nodes
+
+
+def _reached_before(question: RestartQuestion, present: Mapping[Target, StatefulSet]) -> Iterator[Target]:
+    """What all pods ran when they were last seen, before the present template came."""
+    names = {target.name for target in present}
+    for one in question.remembered.status.workloads:
+        target = Target(one.name, one.update_revision)
+        if one.name in names and target not in present and one.update_revision and one.updated == one.total > 0:
+            yield target
+
+
+def _few(found: list[RevisionStatus]) -> Iterator[RevisionStatus]:
+    """All that something is left of, and the latest of each StatefulSet besides: a status has room for few."""
+    earlier: dict[str, list[RevisionStatus]] = {}
+    for one in found:
+        if not one.left:
+            earlier.setdefault(one.name, []).append(one)
+    for one in found:
+        if one.left or any(one is latest for latest in earlier[one.name][-MOST_EARLIER:]):
+            yield one

@@ -1,0 +1,230 @@
+"""Until a step to finalize was begun with its consent, everything holds as in dual write."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
+from kafkafeatures.core.engine.memory import memory_of
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.positions import FLAG, Position
+from kafkafeatures.core.migration.settings import Shape
+from tests.kafkafeatures.core.migrations import (
+    CONTROLLERS,
+    FINALIZING,
+    Look,
+    a_node,
+    after,
+    approved,
+    cluster,
+    looks,
+    restarted,
+    said,
+    status_after,
+    wanting,
+)
+from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, in_pods
+from tests.kafkafeatures.ensembles import CLUSTER
+from tests.kafkafeatures.worlds import NOW, known
+
+P, D = Position, Desired
+HELD = {"hold": timedelta(hours=1)}
+DIFFERS = known(Compared(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders",)))
+
+
+def lost(*ids: int, **parts: Any) -> Observation:
+    """Dual write, in which these controllers run without the flag."""
+    return cluster(P.DUAL_WRITE, *(a_node(id_, Shape.CONTROLLER) for id_ in ids), **parts)
+
+
+def with_memory(found: Look, status: Status, seen: Observation, **of_wanted: Any) -> Look:
+    """The next look, of any process, with what the status has."""
+    memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    wanted = replace(found.wanted, approvals=frozenset({found.proposal.plan.hash}))
+    return looks(replace(wanted, **of_wanted), seen, status=status, memory=memory)
+
+
+def names_only_the_flag(found: Look, *ids: int) -> None:
+    assert isinstance(found.decision, Stalled), found.decision
+    assert found.decision.reason is Reason.MIGRATION_BLOCKED
+    for id_ in ids:
+        assert f"controller {id_} runs without {FLAG}, and was not asked to" in said(found)
+        assert f"put the flag back on controller {id_} and restart it" in said(found)
+    assert "desired to Finalized" not in said(found)
+    migration = status_after(found).migration
+    assert migration is not None
+    assert (migration.position, migration.zk_migration_state) == ("DualWrite", "MIGRATION")
+
+
+@pytest.mark.parametrize("ids", [(3001,), (3003,), (3001, 3002), CONTROLLERS], ids=str)
+@pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.FINALIZED, D.ROLLED_BACK], ids=str)
+def test_a_controller_that_lost_the_flag_by_accident_is_named_and_nothing_is_restarted(
+    desired: Desired, ids: tuple[int, ...]
+) -> None:
+    """Also where that one is the active controller."""
+    names_only_the_flag(looks(wanting(desired), lost(*ids)), *ids)
+
+
+def test_one_that_is_not_a_voter_is_named_as_well() -> None:
+    extra = replace(a_node(3004, Shape.CONTROLLER), is_voter=False)
+    names_only_the_flag(looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, extra)), 3004)
+    assert isinstance(looks(FINALIZING, cluster(P.DUAL_WRITE, extra)).decision, Stalled)
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [
+        {"consents": frozenset()},
+        {"migration": wanting(D.FINALIZED, **HELD).migration},
+        {"approvals": frozenset()},
+        {"approvals": frozenset({"sha256:12345678"})},
+    ],
+    ids=["a consent", "time in dual write", "an approval", "an approval of this plan"],
+)
+def test_no_gate_to_finalizing_opens_because_a_controller_lost_the_flag(lacks: dict[str, Any]) -> None:
+    wanted = replace(FINALIZING, may_approve_unseen=True)
+    shown = Look(wanted, lost(3001)).proposal.plan.hash
+    given = {"approvals": frozenset({shown}), **lacks}
+    names_only_the_flag(looks(replace(wanted, **given), lost(3001)), 3001)
+
+
+def test_stores_that_differ_hold_it_and_no_remedy_makes_another_controller_the_leader() -> None:
+    found = approved(lost(3001, compared=DIFFERS))
+    names_only_the_flag(found, 3001)
+    assert f"first put {FLAG} back on controller 3001, which would end the migration; then restart the active" in said(
+        found
+    )
+
+
+def test_a_consent_that_an_earlier_plan_has_used_begins_nothing() -> None:
+    wanted = replace(FINALIZING, may_approve_unseen=True)
+    shown = Look(wanted, lost(3001)).proposal.plan.hash
+    status = Status(cluster_id=CLUSTER, spent_consents=("zk-finalize",))
+    spent = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    found = looks(replace(wanted, approvals=frozenset({shown})), lost(3001), memory=spent)
+    names_only_the_flag(found, 3001)
+
+
+def test_what_was_begun_with_its_consent_goes_on_and_not_after_the_consent_is_taken_back() -> None:
+    first = approved(cluster(P.DUAL_WRITE))
+    assert restarted(first) == 3001
+    status = after(first)
+    assert status.migration is not None
+    following = with_memory(first, status, lost(3001))
+    assert restarted(following) == 3002
+    shown = status_after(following).migration
+    assert shown is not None
+    assert (shown.phase, shown.position) == ("Finalizing", "Finalizing")
+    names_only_the_flag(with_memory(first, status, lost(3001), consents=frozenset()), 3001)
+    names_only_the_flag(with_memory(first, status, lost(3001), migration=wanting(D.DUAL_WRITE).migration), 3001)
+
+
+def test_a_status_that_was_lost_remembers_no_step_and_the_plan_is_approved_anew() -> None:
+    first = approved(cluster(P.DUAL_WRITE))
+    names_only_the_flag(looks(FINALIZING, lost(3001), status=EMPTY), 3001)
+    unseen = replace(first.wanted, may_approve_unseen=False)  # as where the status remembers no contact
+    names_only_the_flag(looks(unseen, lost(3001)), 3001)
+
+
+def test_all_gates_open_it_begins_although_a_controller_has_lost_the_flag_before() -> None:
+    assert restarted(approved(lost(3001))) == 3002
+
+
+def test_once_the_log_says_that_it_is_over_nothing_has_to_be_put_back() -> None:
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER)))
+    assert "put the flag back" not in said(found)
+    assert "irreversible" in said(found)
+
+
+OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "connection failed", "check that it runs"))
+
+
+@pytest.mark.parametrize("kept", [(), (3002,)], ids=["all without the flag", "one has it"])
+def test_once_it_is_finalized_nobody_waits_for_a_zookeeper_that_was_switched_off(kept: tuple[int, ...]) -> None:
+    over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in kept), zookeeper=OFF)
+    if kept:
+        assert restarted(approved(over)) == 3002
+        return
+    found = looks(wanting(D.FINALIZED), over).decision
+    assert isinstance(found, Done)
+    assert "remove both spec.migration and spec.cluster.zookeeper from the document" in found.message
+    assert "connection failed" in found.message
+
+
+def test_before_it_is_finalized_zookeeper_is_needed() -> None:
+    found = looks(FINALIZING, cluster(P.DUAL_WRITE, zookeeper=OFF)).decision
+    assert isinstance(found, Wait)
+    assert "ZooKeeper zk1:2181/kafka: connection failed" in found.message
+
+
+def test_a_first_migration_that_was_begun_with_the_brokers_is_told_to_begin_with_the_controllers() -> None:
+    flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in (1, 2))
+    found = looks(wanting(D.PRE_MIGRATION), cluster(P.ZOOKEEPER, *flagged))
+    assert isinstance(found.decision, Stalled)
+    assert f"brokers run with {FLAG}, but no controller answers: 1, 2" in said(found)
+    assert "a migration starts with the controllers" in said(found)
+    assert f"restart each of these brokers without {FLAG}" in said(found)
+
+
+# --- templates ---
+
+
+def through_pods(seen: Observation, outdated: tuple[int, ...], *approvals: str, **of_wanted: Any) -> Look:
+    wanted = replace(FINALIZING, rollout=THROUGH_PODS, approvals=frozenset(approvals), **of_wanted)
+    return looks(wanted, in_pods(seen, outdated))
+
+
+def test_an_early_template_and_a_drained_pod_do_not_lead_to_the_next_controller() -> None:
+    found = through_pods(lost(3001), (3002, 3003), "sha256:12345678")
+    assert isinstance(found.decision, Stalled), found.decision
+    assert "controller-3002, controller-3003 would start with it" in said(found)
+    assert "put the flag back on controller 3001" in said(found)
+
+
+def test_an_approval_of_another_plan_does_not_hide_an_early_template() -> None:
+    found = through_pods(cluster(P.DUAL_WRITE), CONTROLLERS, "sha256:12345678")
+    assert Reason.TEMPLATE_AHEAD in {one.reason for one in found.decision.blockers}
+
+
+def test_an_early_template_is_named_while_both_stores_differ() -> None:
+    wanted = replace(FINALIZING, rollout=THROUGH_PODS, may_approve_unseen=True)
+    seen = in_pods(replace(cluster(P.DUAL_WRITE), compared=DIFFERS), CONTROLLERS)
+    shown = Look(wanted, seen).proposal.plan.hash
+    found = looks(replace(wanted, approvals=frozenset({shown})), seen)
+    assert {Reason.TEMPLATE_AHEAD, None} <= {one.reason for one in found.decision.blockers}
+    assert not isinstance(found.decision, Act)
+
+
+def test_a_template_that_was_reverted_is_not_ahead_for_the_pod_that_has_to_take_it() -> None:
+    found = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), in_pods(lost(3001), (3001,)))
+    names_only_the_flag(found, 3001)
+    assert "would start with it" not in said(found)
+
+
+# --- the way back ---
+
+
+@pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.FINALIZED], ids=str)
+def test_the_way_back_stays_open_and_begins_with_the_flag(desired: Desired) -> None:
+    status = status_after(looks(wanting(desired), lost(3001, 3002)))
+    assert status.way_back is not None
+    assert (
+        f"set spec.migration.desired to RolledBack, put {FLAG} back on controller 3001, 3002, " in status.way_back.how
+    )
+
+
+def test_what_was_begun_can_be_left_while_the_log_says_migration() -> None:
+    first = approved(cluster(P.DUAL_WRITE))
+    status = status_after(with_memory(first, after(first), lost(3001)))
+    assert status.way_back is not None
+    assert "take zk-finalize out of consents" in status.way_back.how
+    assert f"put {FLAG} back on controller 3001" in status.way_back.how

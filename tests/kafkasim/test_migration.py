@@ -334,7 +334,7 @@ class NamesAWrongPort(OtherAddresses):
 async def test_nothing_is_deleted_under_controllers_that_the_document_does_not_name(
     migration: Migration, position: str, names: type[OtherAddresses], remembers: bool
 ) -> None:
-    """Those that it names refuse the connection; the others lead, and nothing of them is written to ZooKeeper."""
+    """Controllers that it names refuse the connection; the others lead, and nothing of them is written to ZooKeeper."""
     await migration.until(lambda: migration.position == position)
     migration.ask("RolledBack")
     await migration.look()

@@ -53,7 +53,7 @@ BROKERS, CONTROLLERS = (1, 2, 3), (3001, 3002, 3003)
 PARTITIONS: tuple[Row, ...] = tuple(row("orders", 1, 2, 3, number=number) for number in range(3))
 BY_HAND = Rollout(MANUAL.name)
 VOTERS = tuple(VoterStatus(node_id=id_, address=f"h:{id_}") for id_ in CONTROLLERS)
-"""As a status has them once each has proved who it is."""
+"""Voters in a status, once each has proved who it is."""
 SEEN_VOTERS = Status(migration=MigrationStatus(voters=VOTERS))
 
 

@@ -156,7 +156,7 @@ def test_one_that_is_given_early_is_for_what_is_there_when_it_is_needed_first() 
 
 
 def test_one_that_may_have_been_used_before_the_status_began_counts_for_nothing() -> None:
-    """The status was lost, and what stands in Git since another way back would be good once more."""
+    """The status was lost, and Git still has it since another way back."""
     status = EMPTY
     for seen in (cluster(P.COPIED), lacks("a"), lacks("a")):
         found, status = next_(status, seen, *LOSSY)
@@ -170,17 +170,31 @@ def test_one_that_was_for_what_is_over_is_not_for_what_comes_to_the_same_later()
     assert not goes(next_(status, lacks("a"), *LOSSY)[0])
 
 
-def test_which_things_differ_decides_and_not_what_is_said_of_them() -> None:
-    one, other = (
-        Differs(99, (Difference(Kind.TOPIC, "a", "/brokers/topics/a", "absent", value),)) for value in ("1", "2")
-    )
-    assert one.digest == other.digest
+PLACED = "replicas 1,2, in sync 1,2, leader 1 at epoch 4"
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "now", "is_the_same"),
+    [
+        (Kind.TOPIC_CONFIG, ("absent", "1"), ("absent", "2"), False),
+        (Kind.TOPIC_CONFIG, ("1", "2"), ("absent", "2"), False),
+        (Kind.PARTITION, ("absent", PLACED), ("absent", "replicas 1,2, in sync 2, leader 2 at epoch 5"), True),
+        (Kind.PARTITION, ("absent", PLACED), ("absent", "replicas 1,2,3, in sync 2, leader 2 at epoch 5"), False),
+        (Kind.PARTITION, (PLACED, PLACED), ("absent", PLACED), False),
+        (Kind.PRODUCER_ID, ("1000", "2000"), ("1000", "3000"), True),
+    ],
+)
+def test_what_would_be_lost_decides_and_not_what_changes_with_each_restart(
+    kind: Kind, before: tuple[str, str], now: tuple[str, str], *, is_the_same: bool
+) -> None:
+    one, other = (Differs(99, (Difference(kind, "a", "/a", *sides),)) for sides in (before, now))
+    assert (one.digest == other.digest) is is_the_same
     assert one.digest != replace(one, more=1).digest
 
 
 @pytest.mark.parametrize("since", [timedelta(0), timedelta(minutes=30)])
 def test_what_the_last_comparison_before_the_end_showed_is_what_is_consented_to(since: timedelta) -> None:
-    """And of what may have been lost after it nobody knows."""
+    """What may have been lost after it is not known."""
     _, status = next_(EMPTY, lacks("a"))
     _, status = next_(status, lacks("a"), *LOSSY)
     assert status.migration is not None

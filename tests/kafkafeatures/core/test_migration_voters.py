@@ -95,13 +95,13 @@ def test_a_voter_that_never_proved_who_it_is_is_not_proven_to_have_stopped(posit
 
 
 def test_one_address_of_two_voters_proves_nothing_of_either() -> None:
-    """That of a Service, which leads to whichever is there."""
+    """One address of a Service leads to whichever is there."""
     voters = [VoterStatus(node_id=id_, address="h:3001") for id_ in (3001, 3002)]
     found = still(tried("PreMigration"), 600, status=remembering(*voters))
     assert "not proven to have stopped: controllers 3001, 3002" in said(found)
 
 
-def test_a_voter_that_brokers_name_and_nobody_saw_is_not_proven_to_have_stopped() -> None:
+def test_a_voter_that_brokers_name_and_that_was_never_seen_is_not_proven_to_have_stopped() -> None:
     seen = brokers_name(tried("Copied"), VOTERS, "3001@h:3001,3002@h:3002,3003@h:3003,3004@h:3004")
     found = still(seen, 600)
     assert isinstance(found.decision, Wait)

@@ -44,7 +44,7 @@ _MEANWHILE = "until it ends, no inter.broker.protocol.version is changed, and no
 
 
 def zookeeper_is_read(asked: Asked) -> Iterator[Blocker]:
-    """It says which broker is controller, and so who has the partitions."""
+    """ZooKeeper says which broker is controller, and so who has the partitions."""
     znodes = asked.znodes
     if isinstance(znodes, Failure):
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.remedy)

@@ -10,16 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from itertools import chain
 
-from msgspec import Struct
-
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import ConsentRequest, EqualityStatus, VoterStatus
 from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
+from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.replication import Replication, format_partitions
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.replication import format_partitions
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import (
@@ -43,44 +39,13 @@ from kafkafeatures.core.migration.place import PREFLIGHTED, Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
+from kafkafeatures.core.migration.question import Asked
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
 from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, still_answering, unproven
 from kraftlog.image import ZkMigrationState
 
 LARGEST_LAG = 10.0
 """Seconds: how far behind ZooKeeper may be when the last controller with the flag is stopped."""
-
-
-class Asked(Struct, frozen=True):
-    """May the next step of this way be taken? flying: nodes that are being restarted, of which nothing is expected.
-
-    lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
-    known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
-    `/migration` has not moved. controllers_for: for how long controllers have answered. is_written: `/migration` moves
-    although none answers. controllers: StatefulSets of controllers that the document names. equality: the last
-    comparison, as the status has it. voters: of the quorum, as the status has them; requested: consents that
-    were asked for.
-    """
-
-    place: Place
-    consents: frozenset[str]
-    spent: frozenset[str]
-    flying: frozenset[int] = frozenset()
-    replication: Replication | None = None
-    lag: float | None = None
-    compared: Compared | None = None
-    closes: bool = True
-    still_for: float = 0.0
-    controllers_for: timedelta = timedelta(0)
-    is_written: bool = False
-    controllers: frozenset[str] = frozenset()
-    equality: EqualityStatus | None = None
-    voters: tuple[VoterStatus, ...] = ()
-    requested: tuple[ConsentRequest, ...] = ()
-
-    def nodes(self, role: Role) -> tuple[Node, ...]:
-        """Nodes of this role that are not being restarted."""
-        return tuple(node for node in self.place.seen.nodes if role in node.roles and node.id not in self.flying)
 
 
 Check = Callable[[Asked], Iterator[Blocker]]

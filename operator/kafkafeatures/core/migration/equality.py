@@ -15,13 +15,13 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from kafkafeatures.core.facts.observation import Unknown
-from kafkafeatures.core.migration.copied.entries import Key, Kind
+from kafkafeatures.core.migration.copied.entries import IN_SYNC, Key, Kind
 from kafkafeatures.core.words import counted, printable
 
 NAMED = 20
 """Differences that are named in a status."""
 DIGITS = 32
-"""Of a digest."""
+"""Hexadecimal digits of a digest."""
 MOST_KEPT = 100_000
 """Differences that are kept; all are counted."""
 
@@ -42,6 +42,14 @@ class Difference(Struct, frozen=True, order=True):
     path: str
     in_zookeeper: str
     in_log: str
+
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """What each side says that does not change by itself."""
+        if self.kind is Kind.PRODUCER_ID:
+            return ()
+        sides = (self.in_zookeeper, self.in_log)
+        return tuple(side.partition(IN_SYNC)[0] for side in sides) if self.kind is Kind.PARTITION else sides
 
     def __str__(self) -> str:
         what = printable(str(Key(self.kind, self.name)))
@@ -80,8 +88,8 @@ class Differs(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Of which things differ, and of how many. What each side says of them may change: the same would be lost."""
-        things = sorted(f"{one.kind} {one.name!r} {one.path!r}" for one in self.differences)
+        """A digest of what would be lost. Leaders and replicas in sync, which restarts change, are not in it."""
+        things = sorted(repr((one.kind.value, one.name, one.path, *one.lasting)) for one in self.differences)
         return hashlib.sha256("\n".join((*things, str(self.more))).encode()).hexdigest()[:DIGITS]
 
     @property

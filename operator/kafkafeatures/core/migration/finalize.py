@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -26,11 +25,9 @@ from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG
+from kafkafeatures.core.migration.question import Asked
 from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
-
-if TYPE_CHECKING:
-    from kafkafeatures.core.migration.checks import Asked
 
 
 def is_begun(

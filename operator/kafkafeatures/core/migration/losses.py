@@ -7,7 +7,6 @@ loss has a consent of its own, which is for exactly what was shown (`core/migrat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_LOSE_BROKER, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind
@@ -33,11 +32,9 @@ from kafkafeatures.core.migration.finalize import holds, without_ending
 from kafkafeatures.core.migration.last_comparison import ACCEPT, about_differences, what_is_lacking
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode
+from kafkafeatures.core.migration.question import Asked
 from kafkafeatures.core.migration.registered import missing
 from kafkafeatures.core.migration.stopped import unproven
-
-if TYPE_CHECKING:
-    from kafkafeatures.core.migration.checks import Asked
 
 
 def needs_comparison(place: Place) -> bool:

@@ -42,6 +42,7 @@ from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
+from kafkafeatures.core.migration.question import Asked
 from kafkafeatures.core.migration.release import release, withdraw
 from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
@@ -123,10 +124,10 @@ class MigrationNow(StageNow, frozen=True):
         """Nodes that are being restarted."""
         return frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
 
-    def _asked(self, place: Place) -> checks.Asked:
+    def _asked(self, place: Place) -> Asked:
         """What the checks are asked about."""
         now = self.facts.monotonic
-        return checks.Asked(
+        return Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and self.is_approved),

@@ -139,7 +139,7 @@ def place_of(
 
 
 def _unread(seen: Observation, why: Failure) -> ZooKeeperReading:
-    """What is there of ZooKeeper where nobody needs it any more: nothing, also of another cluster."""
+    """Nothing of ZooKeeper, once it is no longer needed, and nothing of another cluster either."""
     own = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
     return ZooKeeperReading(seen.at, "", own, None, why, None, why, why, why, why)
 

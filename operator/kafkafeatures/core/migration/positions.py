@@ -307,11 +307,9 @@ def facts_of(
     """The facts of an observation that was made after the znodes were read; a Failure names what is missing.
     assigned: brokers that have replicas; None where that is not known. goes_back: whether RolledBack is wanted.
     """
-    claim, migration = read.controller, read.migration
-    if isinstance(seen.cluster_id, Known):
-        other = of_another_cluster(read.cluster_id, read.ensemble, seen.cluster_id.value)
-        if other is not None:
-            return other
+    claim, migration, own = read.controller, read.migration, seen.cluster_id
+    if isinstance(own, Known) and (other := of_another_cluster(read.cluster_id, read.ensemble, own.value)) is not None:
+        return other
     if isinstance(claim, Failure):
         return claim
     if isinstance(migration, Failure):
@@ -320,9 +318,8 @@ def facts_of(
     answers = any(isinstance(node.answer, Known) for node in controllers)
     state: ZkMigrationState | None = None
     if seen.source.kind is SourceKind.METADATA_LOG and isinstance(seen.zk_migration_state, Known):
-        state = ZkMigrationState.of(seen.zk_migration_state.value)
+        state = ZkMigrationState.of(code := seen.zk_migration_state.value)
         if state is None:
-            code = seen.zk_migration_state.value
             return Failure(FailureKind.UNSUPPORTED, "metadata log", f"its migration state {code} is not known")
     elif answers:
         found = seen.zk_migration_state

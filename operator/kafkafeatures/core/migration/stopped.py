@@ -3,7 +3,7 @@
 Pure. Called by `core/migration/checks.py` before znodes are deleted. Silence proves nothing: a controller that cannot
 be reached from here may lead, and serve the brokers. Every voter has to be accounted for (`core/migration/voters.py`):
 Kubernetes shows its StatefulSet without a pod, or its own address refuses the connection. In either case nothing may
-have written to `/migration` for a moment; before the copy nobody does, so that alone proves nothing.
+have written to `/migration` for a moment; before the copy no controller does, so that alone proves nothing.
 """
 
 from __future__ import annotations

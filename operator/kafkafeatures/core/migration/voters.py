@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.migration.settings import BOOTSTRAP, VOTERS
 
 MOST_DIGITS = 10
-"""Of a node id, which is an int32."""
+"""Digits of a node id, which is an int32."""
 
 
 def voters_of(seen: Observation, before: tuple[VoterStatus, ...]) -> tuple[VoterStatus, ...]:

@@ -90,6 +90,17 @@ def losses(asked: Asked) -> Iterator[Consentable]:
     lacking = what_is_lacking(asked.place, asked.equality)
     if lacking is not None:
         yield lacking
+    yield from (it for _, it in _lost_brokers(asked))
+
+
+def given_up(asked: Asked) -> frozenset[int]:
+    """Brokers that are not expected to come back: a person consented to lose what they have."""
+    if asked.place.way is not RELEASE:
+        return frozenset()
+    return frozenset(id_ for id_, it in _lost_brokers(asked) if not any(not_lifted(asked, (it,))))
+
+
+def _lost_brokers(asked: Asked) -> Iterator[tuple[int, Consentable]]:
     found = asked.place.znodes.brokers
     registered = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
     for id_, one in not_back(replace(asked, place=_with_all_absent(asked.place), flying=registered)):
@@ -98,7 +109,7 @@ def losses(asked: Asked) -> Iterator[Consentable]:
             f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or add "
             f"{consent} to consents, if what only this broker has may be lost"
         )
-        yield Consentable(consent, f"broker {id_}", replace(one, remedy=remedy))
+        yield id_, Consentable(consent, f"broker {id_}", replace(one, remedy=remedy))
 
 
 def _with_all_absent(place: Place) -> Place:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import ConsentRequest, ExcusedTopics, MigrationStatus, Status
+from kafkafeatures.api.status import ConsentRequest, ExcusedTopics, MigrationStatus, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
@@ -37,7 +37,7 @@ from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAWING, Refused
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
-from kafkafeatures.core.migration.losses import requested_by
+from kafkafeatures.core.migration.losses import given_up, requested_by
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
@@ -49,7 +49,7 @@ from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_gi
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of
+from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
@@ -179,6 +179,9 @@ class MigrationNow(StageNow, frozen=True):
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
             return waits
+        if isinstance(self.place, Failure) and self.place.kind is FailureKind.WRONG_CLUSTER:
+            place = self.place
+            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(place), found, subject=place.where, remedy=place.remedy)
         if isinstance(self.place, Failure):
             text, back = f"the phase is not known: {self.place}", self.wish.desired is Desired.ROLLED_BACK
             return Wait(Reason.MIGRATING, text, after=2.0, steady=back, blockers=found)
@@ -256,7 +259,8 @@ class MigrationNow(StageNow, frozen=True):
         """The next step, or what it waits for."""
         if not isinstance(self.place, Place):
             return self.blocked or Wait(Reason.MIGRATING, "the phase is not known", after=2.0)
-        if self.roll is not None and (decision := self.roll.decision) is not None:
+        deletes = self.place.way is not None and self.place.way.deletes  # which waits for no restart
+        if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
             asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
             if isinstance(decision, Wait) and asked is not None:
                 return asked_of_a_person(self.place, decision, asked)
@@ -295,6 +299,19 @@ class MigrationNow(StageNow, frozen=True):
         return self.roll.withdrawn if self.roll is not None else ()
 
     @property
+    def over(self) -> Sequence[tuple[InFlight, Result]]:
+        """Restarts that nothing has to be waited for on a way that restarts no node."""
+        return self.roll.over if self.roll is not None else ()
+
+    @property
+    def unneeded(self) -> frozenset[int]:
+        """Nodes that are not expected to come back on a way that restarts none: controllers are to stop."""
+        if not isinstance(self.place, Place):
+            return frozenset()
+        controllers = {*self.place.facts.controllers, *(voter.node_id for voter in self._known.voters)}
+        return frozenset(controllers - self.place.facts.brokers.keys()) | given_up(self._asked(self.place))
+
+    @property
     def kept(self) -> MigrationKept:
         """What this look has seen."""
         return self.memory
@@ -308,6 +325,7 @@ class MigrationNow(StageNow, frozen=True):
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used: a restart, or what Git is asked for, rests on it."""
+        status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
         return with_spent(status, self._used(decision))
 
     def _used(self, decision: Decision) -> frozenset[str]:
@@ -362,6 +380,7 @@ def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
         equality=last_comparison(place, facts.seen, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
-    roll = permitted_roll(facts, permit_for(place), excused=part.excused)
     approved = not_approved(facts.wanted, plan, waits=True) is None
-    return MigrationNow(facts, wish, place, kept, roll, part.excused, approved, dual_write)
+    stage = MigrationNow(facts, wish, place, kept, None, part.excused, approved, dual_write)
+    roll = permitted_roll(facts, permit_for(place, stage.unneeded), excused=part.excused)
+    return replace(stage, roll=roll) if roll is not None else stage

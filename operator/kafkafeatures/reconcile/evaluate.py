@@ -254,6 +254,8 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
                 remembered = with_result(
                     remembered, one, Result.NOT_APPLIED, at=context.stamp(), age_of=context.age_of, message=why
                 )
+            for one, result in stage.over:
+                remembered = with_result(remembered, one, result, at=context.stamp(), age_of=context.age_of)
             remembered = stage.remembered(remembered)
     owner = _competing_owner(context, wanted, observation) if ours else None
     verdict = None

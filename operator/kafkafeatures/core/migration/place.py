@@ -6,7 +6,6 @@ Pure. Made by `core/migration/stage.py` in each look, of that look alone: nothin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from functools import cached_property
 
 import msgspec
@@ -34,7 +33,9 @@ from kafkafeatures.core.migration.edges import (
 )
 from kafkafeatures.core.migration.phases import Phase, phase_of
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of
-from kraftlog.image import ZkMigrationState
+
+PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
+"""Where nothing was copied yet, and what changes meanwhile may still prevent the copy."""
 
 
 class Place(Struct, frozen=True, dict=True):
@@ -123,8 +124,8 @@ def place_of(
     """
     if isinstance(seen.zookeeper, Known):
         znodes = seen.zookeeper.value
-    elif is_over(seen):
-        znodes = _unread(seen.zookeeper.why, seen.at)
+    elif seen.has_left_zookeeper:
+        znodes = _unread(seen, seen.zookeeper.why)
     else:
         return seen.zookeeper.why
     seen = without_ghost_controllers(seen)
@@ -139,15 +140,10 @@ def place_of(
     return Place(seen, znodes, facts, position, desired, is_begun)
 
 
-def is_over(seen: Observation) -> bool:
-    """Whether the metadata log says that the migration is finalized: ZooKeeper may be switched off then."""
-    state = seen.zk_migration_state
-    return isinstance(state, Known) and state.value == ZkMigrationState.POST_MIGRATION
-
-
-def _unread(why: Failure, at: datetime) -> ZooKeeperReading:
-    """A reading of ZooKeeper where none is needed any longer."""
-    return ZooKeeperReading(at, "", why, None, why, None, why, why, why, why)
+def _unread(seen: Observation, why: Failure) -> ZooKeeperReading:
+    """A reading of ZooKeeper where none is needed any longer, and nothing of another cluster either."""
+    own = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
+    return ZooKeeperReading(seen.at, "", own, None, why, None, why, why, why, why)
 
 
 def without_ghost_controllers(seen: Observation) -> Observation:

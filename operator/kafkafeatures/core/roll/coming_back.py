@@ -167,6 +167,11 @@ class AwayNode(Struct, frozen=True):
             return RestartState(Phase.RECOVERING, f"{self.title} is {how if answers else silent}")
         return self._replicas(node, seen, replication)
 
+    def is_a_new_process(self, seen: Observation) -> bool:
+        """Whether its next process certainly runs, whichever partitions it has by now."""
+        read = isinstance(seen.workloads, Known) or seen.workloads.why.kind is FailureKind.NOT_ASKED or not self.pod
+        return read and self.state_in(seen, None).phase in (Phase.UNKNOWN, Phase.BACK)
+
     def _of_pod(self, seen: Observation) -> RestartState | None:
         """What the pod says, where it says that the node cannot be back."""
         if isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:

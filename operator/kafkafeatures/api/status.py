@@ -208,6 +208,13 @@ class NodeSince(StatusRecord, frozen=True, kw_only=True):
     since: Stamp
 
 
+class NodesSince(StatusRecord, frozen=True, kw_only=True):
+    """Since when it is exactly these nodes, as `core/facts/node_sets.py` writes them."""
+
+    nodes: str
+    since: Stamp
+
+
 class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
     """One target of restarts: a revision of a StatefulSet, or what a person restarts nodes for. See
     `core/roll/revisions.py`. `left`: pods that have not reached it. `reached`: all of them have, once.
@@ -364,6 +371,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[StatusCondition, ...] = ()
     ready_reason: ReadyReason | None = None
+    nodes_behind: NodesSince | None = None
     last_handled_reconcile_at: str = ""
 
     def condition(self, kind: Condition) -> StatusCondition | None:

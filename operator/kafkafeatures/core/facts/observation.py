@@ -112,6 +112,8 @@ class Node(Struct, frozen=True):
     listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
     proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did
     settings: Mapping[str, Setting] = field(default_factory=dict)  # that a stage demanded, by name
+    log_dirs: frozenset[str] = frozenset()  # ids of its log directories, by its registration; empty: not known
+    metadata_dir: str = ""  # id of the directory that its process fetches the metadata log into; empty: not known
 
     @property
     def title(self) -> str:

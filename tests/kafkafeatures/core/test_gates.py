@@ -105,7 +105,10 @@ def test_beside_what_was_begun_no_step_is_begun_at_a_closed_gate_and_it_is_said_
 
 
 def test_a_roll_that_is_suspended_names_what_halts_it() -> None:
-    blocked = replace(rolled(cluster()), decision=Stalled(Reason.ROLLOUT_HALTED, "broker 1 is not back"))
+    blocked = replace(
+        rolled(cluster()),
+        decision=Stalled(Reason.ROLLOUT_HALTED, "broker 1 is not back", subject="broker 1", remedy="see its log"),
+    )
     held = decide(Wanted({}, suspend=True, rollout=ROLLOUT), cluster(), roll=blocked)
     assert isinstance(held, Held)
     assert held.message == "suspended; would restart 9 nodes; now: broker 1 is not back"

@@ -1,4 +1,4 @@
-"""What keeps a migration from its next step, and what one process may not go on counting."""
+"""What keeps a migration from its next step, and what one process counts anew after a look at which it read nothing."""
 
 from __future__ import annotations
 

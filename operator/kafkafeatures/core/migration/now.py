@@ -14,13 +14,23 @@ from typing import TYPE_CHECKING, ClassVar
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import ExcusedTopics, Status
+from kafkafeatures.api.status import ConsentRequest, ExcusedTopics, MigrationStatus, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
+from kafkafeatures.core.engine.decisions import (
+    Act,
+    Decision,
+    Done,
+    Stalled,
+    Wait,
+    blocked,
+    stalled_by,
+    unreadable,
+    waits_on,
+)
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
@@ -31,23 +41,26 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration import checks, finalize
 from kafkafeatures.core.migration.checks import lag_of
-from kafkafeatures.core.migration.comparisons import last_comparison, later
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAW, Refused
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
+from kafkafeatures.core.migration.last_comparison import last_comparison, later
+from kafkafeatures.core.migration.losses import given_up, requested_by
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
+from kafkafeatures.core.migration.question import Asked
 from kafkafeatures.core.migration.release import release, withdraw
 from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
+from kafkafeatures.core.migration.takeover import waits_for_quorum
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of
+from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
@@ -100,9 +113,10 @@ class MigrationNow(StageNow, frozen=True):
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents the next step."""
         if isinstance(self.place, Failure):
-            return (Blocker(BlockerKind.ZOOKEEPER, self.place.message, self.place.remedy),)
+            failed = self.place
+            return (Blocker(BlockerKind.ZOOKEEPER, failed.message, failed.action, about=failed.subject),)
         if isinstance(self.place, Misplaced):
-            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy or self.place.hint),)
+            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy, about=self.place.subject),)
         if isinstance(self.place.edge, Refused):
             refused = self.place.edge
             return (Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED),)
@@ -122,16 +136,29 @@ class MigrationNow(StageNow, frozen=True):
         """Nodes that are being restarted."""
         return frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
 
-    def _asked(self, place: Place) -> checks.Asked:
+    def _asked(self, place: Place) -> Asked:
         """What the checks are asked about."""
         now = self.facts.monotonic
-        return checks.Asked(
+        return Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and self.is_approved),
             self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written(now),
-            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality,
+            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality, self._known.voters,
+            self._known.requested,
         )  # fmt: skip
+
+    @property
+    def _known(self) -> MigrationStatus:
+        """What the status has of it."""
+        return self.facts.remembered.migration or MigrationStatus()
+
+    @property
+    def _requested(self) -> tuple[ConsentRequest, ...]:
+        """Consents that are asked for, by now. While it is not known where the cluster is, all that were."""
+        if not isinstance(self.place, Place):
+            return self._known.requested
+        return requested_by(self._asked(self.place), self.facts.stamp)
 
     def _compared(self, place: Place) -> Compared | None:
         """The last comparison. That of before a failed one does not lead to the stop of the controllers: it may be the
@@ -159,26 +186,38 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if isinstance(self.place, Place):
             if isinstance(self.place.edge, Refused):
-                return self._unreachable or Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found)
+                return self._unreachable or stalled_by(*found)
             waits = blocked(found)
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
             return waits
+        if isinstance(self.place, Failure) and self.place.kind is FailureKind.WRONG_CLUSTER:
+            why = self.place
+            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), found, subject=why.where, remedy=why.remedy)
         if isinstance(self.place, Failure):
-            text, back = f"the phase is not known: {self.place}", self.wish.desired is Desired.ROLLED_BACK
-            return Wait(Reason.MIGRATING, text, after=2.0, steady=back, blockers=found)
+            wait = unreadable("the phase is not known", self.place, reason=Reason.MIGRATING)
+            return replace(wait, steady=self.wish.desired is Desired.ROLLED_BACK, blockers=found)
         if (away := self._away) is not None:
             return away
-        since = self.memory.unknown_since
+        since, place = self.memory.unknown_since, self.place
         lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
-        if lasts or (self.place.remedy and not self.place.may_pass):
-            return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
-        if not self.place.may_pass:
-            return Wait(Reason.MIGRATING, str(self.place), after=2.0, blockers=found)
-        # Without the remedy, which is a lot of work and may be for nothing.
-        text = self.place.at_first or self.place.message
-        noted = (Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute"),) if self.place.remedy else ()
-        return Wait(Reason.MIGRATING, f"the phase is not known yet: {text}", after=2.0, blockers=noted)
+        if lasts or not place.may_pass:
+            # Nodes that do not answer contradict nothing: they are brought back.
+            reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
+            return Stalled(reason, str(place), found, subject=place.subject, remedy=place.remedy)
+        # Without the remedy of a contradiction, which is a lot of work and may be for nothing.
+        text = place.at_first or place.message
+        noted = Blocker(
+            BlockerKind.MIGRATION, f"{text}; this may pass within a minute", "wait a minute, and look again"
+        )
+        return Wait(
+            Reason.MIGRATING,
+            text if place.silent else f"the phase is not known yet: {text}",
+            after=2.0,
+            blockers=found if place.silent else (noted,),
+            subject=place.subject,
+            remedy=place.remedy,
+        )
 
     @property
     def _unreachable(self) -> Wait | Stalled | None:
@@ -188,12 +227,15 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if self.memory.is_written(now):
             text = "a controller writes to ZooKeeper, but none can be reached"
-            return Stalled(Reason.MIGRATION_FAILED, text, (Blocker(BlockerKind.QUORUM, text, f"check {REACH}"),))
+            return replace(
+                stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text),
+                reason=Reason.MIGRATION_FAILED,
+            )
         if not place.facts.has_progress or self.memory.silent_for(now) >= CONTRADICTS_FOR:
             return None
         text = "no controller answers; this may pass within a minute"
-        noted = (Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves"),)
-        return Wait(Reason.MIGRATING, text, after=2.0, blockers=noted)
+        noted = Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves")
+        return waits_on(noted, Reason.MIGRATING, message=text)
 
     @property
     def _away(self) -> Wait | Stalled | None:
@@ -240,8 +282,13 @@ class MigrationNow(StageNow, frozen=True):
     def next(self) -> Next:
         """The next step, or what it waits for."""
         if not isinstance(self.place, Place):
-            return self.blocked or Wait(Reason.MIGRATING, "the phase is not known", after=2.0)
-        if self.roll is not None and (decision := self.roll.decision) is not None:
+            return self.blocked or blocked(self.blockers)
+        quorum = waits_for_quorum(self.place)
+        flies = self.roll is not None and bool(self.roll.in_flight)
+        if quorum is not None and (self.place.position is Position.COPYING or not flies):
+            return quorum
+        deletes = self.place.way is not None and self.place.way.deletes  # which waits for no restart
+        if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
             asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
             if isinstance(decision, Wait) and asked is not None:
                 return asked_of_a_person(self.place, decision, asked)
@@ -267,7 +314,12 @@ class MigrationNow(StageNow, frozen=True):
         if isinstance(survey, Survey) and not survey.failures:
             return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
         why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
-        return Stalled(Reason.MIGRATION_BLOCKED, f"the controller epochs of partitions could not be read: {why}")
+        return Stalled(
+            Reason.MIGRATION_BLOCKED,
+            f"the controller epochs of partitions could not be read: {why}",
+            subject=why.subject if isinstance(why, Failure) else "znodes of partitions",
+            remedy=why.action if isinstance(why, Failure) else "make ZooKeeper reachable",
+        )
 
     @property
     def approval_reason(self) -> Reason:
@@ -278,6 +330,19 @@ class MigrationNow(StageNow, frozen=True):
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Restarts that a person must not carry out now, or does not have to."""
         return self.roll.withdrawn if self.roll is not None else ()
+
+    @property
+    def over(self) -> Sequence[tuple[InFlight, Result]]:
+        """Restarts that nothing has to be waited for on a way that restarts no node."""
+        return self.roll.over if self.roll is not None else ()
+
+    @property
+    def unneeded(self) -> frozenset[int]:
+        """Nodes that are not expected to come back on a way that restarts none: controllers are to stop."""
+        if not isinstance(self.place, Place):
+            return frozenset()
+        controllers = {*self.place.facts.controllers, *(voter.node_id for voter in self._known.voters)}
+        return frozenset(controllers - self.place.facts.brokers.keys()) | given_up(self._asked(self.place))
 
     @property
     def kept(self) -> MigrationKept:
@@ -293,6 +358,7 @@ class MigrationNow(StageNow, frozen=True):
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used: a restart, or what Git is asked for, rests on it."""
+        status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
         return with_spent(status, self._used(decision))
 
     def _used(self, decision: Decision) -> frozenset[str]:
@@ -305,7 +371,7 @@ class MigrationNow(StageNow, frozen=True):
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(
             status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
-            dual_write=self.dual_write,
+            dual_write=self.dual_write, requested=self._requested,
         )  # fmt: skip
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
@@ -325,7 +391,9 @@ class MigrationNow(StageNow, frozen=True):
 
 
 def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
-    return Stalled(Reason.MIGRATION_FAILED, str(step)) if isinstance(step, Failure) else Act(step)
+    if isinstance(step, Failure):
+        return Stalled(Reason.MIGRATION_FAILED, str(step), subject=step.subject, remedy=step.action)
+    return Act(step)
 
 
 def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:
@@ -347,6 +415,7 @@ def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
         equality=last_comparison(place, facts.seen, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
-    roll = permitted_roll(facts, permit_for(place), excused=part.excused)
     approved = not_approved(facts.wanted, plan, waits=True) is None
-    return MigrationNow(facts, wish, place, kept, roll, part.excused, approved, dual_write)
+    stage = MigrationNow(facts, wish, place, kept, None, part.excused, approved, dual_write)
+    roll = permitted_roll(facts, permit_for(place, stage.unneeded), excused=part.excused)
+    return replace(stage, roll=roll) if roll is not None else stage

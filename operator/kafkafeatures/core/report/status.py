@@ -16,7 +16,6 @@ from kafkafeatures.api.records import keeping_unknown, stamp
 from kafkafeatures.api.status import (
     EMPTY,
     ApprovedBy,
-    MigrationStatus,
     PlanStatus,
     Status,
     StepStatus,
@@ -29,6 +28,7 @@ from kafkafeatures.core.engine.stage import Conditions, Said, StageNow
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.soak import with_soak
+from kafkafeatures.core.migration.none_wanted import kept_of
 from kafkafeatures.core.report.blockers import MAX_WORDS, blocker_status
 from kafkafeatures.core.report.bounds import bounded
 from kafkafeatures.core.report.cluster_document import or_none
@@ -73,7 +73,7 @@ def status_of(
         blockers_total=len(groups),
         plan=_planned(plan, observation, previous.plan, approved_by, now),
         intents=previous.intents,
-        migration=_kept(previous.migration),
+        migration=kept_of(previous.migration, observation),
         history=previous.history,
         ready_reason=ready_reason_of(ready[1], previous, stamp(now)),
         last_handled_reconcile_at=previous.last_handled_reconcile_at,
@@ -87,12 +87,6 @@ def status_of(
     names = {*observation.feature_names(), *(one.name for one in status.features)}
     there_are = len(names) if observation.shows_levels else len(status.features)
     return bounded(keeping_unknown(replace(status, conditions=conditions), previous), there_are)
-
-
-def _kept(before: MigrationStatus | None) -> MigrationStatus | None:
-    """What is nowhere else, also while no migration is wanted."""
-    kept = before.kept_migration_node if before is not None else ""
-    return MigrationStatus(kept_migration_node=kept) if kept else None
 
 
 def _planned(

@@ -48,7 +48,7 @@ from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLE
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
 from kafkafeatures.core.migration.losses import given_up, requested_by
-from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.none_wanted import MIGRATION, NO_CONTROLLER, UNLED
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
@@ -325,6 +325,12 @@ class MigrationNow(StageNow, frozen=True):
     def approval_reason(self) -> Reason:
         """Why its plan waits for an approval."""
         return Reason.MIGRATION_FINALIZE if self.wish.desired is Desired.FINALIZED else Reason.PLAN_PENDING
+
+    @property
+    def meanwhile(self) -> str:
+        """Without a controller a cluster serves what it has, until a leader fails."""
+        at = self.place.position.value if isinstance(self.place, Place) else self._known.position
+        return UNLED if at == NO_CONTROLLER else ""
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:

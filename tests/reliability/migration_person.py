@@ -26,6 +26,9 @@ LATE = 60.0
 STILL_NEEDS = re.compile(r"(broker|controller) (\d+) was restarted in this roll, and still needs it")
 
 
+PUTS_BACK = re.compile(r"put the flag back on controller (\d+)")
+
+
 class PersonBeside(MigrationScene):
     """`follows_advice`: also what is no step, but a remedy. `git_is_late`: chance that controllers stop later than they
     were asked to, whatever is asked for by then.
@@ -59,6 +62,8 @@ class PersonBeside(MigrationScene):
             self._has_controllers_stopped()
         elif "if the controllers still have their disks, start them again" in str(status.get("blockers")):
             self._starts_controllers(anew=False)
+        elif (flag := PUTS_BACK.search(f"{message} {status.get('blockers')}")) and self._is_patient():
+            self._restarts(Role.CONTROLLER, int(flag[1]), Form.MIGRATING_CONTROLLER)
         elif self.follows_advice:
             self._remedies(f"{message} {status.get('blockers')}")
 
@@ -105,6 +110,13 @@ class PersonBeside(MigrationScene):
                 self.note(f"stops controller {one}")
                 self.cluster.stop(Role.CONTROLLER, one)
 
+    def _is_patient(self) -> bool:
+        """Whether it is long enough since a remedy was tried."""
+        if self.loop.time() - self._remedied <= PATIENCE:
+            return False
+        self._remedied = self.loop.time()
+        return True
+
     def _remedies(self, message: str) -> None:
         """What a status advises where something is wrong: once faults have stopped."""
         quorum = self.cluster.quorum
@@ -121,8 +133,7 @@ class PersonBeside(MigrationScene):
         elif "restart the active controller" in message and quorum is not None and quorum.active is not None:
             self.note("restarts the active controller")
             self.cluster.restart(Role.CONTROLLER, quorum.active)
-        elif (found := STILL_NEEDS.search(message)) and self.loop.time() - self._remedied > PATIENCE:
-            self._remedied = self.loop.time()
+        elif (found := STILL_NEEDS.search(message)) and self._is_patient():
             role = Role.BROKER if found[1] == "broker" else Role.CONTROLLER
             self._restarts(role, int(found[2]), self._form_of(role))
 

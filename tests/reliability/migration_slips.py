@@ -11,6 +11,7 @@ from typing import Any
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.migration.files import Form, file_of
 from kafkasim.node import Key
+from tests.reliability.migration_facts import is_copied
 from tests.reliability.migration_person import PersonBeside
 from tests.reliability.migration_scene import CHROOT, NAME, SERVERS
 
@@ -80,6 +81,8 @@ class Slips(PersonBeside):
 
     def _is_put_right(self, key: Key) -> None:
         form = self.slipped.pop(key)
+        if form is Form.PLAIN_BROKER and is_copied(self.cluster.truth()):
+            form = Form.FLAGGED_BROKER  # what it was before is of no use by now
         self.note(f"puts right: {key[0].value.lower()} {key[1]} is to be {form}")
         self.cluster.change(*key, form)
         if self.cluster.runs(*key) and self.cluster.file_that_runs(*key) != self.cluster.files[key]:

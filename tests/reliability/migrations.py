@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.readings import Role
 from kafkasim.migration.cluster import Faults
 from tests.reliability.kafka import Roads
 from tests.reliability.migration_facts import modes
-from tests.reliability.migration_records import FINALIZED, Aimed, Mode
+from tests.reliability.migration_records import FINALIZED, MIGRATION, Aimed, Mode
 from tests.reliability.migration_scene import LOWERS, NAME, NAMESPACE
 from tests.reliability.migration_slips import LONGEST, Slips
 from tests.reliability.records import History, Jumped
@@ -231,7 +231,8 @@ class MigrationHistory(Slips):
         truth = self.cluster.truth()
         if truth.state == FINALIZED and modes(truth) != {Mode.KRAFT}:
             return []  # a slip has stranded them: the operator cannot help
-        is_final = truth.state == FINALIZED or any(one is False for one in truth.controllers.values())
+        ends = truth.state == MIGRATION and any(one is False for one in truth.controllers.values())
+        is_final = truth.state == FINALIZED or ends
         spent = "zk-finalize" in ((self.stored.get("status") or {}).get("spentConsents") or ())
         if is_final:
             return [("Finalized", [] if spent else ["zk-finalize"])]

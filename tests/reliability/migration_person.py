@@ -125,6 +125,9 @@ class PersonBeside(MigrationScene):
         quorum = self.cluster.quorum
         if self._consents(message):
             return
+        if "metadata log POST_MIGRATION" in message and self._is_patient():  # the flag came back too late
+            self._restarts(Role.CONTROLLER, min(self.cluster.controller_ids), Form.CONTROLLER)
+            return
         if (found := WITHOUT_FLAG.search(message)) and self._is_patient():
             is_broker = found[1] == "brokers"
             role, form = (

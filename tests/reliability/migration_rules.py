@@ -186,7 +186,14 @@ def nothing_is_given_back_too_early(facts: MigrationFacts) -> Iterator[Violation
     """S14: `/controller` and `/migration` go while nothing of the quorum runs, and once what stood there was saved."""
     kept = {str(step.intent.get("kept", "")) for step in facts.steps(DELETION)}
     for place, one in facts.of_kind(Deleted):
-        if Mode.KRAFT in one.truth.brokers.values():
+        looks = facts.looks(place, one.process, one.uid)
+        given = [version for at, version in facts.versions[one.uid] if at < place][-1].spec.get("consents") or ()
+        runs = {
+            id_
+            for id_, mode in one.truth.brokers.items()
+            if mode is Mode.KRAFT and f"zk-lose-broker:{id_}" not in given
+        }
+        if looks and any(all(truth.brokers[id_] is Mode.KRAFT for truth in looks) for id_ in runs):
             yield Violation("given back", one.at, f"brokers run in KRaft mode: {one.truth.brokers}")
         if any(flag is not None for flag in one.truth.controllers.values()) and not _vouched(facts, place, one.uid):
             yield Violation("given back", one.at, f"controllers run: {one.truth.controllers}")

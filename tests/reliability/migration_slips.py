@@ -11,8 +11,9 @@ from typing import Any
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.migration.files import Form, file_of
 from kafkasim.node import Key
-from tests.reliability.migration_facts import is_copied
+from tests.reliability.migration_facts import is_copied, modes
 from tests.reliability.migration_person import PersonBeside
+from tests.reliability.migration_records import FINALIZED, MIGRATION, Mode
 from tests.reliability.migration_scene import CHROOT, NAME, SERVERS
 
 OF_BROKERS = (Form.PLAIN_BROKER, Form.FLAGGED_BROKER, Form.KRAFT_BROKER)
@@ -81,8 +82,13 @@ class Slips(PersonBeside):
 
     def _is_put_right(self, key: Key) -> None:
         form = self.slipped.pop(key)
-        if form is Form.PLAIN_BROKER and is_copied(self.cluster.truth()):
-            form = Form.FLAGGED_BROKER  # what it was before is of no use by now
+        truth = self.cluster.truth()
+        if form is Form.PLAIN_BROKER and is_copied(truth):  # what it was before is of no use by now
+            form = Form.FLAGGED_BROKER
+        elif form is Form.KRAFT_BROKER and truth.state not in (MIGRATION, FINALIZED):
+            form = Form.FLAGGED_BROKER if Mode.FLAGGED in modes(truth) else Form.PLAIN_BROKER
+        elif key[0] is Role.CONTROLLER and truth.state == FINALIZED:
+            form = Form.CONTROLLER
         self.note(f"puts right: {key[0].value.lower()} {key[1]} is to be {form}")
         self.cluster.change(*key, form)
         if self.cluster.runs(*key) and self.cluster.file_that_runs(*key) != self.cluster.files[key]:

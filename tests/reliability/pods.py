@@ -7,6 +7,7 @@ The pods are kafkasim's. A process of the operator reaches them as it reaches ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -28,6 +29,7 @@ OLD = "kafka:4.1.2"
 BROKERS, CONTROLLERS = "brokers", "controllers"
 WITHIN_MS = 3_590_000
 """An hour, and a little less: what is read takes its time."""
+CRASHES_FOR_MS = 150_000
 COMBINED, BY_HAND = 0.25, 0.2
 """The share of clusters whose controllers are brokers as well, and of those in which a person restarts the nodes."""
 
@@ -77,13 +79,14 @@ class RecordedPods(Pods):
         self._record(Templated(at, self.world.cluster_id, stateful_set, revision))
 
     def crash_loop(self, name: str) -> None:
-        """The process of a pod that runs an older template ends again and again, whatever it is given."""
+        """The process of a pod ends again and again, whatever its template: for minutes, unless it is replaced."""
         pod = self._pods[name]
         for node in self._nodes(pod):
             self.world.stop(node.role, node.id, kill=True)
         pod.running, pod.ready, pod.waiting = False, False, "CrashLoopBackOff"
         pod.ended_for, pod.ended_ms = "Error", self.world.now_ms
         pod.restarts += 6
+        self.world.after(CRASHES_FOR_MS, partial(self._run, pod))
 
     def _replace(self, pod: Any) -> None:
         super()._replace(pod)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -22,15 +21,13 @@ from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.wanted import Migration
 from kafkafeatures.core.facts.observation import LastRegistration
 from kafkafeatures.core.migration.consents import already_used, held_by
+from kafkafeatures.core.migration.contradictions import with_flags_first
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG
 from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
-
-if TYPE_CHECKING:
-    from kafkafeatures.core.migration.checks import Asked
 
 
 def is_begun(
@@ -43,7 +40,7 @@ def is_begun(
 
 
 CLOCK_JUMPED = timedelta(minutes=1)
-"""By how much more than its own time a process may see the log's time go on: clocks of controllers differ."""
+"""By how much more than its own time a process may see the log's time advance: clocks of controllers differ."""
 
 
 def dual_write_of(
@@ -83,7 +80,11 @@ def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait
             subject="metadata log", remedy="bring back every broker and the active controller, whose log is read",
         )  # fmt: skip
     remain = f"{text}, of which {format_left(left)} remain"
-    return Wait(Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True)
+    return Wait(
+        Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True, is_dated=True,
+        subject="spec.migration.holdDualWriteFor",
+        remedy="wait until it is over, or shorten spec.migration.holdDualWriteFor",
+    )  # fmt: skip
 
 
 def holds(place: Place) -> bool:
@@ -117,20 +118,17 @@ def unasked(place: Place, *, may_begin: bool) -> Iterator[Blocker]:
 
 def without_ending(place: Place, remedy: str) -> str:
     """A remedy by which another controller becomes the active one, where one of them would end the migration."""
-    if not holds(place) or not place.facts.unflagged:
-        return remedy
-    ids = ", ".join(map(str, place.facts.unflagged))
-    return f"first put {FLAG} back on controller {ids}, which would end the migration; then {remedy}"
+    return with_flags_first(place.facts, remedy) if holds(place) else remedy
 
 
-def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
-    """Nothing leads back from there. Once it has begun there is nothing left to consent to."""
-    if not holds(asked.place):
+def unconsented(place: Place, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
+    """A consent is needed until it has begun. spent: those that were used for something else."""
+    if not holds(place):
         return
     text = "finalizing the migration is irreversible"
-    if ZK_FINALIZE not in asked.consents:
+    if ZK_FINALIZE not in consents:
         yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
-    elif ZK_FINALIZE in asked.spent:
+    elif ZK_FINALIZE in spent:
         yield Blocker(BlockerKind.CONSENT, text, already_used(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
 
 

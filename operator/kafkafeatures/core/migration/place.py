@@ -15,11 +15,13 @@ from msgspec import Struct
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.early_rights import GRANT
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.demands import Demands, NodeDemand, Said, demands, known_of
 from kafkafeatures.core.migration.edges import (
     MOVE_BROKERS_BACK,
@@ -31,7 +33,7 @@ from kafkafeatures.core.migration.edges import (
     next_edge,
 )
 from kafkafeatures.core.migration.phases import Phase, phase_of
-from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of, position_of
+from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of
 from kraftlog.image import ZkMigrationState
 
 
@@ -71,8 +73,8 @@ class Place(Struct, frozen=True, dict=True):
     @cached_property
     def demands(self) -> Demands:
         """What each node has otherwise than the position that comes next needs it."""
-        said, edge = said_of(self.seen), self.way
-        end = edge.end if edge is not None else TARGETS[self.desired]
+        said, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
+        end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
         return demands(self.position, end, edge, known_of(said, release_of(self.seen)), said)
 
     @cached_property
@@ -102,7 +104,7 @@ class Place(Struct, frozen=True, dict=True):
 def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]:
     while isinstance(edge := next_edge(position, desired, facts), Edge):
         yield edge
-        position = edge.end
+        position = edge.end_from(position)
         if edge.deletes or Beside.NO_CONTROLLERS in edge.beside:  # which have left /migration
             facts = msgspec.structs.replace(facts, has_progress=not edge.deletes)
         if edge is UNFLAG_BROKERS:
@@ -144,7 +146,7 @@ def is_over(seen: Observation) -> bool:
 
 
 def _unread(why: Failure, at: datetime) -> ZooKeeperReading:
-    """What is there of ZooKeeper where nobody needs it any more."""
+    """A reading of ZooKeeper where none is needed any longer."""
     return ZooKeeperReading(at, "", why, None, why, None, why, why, why, why)
 
 
@@ -166,21 +168,22 @@ def release_of(seen: Observation) -> str:
     return level_name(METADATA_VERSION, seen.level_of(METADATA_VERSION) or 0)
 
 
-def said_of(seen: Observation) -> Said:
+def said_of(seen: Observation, *, is_copied: bool) -> Said:
     """What each node says of its settings; of one that did not say who it is, nothing is known."""
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)
         if node.proved_at
-        else _silent(node.title, node.answer)
+        else _silent(node.title, node.answer, GRANT if role is Role.CONTROLLER and not is_copied else _GRANT)
         for node in seen.nodes
         for role in node.roles
     }
 
 
-def _silent(title: str, answer: object) -> Failure:
+_GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
+
+
+def _silent(title: str, answer: object, remedy: str) -> Failure:
     if isinstance(answer, Unknown):
         return answer.why
     why = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
-    return Failure(
-        FailureKind.AUTHORIZATION, title, why, "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
-    )
+    return Failure(FailureKind.AUTHORIZATION, title, why, remedy)

@@ -293,6 +293,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     consents: tuple[str, ...] = ()
     dual_write_since: Stamp | None = None
     dual_write_offset: int | None = None
+    asked_controllers: tuple[int, ...] = ()
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

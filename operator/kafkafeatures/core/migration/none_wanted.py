@@ -41,7 +41,8 @@ class NoMigration(NothingWanted, frozen=True):
 
 class LeftOpen(StageNow, frozen=True):
     """A migration is open that the document does not ask for. phase: at which the status knew it last; empty where it
-    never did. is_seen: whether the cluster shows by itself that it is open.
+    never did. is_seen: whether the cluster shows by itself that it is open. dangers: controllers that may
+    end it by accident.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -49,6 +50,7 @@ class LeftOpen(StageNow, frozen=True):
     blocker: Blocker
     phase: str
     is_seen: bool
+    dangers: tuple[Blocker, ...] = ()
 
     @property
     def is_due(self) -> bool:
@@ -65,7 +67,7 @@ class LeftOpen(StageNow, frozen=True):
     @property
     def next(self) -> Wait:
         """Nothing is done."""
-        return Wait(Reason.MIGRATING, str(self.blocker), after=LOOKS_AGAIN, blockers=self.blockers)
+        return Wait(Reason.MIGRATING, "; ".join(map(str, self.blockers)), after=LOOKS_AGAIN, blockers=self.blockers)
 
     @property
     def outlook(self) -> str:
@@ -79,8 +81,8 @@ class LeftOpen(StageNow, frozen=True):
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
-        """That it is open."""
-        return (self.blocker,)
+        """That it is open, and what may end it."""
+        return (*self.dangers, self.blocker)
 
     @property
     def blocked(self) -> Wait:

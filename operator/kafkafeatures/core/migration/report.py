@@ -38,9 +38,11 @@ def with_migration(
     flying: Collection[int] = (),
     equality: EqualityStatus | None = None,
     dual_write: DualWrite | None = None,
+    asked: tuple[int, ...] = (),
 ) -> Status:
     """The status with where the migration is; as it was where that is not known now. `flying`: nodes that are being
-    restarted. `equality`: the last comparison. `dual_write`: for how long it was kept.
+    restarted. `equality`: the last comparison. `dual_write`: for how long it was kept. `asked`: controllers that
+    were asked to lose the flag.
     """
     before = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
@@ -68,6 +70,7 @@ def with_migration(
         node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
         dual_write_since=stamp(dual_write.since) if both and dual_write is not None else None,
         dual_write_offset=dual_write.offset if both and dual_write is not None else None,
+        asked_controllers=asked,
     )
     until = None
     if place.way is FINALIZE and finalize.holds(place):

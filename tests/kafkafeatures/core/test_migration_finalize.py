@@ -151,7 +151,7 @@ def test_a_status_that_was_lost_remembers_no_step_and_the_plan_is_approved_anew(
 
 
 ASKED = approved(cluster(P.DUAL_WRITE))  # for controller 3001
-LONGER = {"migration": wanting(D.FINALIZED, hold=timedelta(days=7)).migration}
+LONGER: dict[str, Any] = {"migration": wanting(D.FINALIZED, hold=timedelta(days=7)).migration}
 
 
 def test_another_controller_than_the_one_that_was_asked_for_begins_nothing() -> None:

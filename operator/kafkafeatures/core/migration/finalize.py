@@ -26,7 +26,6 @@ from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG
-from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
 
@@ -43,14 +42,14 @@ def asked_before(
     return frozenset(migration.asked_controllers) if begun else frozenset()
 
 
-def asked_by(place: Place, flying: frozenset[int], step: object) -> tuple[int, ...]:
-    """Controllers that are asked to lose the flag, or have lost it so. flying: those whose restart is not over; step:
-    what is done next. One that was asked, and is as before, has been let off.
+def asked_by(place: Place, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
+    """Controllers that are asked to lose the flag, or have lost it so. flying: those whose restart is not over;
+    restarted: the node that is restarted now. One that was asked, and is as before, has been let off.
     """
     if place.way is not FINALIZE:
         return ()
     left = {id_ for id_ in place.asked if id_ in flying or place.facts.controllers.get(id_) is not True}
-    return tuple(sorted(left | ({step.node_id} if isinstance(step, RestartNode) else set())))
+    return tuple(sorted(left | ({restarted} if restarted is not None else set())))
 
 
 CLOCK_JUMPED = timedelta(minutes=1)
@@ -58,15 +57,20 @@ CLOCK_JUMPED = timedelta(minutes=1)
 
 
 def dual_write_of(
-    registration: LastRegistration | None, now: float, before: DualWrite | None, migration: MigrationStatus | None
+    registration: LastRegistration | None,
+    wall: datetime,
+    now: float,
+    before: DualWrite | None,
+    migration: MigrationStatus | None,
 ) -> DualWrite | None:
-    """For how long dual write was kept, by the metadata log; None where that cannot be read. now: seconds of a clock
-    that is never set. before: as this process knew it; migration: what a status says of the same registration, whose
-    time a snapshot does not have.
+    """For how long dual write was kept, by the metadata log; None where that cannot be read. wall: the time here, which
+    the log's time does not pass: a controller's clock may have been set forward while no process looked. now: seconds
+    of a clock that is never set. before: as this process knew it; migration: what a status says of the same
+    registration, whose time a snapshot does not have.
     """
     if registration is None:
         return None
-    found = DualWrite(registration.offset, registration.at, registration.read_at, now, now)
+    found = DualWrite(registration.offset, registration.at, min(registration.read_at, wall), now, now)
     if before is not None and before.offset == found.offset:
         ahead = (found.log_time - before.log_time) - timedelta(seconds=now - before.now)
         since = before.since + (ahead if ahead > CLOCK_JUMPED else timedelta(0))  # a controller's clock was set
@@ -131,7 +135,7 @@ def without_the_flag(seen: Observation, ids: Iterable[int]) -> Iterator[Blocker]
 
 
 def left_open(seen: Observation) -> tuple[Blocker, ...]:
-    """The same where no document asks for the migration."""
+    """What to do with such controllers where no document asks for the migration."""
     state = seen.zk_migration_state
     if not isinstance(state, Known) or state.value != ZkMigrationState.MIGRATION:
         return ()

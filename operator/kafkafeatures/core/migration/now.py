@@ -47,7 +47,7 @@ from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_gi
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of
+from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class MigrationNow(StageNow, frozen=True):
     def _asked_controllers(self, decision: Decision) -> tuple[int, ...]:
         if not isinstance(self.place, Place):
             return ()
-        return finalize.asked_by(self.place, self._flying, decision.step if isinstance(decision, Act) else None)
+        return finalize.asked_by(self.place, self._flying, restarted_by(decision))
 
     def _used(self, decision: Decision) -> frozenset[str]:
         asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
@@ -357,7 +357,7 @@ def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow
     offset = place.facts.offset if isinstance(place, Place) else -1
     found, known = facts.seen.compared, facts.remembered.migration
     last = later(kept.equality, known.equality if known is not None else None)
-    dual_write = finalize.dual_write_of(facts.seen.last_registration, now, kept.dual_write, known)
+    dual_write = finalize.dual_write_of(facts.seen.last_registration, facts.now, now, kept.dual_write, known)
     kept = kept.seen(
         now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
         compared=found.value if isinstance(found, Known) else None,

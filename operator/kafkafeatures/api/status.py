@@ -173,9 +173,12 @@ class WayBack(StatusRecord, frozen=True, kw_only=True):
 
 
 class ReadyReason(StatusRecord, frozen=True, kw_only=True):
-    """The reason of Ready, and since when it is that: Ready may have been False for other reasons before."""
+    """The reason of Ready, and since when it is that: Ready may have been False for other reasons before. `subject`:
+    the node, pod, topic or object that is waited for, or that halts it.
+    """
 
     reason: str
+    subject: str = ""
     since: Stamp
 
 

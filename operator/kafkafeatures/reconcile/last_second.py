@@ -93,7 +93,14 @@ def too_late(
             return owned
     if windows and not at_any_time and (opens := closed_until(windows, context.now())) is not None:
         at = opens.isoformat(timespec="minutes")
-        return Wait(Reason.WAITING_FOR_WINDOW, f"the window of spec.rollout has closed; the next opens at {at}", AGAIN)
+        return Wait(
+            Reason.WAITING_FOR_WINDOW,
+            f"the window of spec.rollout has closed; the next opens at {at}",
+            AGAIN,
+            is_dated=True,
+            subject="spec.rollout.windows",
+            remedy="wait until it opens, or change spec.rollout.windows",
+        )
     if read_at is not None and context.monotonic() - read_at > FRESH:
         return _wait(
             f"the cluster was read more than {FRESH:g} s ago; a restart is decided on a newer reading: give the "
@@ -103,4 +110,10 @@ def too_late(
 
 
 def _wait(why: str) -> Wait:
-    return Wait(Reason.PREFLIGHT, f"nothing was sent: {why}", after=AGAIN)
+    return Wait(
+        Reason.PREFLIGHT,
+        f"nothing was sent: {why}",
+        after=AGAIN,
+        subject="the next step",
+        remedy="wait: it is decided on anew; if this persists, give the operator a faster way to the cluster",
+    )

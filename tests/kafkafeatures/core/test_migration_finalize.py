@@ -85,7 +85,7 @@ def names_only_the_flag(found: Look, *ids: int) -> None:
 def test_a_controller_that_lost_the_flag_by_accident_is_named_and_nothing_is_restarted(
     desired: Desired, ids: tuple[int, ...]
 ) -> None:
-    """Such a controller may be the active one, too."""
+    """The active controller, too."""
     names_only_the_flag(looks(wanting(desired), lost(*ids)), *ids)
 
 

@@ -86,7 +86,7 @@ class Scene:
             found = await evaluate(context, await self.store.read())
             assert isinstance(found, Evaluation)
             self.ensemble.happened.clear()
-            return await execute(context, found.with_decision(Act(step), found.remembered))
+            return await execute(context, found.with_decision(context, Act(step), found.remembered))
 
         return asyncio.run(decided())
 
@@ -193,7 +193,7 @@ def test_no_window_holds_a_release_back_but_a_withdrawal() -> None:
             resource = replace(resource, wanted=replace(resource.wanted, rollout=never))
             found = await evaluate(context, resource)
             assert isinstance(found, Evaluation)
-            again = replace(found.with_decision(Act(step), found.remembered), resource=resource)
+            again = replace(found.with_decision(context, Act(step), found.remembered), resource=resource)
             return await execute(replace(context, store=Windowed(scene.store, never)), again)
 
         asyncio.run(decided())

@@ -11,8 +11,9 @@ from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.demands import Said
-from kafkafeatures.core.migration.positions import Facts, Misplaced, Position, facts_of, position_of
+from kafkafeatures.core.migration.positions import Facts, Misplaced, Position, facts_of
 from kafkafeatures.kafka.base.settings import ClusterSettings
 
 

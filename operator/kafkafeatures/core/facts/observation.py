@@ -101,6 +101,7 @@ class Node(Struct, frozen=True):
     registered: Mapping[Role, Known[Mapping[str, VersionRange]]] = field(default_factory=dict)
     is_voter: bool = False
     migrating_from_zookeeper: bool = False
+    registered_flag: bool | None = None  # whether its process that registered last as a controller may migrate
     broker_epoch: int = -1  # of its registration as a broker; -1 where it has none, or none is known. A czxid where it
     # is registered in ZooKeeper alone: numbers of the two are never compared, as they count different things
     czxid: int = (

@@ -19,7 +19,8 @@ from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.ibp.place import Place, Roll
-from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of
+from kafkafeatures.core.migration.contradictions import position_of
+from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of
 from kafkafeatures.core.words import printable
 
 
@@ -78,11 +79,12 @@ def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
         return
     facts = facts_of(seen, znodes)
     if isinstance(facts, Failure):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {facts}")
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {facts}", facts.action)
         return
     position = position_of(facts)
     if isinstance(position, Misplaced):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {position}")
+        text = f"it is not known whether a migration is open: {position.message}"
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, position.remedy, about=position.subject)
     elif position is not Position.ZOOKEEPER:
         yield _migrating(f"the cluster is at {position}")
     elif znodes.migration is not None:

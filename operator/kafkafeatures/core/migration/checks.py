@@ -18,7 +18,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EqualityStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
+from kafkafeatures.core.facts.observation import Node, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.replication import Replication, format_partitions
 from kafkafeatures.core.facts.znodes import Compared
@@ -41,12 +41,14 @@ from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.finalize import consent_used, holds, unconsented, without_ending
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.last_comparison import ACCEPT, what_is_lacking
+from kafkafeatures.core.migration.led import not_led, not_voting
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
 from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, unproven
+from kafkafeatures.core.migration.takeover import not_registered
 from kraftlog.image import ZkMigrationState
 
 LARGEST_LAG = 10.0
@@ -100,34 +102,13 @@ def lag_of(place: Place, seen: float | None) -> float | None:
 
 
 def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
-    """An active controller has a majority, and every voter is registered and answers."""
-    seen = asked.place.seen
-    why = seen.no_quorum
-    if why is not None:
-        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {why.message}", why.remedy)
-        return
-    if isinstance(seen.quorum, Unknown):
-        yield Blocker(BlockerKind.QUORUM, f"the quorum is not known: {seen.quorum.why}")
-        return
-    there = {node.id for node in seen.nodes if node.state is NodeState.LIVE}
-    registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
-    voters = {voter.id for voter in seen.quorum.value.voters} - asked.flying
-    for id_ in sorted(voters - (there & registered)):
-        text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
-        yield Blocker(BlockerKind.QUORUM, f"controller {id_} {text}", f"start controller {id_}")
+    """An active controller leads it, and no voter is away (`core/migration/led.py`)."""
+    yield from not_led(asked.place, asked.flying)
 
 
 def every_controller_votes(asked: Asked) -> Iterator[Blocker]:
-    """One that was formatted with `--no-initial-controllers`, and never added, keeps no log that counts: a quorum that
-    was begun with `--standalone` is that of one controller, and Kafka takes over with it.
-    """
-    if isinstance(asked.place.seen.quorum, Unknown):
-        return  # `quorum_is_led` says so
-    for node in asked.nodes(Role.CONTROLLER):
-        if node.state is NodeState.LIVE and not node.is_voter:
-            text = f"{node.title} runs, but is not a voter of the quorum"
-            remedy = f"add it with kafka-metadata-quorum.sh add-controller, run with the settings of {node.title}"
-            yield Blocker(BlockerKind.QUORUM, text, remedy, nodes=(node,))
+    """Each is one of the quorum that takes over."""
+    yield from not_voting(asked.place, asked.flying)
 
 
 def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
@@ -151,6 +132,11 @@ def brokers_are_registered(asked: Asked) -> Iterator[Blocker]:
     yield from with_other_levels(asked.place, asked.flying)
     yield from unregistered(asked.place, asked.flying)
     yield from missing(asked.place, asked.flying)
+
+
+def brokers_are_taken_over(asked: Asked) -> Iterator[Blocker]:
+    """Once each broker has the flag, the quorum waits until each is registered (`core/migration/takeover.py`)."""
+    yield from not_registered(asked.place, asked.flying)
 
 
 def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
@@ -187,7 +173,7 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
     if asked.replication is None:
         partitions = asked.place.seen.partitions
         why = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
-        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}")
+        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}", _to_read(partitions))
         return
     for (count, names), text, remedy in (
         (asked.replication.reassigning(), "being reassigned", "wait until the reassignment is complete"),
@@ -205,7 +191,9 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
     if asked.place.facts.state is not ZkMigrationState.MIGRATION:
         return
     if asked.lag is None:
-        yield Blocker(BlockerKind.MIGRATION, "it is not known yet how far ZooKeeper is behind the metadata log")
+        text = "it is not known yet how far ZooKeeper is behind the metadata log"
+        remedy = "see the log of the active controller, which writes /migration; ZooKeeper must be reachable from here"
+        yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
     elif asked.lag > LARGEST_LAG:
         span = timedelta(seconds=round(asked.lag))
         yield Blocker(
@@ -240,6 +228,8 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(
             BlockerKind.MIGRATION,
             f"it is not known whether ZooKeeper and the metadata log hold the same metadata{message}",
+            _to_read(why) if message else "see what a comparison says: kafkafeatures migration compare",
+            about="ZooKeeper and the metadata log",
         )
     elif asked.compared.differences:
         named = "; ".join(asked.compared.named)
@@ -303,7 +293,9 @@ def every_broker_was_seen(asked: Asked) -> Iterator[Blocker]:
     if absent is None:
         text = f": {why.why}" if isinstance(why, Unknown) else ""
         yield Blocker(
-            BlockerKind.PARTITION, f"it is not known whether every broker that has replicas is registered{text}"
+            BlockerKind.PARTITION,
+            f"it is not known whether every broker that has replicas is registered{text}",
+            _to_read(why),
         )
     for id_ in absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
@@ -328,7 +320,13 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, text, f"stop every controller; if it is to continue, check {REACH}")
     elif asked.still_for < least:
         text = f"/migration must stay unchanged for {least:g} s first: a controller of the quorum may still run"
-        yield Blocker(BlockerKind.MIGRATION, text)
+        remedy = f"stop every controller, and start none; if it is to continue instead, check {REACH}"
+        yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
+
+
+def _to_read(fact: object) -> str:
+    """What to do about what could not be read."""
+    return fact.why.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
 PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
@@ -344,6 +342,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     START_CONTROLLERS: (preflight_passes,),
     FLAG_BROKERS: (
         preflight_passes, quorum_is_led, every_controller_votes, controllers_have_their_settings, settings_are_known,
+        brokers_are_taken_over,
     ),
     MOVE_BROKERS: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     FINALIZE: (

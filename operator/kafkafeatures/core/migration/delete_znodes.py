@@ -108,7 +108,10 @@ class DeleteZnodes(Struct, frozen=True):
     def rejection(self, code: int, message: str) -> Rejection:
         """A right that is missing, or a znode that is another one by now: then it is decided anew."""
         reason, needs_action = _REJECTED.get(code, (Reason.MIGRATION_FAILED, True))
-        return Rejection(reason, f"ZooKeeper refused to {self}: {message}", needs_action)
+        remedy = "see which principal may change these znodes: zookeeper-shell.sh HOST:PORT getAcl /migration"
+        if not needs_action:
+            remedy = "stop what changes these znodes: a controller or broker that still runs"
+        return Rejection(reason, f"ZooKeeper refused to {self}: {message}", remedy, needs_action)
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""

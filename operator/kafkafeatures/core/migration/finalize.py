@@ -22,6 +22,7 @@ from kafkafeatures.core.engine.wanted import Migration
 from kafkafeatures.core.facts.observation import Known, LastRegistration, Observation
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.consents import already_used, held_by
+from kafkafeatures.core.migration.contradictions import with_flags_first
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.place import Place
@@ -98,7 +99,11 @@ def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait
             subject="metadata log", remedy="bring back every broker and the active controller, whose log is read",
         )  # fmt: skip
     remain = f"{text}, of which {format_left(left)} remain"
-    return Wait(Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True)
+    return Wait(
+        Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True, is_dated=True,
+        subject="spec.migration.holdDualWriteFor",
+        remedy="wait until it is over, or shorten spec.migration.holdDualWriteFor",
+    )  # fmt: skip
 
 
 def holds(place: Place) -> bool:
@@ -165,10 +170,7 @@ def why_let_off(place: Place, blockers: tuple[Blocker, ...], soaks: Wait | None,
 
 def without_ending(place: Place, remedy: str) -> str:
     """A remedy by which another controller becomes the active one, where one of them would end the migration."""
-    if not holds(place) or not place.facts.unflagged:
-        return remedy
-    ids = ", ".join(map(str, place.facts.unflagged))
-    return f"first put {FLAG} back on controller {ids}, which would end the migration; then {remedy}"
+    return with_flags_first(place.facts, remedy) if holds(place) else remedy
 
 
 def unconsented(place: Place, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:

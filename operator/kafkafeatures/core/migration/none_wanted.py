@@ -12,7 +12,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.decisions import Decision, Wait
+from kafkafeatures.core.engine.decisions import Decision, Wait, waits_on
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.stage import LastWord, NothingWanted, StageNow
 from kafkafeatures.core.facts.observation import Unknown
@@ -67,7 +67,9 @@ class LeftOpen(StageNow, frozen=True):
     @property
     def next(self) -> Wait:
         """Nothing is done."""
-        return Wait(Reason.MIGRATING, "; ".join(map(str, self.blockers)), after=LOOKS_AGAIN, blockers=self.blockers)
+        text = "; ".join(map(str, self.blockers))
+        waits = waits_on(self.blockers[0], Reason.MIGRATING, message=text, after=LOOKS_AGAIN)
+        return replace(waits, blockers=self.blockers)
 
     @property
     def outlook(self) -> str:
@@ -104,7 +106,7 @@ def left_open(facts: Facts) -> LeftOpen | None:
     if facts.seen.in_kraft_mode:
         return None
     if isinstance(mode, Unknown) and mode.why.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
-        return LeftOpen(Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.remedy), phase, is_seen=True)
+        return LeftOpen(Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.action), phase, is_seen=True)
     is_seen = facts.seen.is_migrating
     if not is_seen and not phase:
         return None

@@ -20,7 +20,17 @@ from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
+from kafkafeatures.core.engine.decisions import (
+    Act,
+    Decision,
+    Done,
+    Stalled,
+    Wait,
+    blocked,
+    stalled_by,
+    unreadable,
+    waits_on,
+)
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
@@ -46,6 +56,7 @@ from kafkafeatures.core.migration.report import migration_settled, with_migratio
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
+from kafkafeatures.core.migration.takeover import waits_for_quorum
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of
 from kraftlog.image import ZkMigrationState
@@ -100,9 +111,10 @@ class MigrationNow(StageNow, frozen=True):
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents the next step."""
         if isinstance(self.place, Failure):
-            return (Blocker(BlockerKind.ZOOKEEPER, self.place.message, self.place.remedy),)
+            failed = self.place
+            return (Blocker(BlockerKind.ZOOKEEPER, failed.message, failed.action, about=failed.subject),)
         if isinstance(self.place, Misplaced):
-            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy or self.place.hint),)
+            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy, about=self.place.subject),)
         if isinstance(self.place.edge, Refused):
             refused = self.place.edge
             past = Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED)
@@ -161,26 +173,35 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if isinstance(self.place, Place):
             if isinstance(self.place.edge, Refused):
-                return self._unreachable or Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found)
+                return self._unreachable or stalled_by(*found)
             waits = blocked(found)
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
             return waits
         if isinstance(self.place, Failure):
-            text, back = f"the phase is not known: {self.place}", self.wish.desired is Desired.ROLLED_BACK
-            return Wait(Reason.MIGRATING, text, after=2.0, steady=back, blockers=found)
+            wait = unreadable("the phase is not known", self.place, reason=Reason.MIGRATING)
+            return replace(wait, steady=self.wish.desired is Desired.ROLLED_BACK, blockers=found)
         if (away := self._away) is not None:
             return away
-        since = self.memory.unknown_since
+        since, place = self.memory.unknown_since, self.place
         lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
-        if lasts or (self.place.remedy and not self.place.may_pass):
-            return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
-        if not self.place.may_pass:
-            return Wait(Reason.MIGRATING, str(self.place), after=2.0, blockers=found)
-        # Without the remedy, which is a lot of work and may be for nothing.
-        text = self.place.at_first or self.place.message
-        noted = (Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute"),) if self.place.remedy else ()
-        return Wait(Reason.MIGRATING, f"the phase is not known yet: {text}", after=2.0, blockers=noted)
+        if lasts or not place.may_pass:
+            # Nodes that do not answer contradict nothing: they are brought back.
+            reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
+            return Stalled(reason, str(place), found, subject=place.subject, remedy=place.remedy)
+        # Without the remedy of a contradiction, which is a lot of work and may be for nothing.
+        text = place.at_first or place.message
+        noted = Blocker(
+            BlockerKind.MIGRATION, f"{text}; this may pass within a minute", "wait a minute, and look again"
+        )
+        return Wait(
+            Reason.MIGRATING,
+            text if place.silent else f"the phase is not known yet: {text}",
+            after=2.0,
+            blockers=found if place.silent else (noted,),
+            subject=place.subject,
+            remedy=place.remedy,
+        )
 
     @property
     def _unreachable(self) -> Wait | Stalled | None:
@@ -190,12 +211,15 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if self.memory.is_written(now):
             text = "a controller writes to ZooKeeper, but none can be reached"
-            return Stalled(Reason.MIGRATION_FAILED, text, (Blocker(BlockerKind.QUORUM, text, f"check {REACH}"),))
+            return replace(
+                stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text),
+                reason=Reason.MIGRATION_FAILED,
+            )
         if not place.facts.has_progress or self.memory.silent_for(now) >= CONTRADICTS_FOR:
             return None
         text = "no controller answers; this may pass within a minute"
-        noted = (Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves"),)
-        return Wait(Reason.MIGRATING, text, after=2.0, blockers=noted)
+        noted = Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves")
+        return waits_on(noted, Reason.MIGRATING, message=text)
 
     @property
     def _away(self) -> Wait | Stalled | None:
@@ -242,7 +266,11 @@ class MigrationNow(StageNow, frozen=True):
     def next(self) -> Next:
         """The next step, or what it waits for."""
         if not isinstance(self.place, Place):
-            return self.blocked or Wait(Reason.MIGRATING, "the phase is not known", after=2.0)
+            return self.blocked or blocked(self.blockers)
+        quorum = waits_for_quorum(self.place)
+        flies = self.roll is not None and bool(self.roll.in_flight)
+        if quorum is not None and (self.place.position is Position.COPYING or not flies):
+            return quorum
         if self.roll is not None and (decision := self.roll.decision) is not None:
             asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
             if isinstance(decision, Wait) and asked is not None:
@@ -269,7 +297,12 @@ class MigrationNow(StageNow, frozen=True):
         if isinstance(survey, Survey) and not survey.failures:
             return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
         why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
-        return Stalled(Reason.MIGRATION_BLOCKED, f"the controller epochs of partitions could not be read: {why}")
+        return Stalled(
+            Reason.MIGRATION_BLOCKED,
+            f"the controller epochs of partitions could not be read: {why}",
+            subject=why.subject if isinstance(why, Failure) else "znodes of partitions",
+            remedy=why.action if isinstance(why, Failure) else "make ZooKeeper reachable",
+        )
 
     @property
     def approval_reason(self) -> Reason:
@@ -343,7 +376,9 @@ class MigrationNow(StageNow, frozen=True):
 
 
 def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
-    return Stalled(Reason.MIGRATION_FAILED, str(step)) if isinstance(step, Failure) else Act(step)
+    if isinstance(step, Failure):
+        return Stalled(Reason.MIGRATION_FAILED, str(step), subject=step.subject, remedy=step.action)
+    return Act(step)
 
 
 def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:

@@ -20,6 +20,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.demands import Demands, NodeDemand, Said, demands, known_of
 from kafkafeatures.core.migration.edges import (
     MOVE_BROKERS_BACK,
@@ -31,7 +32,7 @@ from kafkafeatures.core.migration.edges import (
     next_edge,
 )
 from kafkafeatures.core.migration.phases import Phase, phase_of
-from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of, position_of
+from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of
 from kraftlog.image import ZkMigrationState
 
 

@@ -23,7 +23,8 @@ def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """
     seen = place.seen
     if isinstance(seen.registered_brokers, Unknown):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {seen.registered_brokers.why}")
+        why = seen.registered_brokers.why
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {why}", why.action)
         return
     for node in (one for one in seen.nodes if Role.BROKER in one.roles and one.id not in flying):
         if node.id not in seen.registered_brokers.value:

@@ -326,6 +326,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     requested: tuple[ConsentRequest, ...] = ()
     dual_write_since: Stamp | None = None
     dual_write_offset: int | None = None
+    asked_controllers: tuple[int, ...] = ()
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

@@ -76,7 +76,7 @@ def a_standby_that_lost_its_flag_ends_nothing(person: Person) -> None:
     for desired in ("DualWrite", "RolledBack", "Finalized"):
         person.wants(desired, "zk-finalize")
         wait_until("it is named", lambda: remedy in person.plan())
-        done = run("apply", "-f", str(person.file), "--yes", "--timeout", "15s")
+        done = run("apply", "-f", str(person.file), "--yes", "--timeout", "5s")
         assert done.returncode != 0
         assert remedy in " ".join((done.stdout + done.stderr).split())
         assert (person.status["migration"]["position"], len(person.restarted)) == ("DualWrite", before)

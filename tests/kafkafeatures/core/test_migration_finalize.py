@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.status import EMPTY, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.engine.memory import memory_of
@@ -18,6 +19,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import (
     CONTROLLERS,
     FINALIZING,
@@ -46,11 +48,24 @@ def lost(*ids: int, **parts: Any) -> Observation:
     return cluster(P.DUAL_WRITE, *(a_node(id_, Shape.CONTROLLER) for id_ in ids), **parts)
 
 
-def with_memory(found: Look, status: Status, seen: Observation, **of_wanted: Any) -> Look:
+def in_flight_of(found: Look) -> tuple[RestartInFlight, ...]:
+    """The restart that a person was asked for."""
+    assert isinstance(found.decision, Act)
+    assert isinstance(found.decision.step, RestartNode)
+    return (RestartInFlight(found.decision.step, stamp(NOW), Via.PERSON, accepted=True),)
+
+
+def withdrawn_in(found: Look) -> list[str]:
+    return [one.step.target for stage in found.stages for one, _ in stage.withdrawn]
+
+
+def with_memory(
+    found: Look, status: Status, seen: Observation, sent: tuple[RestartInFlight, ...] = (), **of_wanted: Any
+) -> Look:
     """The next look, of any process, with what the status has."""
     memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
     wanted = replace(found.wanted, approvals=frozenset({found.proposal.plan.hash}))
-    return looks(replace(wanted, **of_wanted), seen, status=status, memory=memory)
+    return looks(replace(wanted, **of_wanted), seen, status=status, memory=memory, sent=sent)
 
 
 def names_only_the_flag(found: Look, *ids: int) -> None:
@@ -133,6 +148,60 @@ def test_a_status_that_was_lost_remembers_no_step_and_the_plan_is_approved_anew(
     names_only_the_flag(looks(FINALIZING, lost(3001), status=EMPTY), 3001)
     unseen = replace(first.wanted, may_approve_unseen=False)  # as where the status remembers no contact
     names_only_the_flag(looks(unseen, lost(3001)), 3001)
+
+
+ASKED = approved(cluster(P.DUAL_WRITE))  # for controller 3001
+LONGER: dict[str, Any] = {"migration": wanting(D.FINALIZED, hold=timedelta(days=7)).migration}
+
+
+def test_another_controller_than_the_one_that_was_asked_for_begins_nothing() -> None:
+    differing = replace(lost(3002), compared=DIFFERS)
+    names_only_the_flag(with_memory(ASKED, after(ASKED), differing), 3002)
+    names_only_the_flag(with_memory(ASKED, after(ASKED), lost(3002), **LONGER), 3002)
+
+
+def test_one_that_was_asked_and_let_off_begins_nothing_later() -> None:
+    waits = with_memory(ASKED, after(ASKED), cluster(P.DUAL_WRITE), **LONGER)
+    assert isinstance(waits.decision, Wait)
+    assert waits.decision.reason is Reason.SOAKING
+    status = status_after(waits)
+    assert status.migration is not None
+    assert (status.migration.consents, status.migration.asked_controllers) == (("zk-finalize",), ())
+    names_only_the_flag(with_memory(ASKED, status, lost(3001), **LONGER), 3001)
+    assert restarted(with_memory(ASKED, status, cluster(P.DUAL_WRITE))) == 3001
+
+
+def test_who_was_asked_is_known_until_each_controller_is_without_the_flag() -> None:
+    following = with_memory(ASKED, after(ASKED), lost(3001))
+    status = after(following)
+    assert status.migration is not None
+    assert status.migration.asked_controllers == (3001, 3002)
+    assert restarted(with_memory(ASKED, status, lost(3001, 3002))) == 3003
+
+
+@pytest.mark.parametrize(
+    ("seen", "of_wanted"),
+    [
+        (cluster(P.DUAL_WRITE), LONGER),
+        (cluster(P.DUAL_WRITE, compared=DIFFERS), {}),
+        (lost(3002), LONGER),
+        (cluster(P.DUAL_WRITE), {"consents": frozenset()}),
+        (cluster(P.DUAL_WRITE), {"approvals": frozenset()}),
+    ],
+    ids=["a longer hold", "stores that differ", "another one lost it", "no consent", "no approval"],
+)
+def test_a_person_who_was_asked_is_let_off_once_a_gate_is_shut(seen: Observation, of_wanted: dict[str, Any]) -> None:
+    status = after(ASKED)
+    found = with_memory(ASKED, status, seen, sent=in_flight_of(ASKED), **of_wanted)
+    assert withdrawn_in(found) == ["controller 3001"]
+    assert not isinstance(found.decision, Act)
+    assert not withdrawn_in(with_memory(ASKED, status, cluster(P.DUAL_WRITE), sent=in_flight_of(ASKED)))
+
+
+def test_one_that_lost_the_flag_is_named_whatever_is_wanted_and_also_if_nothing_is() -> None:
+    assert "put the flag back on controller 3001" in said(looks(wanting(D.PRE_MIGRATION), lost(3001)))
+    found = looks(replace(FINALIZING, migration=None), lost(3001))
+    assert "put the flag back on controller 3001" in said(found)
 
 
 def test_all_gates_open_it_begins_although_a_controller_has_lost_the_flag_before() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import MigrationStatus, Status
+from kafkafeatures.api.status import EMPTY, MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Held, Wait
 from kafkafeatures.core.engine.wanted import Migration
@@ -77,4 +77,10 @@ def test_a_controllers_clock_that_is_set_neither_shortens_the_hold_nor_keeps_it_
     assert isinstance(Look(held, at(timedelta(days=-899)), before=back, seconds=24 * 3600).decision, Held)
 
 
-# --- what is not known, and what contradicts itself ---
+def test_a_process_that_starts_after_a_controllers_clock_was_set_forward_counts_by_its_own_clock() -> None:
+    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    ahead = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW, NOW + timedelta(hours=25)))
+    for status in (EMPTY, status_after(looks(held, kept_for(timedelta(0))))):
+        found = looks(held, ahead, status=status).decision
+        assert isinstance(found, Wait)
+        assert found.message.startswith("dual write is kept for 24 h, of which 24 h")

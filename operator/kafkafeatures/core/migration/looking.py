@@ -32,8 +32,8 @@ while the controllers are to be stopped, as what is written after the last one m
 
 def demands_of(asked: Asked, wish: Migration) -> Demands:
     """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
-    begun = finalize.is_begun(asked.status.migration, asked.status.plan, asked.wanted.consents, wish.desired)
-    place = place_of(asked.seen, wish.desired, is_begun=begun) if asked.seen is not None else None
+    asked_before = finalize.asked_before(asked.status.migration, asked.status.plan, asked.wanted.consents, wish.desired)
+    place = place_of(asked.seen, wish.desired, asked=asked_before) if asked.seen is not None else None
     if not isinstance(place, Place):
         return Demands(znodes=True, settings=ALL_NAMES)
     shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)

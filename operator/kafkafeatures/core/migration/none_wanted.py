@@ -61,7 +61,7 @@ class NoMigration(NothingWanted, frozen=True):
 class LeftOpen(StageNow, frozen=True):
     """A migration is open that the document does not ask for. phase: at which the status knew it last; empty where it
     never did. is_seen: whether the cluster shows by itself that it is open. position: as the status knew it last. kept:
-    by the look before.
+    by the look before. dangers: controllers that may end it by accident.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -72,6 +72,7 @@ class LeftOpen(StageNow, frozen=True):
     seen: Observation
     position: str = ""
     kept: Kept | None = None
+    dangers: tuple[Blocker, ...] = ()
 
     @property
     def is_due(self) -> bool:
@@ -88,7 +89,9 @@ class LeftOpen(StageNow, frozen=True):
     @property
     def next(self) -> Wait:
         """Nothing is done."""
-        return waits_on(self.blocker, Reason.MIGRATING, after=LOOKS_AGAIN)
+        text = "; ".join(map(str, self.blockers))
+        waits = waits_on(self.blockers[0], Reason.MIGRATING, message=text, after=LOOKS_AGAIN)
+        return replace(waits, blockers=self.blockers)
 
     @property
     def outlook(self) -> str:
@@ -107,8 +110,8 @@ class LeftOpen(StageNow, frozen=True):
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
-        """That it is open."""
-        return (self.blocker,)
+        """That it is open, and what may end it."""
+        return (*self.dangers, self.blocker)
 
     @property
     def blocked(self) -> Wait:

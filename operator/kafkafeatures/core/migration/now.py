@@ -36,7 +36,7 @@ from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
-from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration import checks, finalize
@@ -60,7 +60,7 @@ from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wr
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.migration.takeover import waits_for_quorum
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of, with_requests
+from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ class MigrationNow(StageNow, frozen=True):
             return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy, about=self.place.subject),)
         if isinstance(self.place.edge, Refused):
             refused = self.place.edge
-            return (Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED),)
+            past = Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED)
+            return (*finalize.unasked(self.place, may_begin=False), past)
         asked = self._asked(self.place)
         found, flying = checks.blockers(asked), asked.flying
         fleet = self.roll.fleet if self.roll is not None else None
@@ -127,7 +128,8 @@ class MigrationNow(StageNow, frozen=True):
         soaks = self.soaking is not None
         finalizes = finalize.may_begin(self.place, found, soaks=soaks, is_approved=self.is_approved)
         unasked = finalize.unasked(self.place, may_begin=finalizes)
-        begins = finalizes or self.place.way is not FINALIZE
+        is_asked_of_git = ZK_FINALIZE in self._held and not soaks
+        begins = finalizes or is_asked_of_git or self.place.way is not FINALIZE
         ahead = template_ahead(self.place, self.facts.seen, pods, may_begin=begins)
         return (*unasked, *found, *ahead, *wrongly_restarted(self.place, fleet, flying))
 
@@ -335,7 +337,12 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Restarts that a person must not carry out now, or does not have to."""
-        return self.roll.withdrawn if self.roll is not None else ()
+        if self.roll is None or not isinstance(self.place, Place):
+            return self.roll.withdrawn if self.roll is not None else ()
+        why = finalize.why_let_off(self.place, self.blockers, self.soaking, is_approved=self.is_approved)
+        live = {node.id for node in self.facts.seen.nodes if node.state is NodeState.LIVE}  # else it may stop just now
+        asked = (one for one in self.roll.in_flight if one.is_asked_of_a_person and one.step.node_id in live)
+        return (*self.roll.withdrawn, *((one.sent, why) for one in asked if why))
 
     @property
     def over(self) -> Sequence[tuple[InFlight, Result]]:
@@ -363,9 +370,20 @@ class MigrationNow(StageNow, frozen=True):
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """A consent is spent before it is used: a restart, or what Git is asked for, rests on it."""
+        """A consent is spent before it is used: a restart, or what Git is asked for, rests on it. Who is asked to lose
+        the flag is written before as well.
+        """
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
-        return with_spent(status, self._used(decision))
+        status = with_spent(status, self._used(decision))
+        asked = self._asked_controllers(decision)
+        if not asked or status.migration is None:
+            return status
+        return replace(status, migration=replace(status.migration, asked_controllers=asked))
+
+    def _asked_controllers(self, decision: Decision) -> tuple[int, ...]:
+        if not isinstance(self.place, Place):
+            return ()
+        return finalize.asked_by(self.place, self._flying, restarted_by(decision))
 
     def _used(self, decision: Decision) -> frozenset[str]:
         asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
@@ -377,7 +395,7 @@ class MigrationNow(StageNow, frozen=True):
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(
             status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
-            dual_write=self.dual_write, requested=self._requested,
+            dual_write=self.dual_write, requested=self._requested, asked=self._asked_controllers(decision),
         )  # fmt: skip
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
@@ -413,7 +431,7 @@ def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow
     offset = place.facts.offset if isinstance(place, Place) else -1
     found, known = facts.seen.compared, facts.remembered.migration
     last = later(kept.equality, known.equality if known is not None else None)
-    dual_write = finalize.dual_write_of(facts.seen.last_registration, now, kept.dual_write, known)
+    dual_write = finalize.dual_write_of(facts.seen.last_registration, facts.now, now, kept.dual_write, known)
     kept = kept.seen(
         now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
         compared=found.value if isinstance(found, Known) else None,

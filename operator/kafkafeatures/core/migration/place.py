@@ -39,7 +39,7 @@ PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
 
 
 class Place(Struct, frozen=True, dict=True):
-    """A position, and by which facts. is_begun: a step of this plan to finalize was begun with its consent
+    """A position, and by which facts. asked: controllers that were asked to lose the flag, with the consent
     (`core/migration/finalize.py`).
     """
 
@@ -48,7 +48,7 @@ class Place(Struct, frozen=True, dict=True):
     facts: Facts
     position: Position
     desired: Desired
-    is_begun: bool = False
+    asked: frozenset[int] = frozenset()
 
     @cached_property
     def edge(self) -> Edge | Refused | None:
@@ -116,11 +116,11 @@ def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]
 
 
 def place_of(
-    seen: Observation, desired: Desired, assigned: frozenset[int] | None = None, *, is_begun: bool = False
+    seen: Observation, desired: Desired, assigned: frozenset[int] | None = None, *, asked: frozenset[int] = frozenset()
 ) -> Place | Misplaced | Failure:
     """Where it is; or what contradicts what, or what could not be read. assigned: brokers that have replicas; None
-    where that is not known. is_begun: whether a step to finalize was begun with its consent: else a controller without
-    the flag has lost it by accident, and the cluster is still in dual write.
+    where that is not known. asked: controllers that were asked to lose the flag, with the consent: any other one
+    without it has lost it by accident, and the cluster is still in dual write.
     """
     if isinstance(seen.zookeeper, Known):
         znodes = seen.zookeeper.value
@@ -135,9 +135,9 @@ def place_of(
     position = position_of(facts)
     if isinstance(position, Misplaced):
         return position
-    if position is Position.DUAL_WRITE and is_begun and facts.unflagged:
+    if position is Position.DUAL_WRITE and not asked.isdisjoint(facts.unflagged):
         position = Position.FINALIZING
-    return Place(seen, znodes, facts, position, desired, is_begun)
+    return Place(seen, znodes, facts, position, desired, asked)
 
 
 def _unread(seen: Observation, why: Failure) -> ZooKeeperReading:

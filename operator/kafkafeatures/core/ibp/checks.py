@@ -49,11 +49,11 @@ def zookeeper_is_read(asked: Asked) -> Iterator[Blocker]:
     """The ensemble of this cluster, by its id: it says which broker is controller, and so who has the partitions."""
     znodes, seen = asked.znodes, asked.place.seen.cluster_id
     if isinstance(znodes, Failure):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.remedy)
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.action)
         return
     found = znodes.cluster_id
     if isinstance(found, Failure):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, str(found), found.remedy)
+        yield Blocker(BlockerKind.NODE_UNKNOWN, str(found), found.action)
     elif isinstance(seen, Known) and found != seen.value:
         where = printable(znodes.ensemble)
         of = (
@@ -107,7 +107,7 @@ def every_broker_was_asked(asked: Asked) -> Iterator[Blocker]:
     for id_, why in place.unknown.items():
         if id_ not in asked.flying:
             text = f"the {IBP} of broker {id_} is not known: {why.message}"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, why.remedy, nodes=_nodes(place, id_))
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, why.action, nodes=_nodes(place, id_))
     registered = {} if isinstance(znodes, Failure) or isinstance(znodes.brokers, Failure) else znodes.brokers
     for id_ in sorted(registered.keys() - place.brokers.keys() - asked.flying):
         text = f"broker {id_} is registered in ZooKeeper, but its address is not known"

@@ -70,7 +70,7 @@ def names_only_the_flag(found: Look, *ids: int) -> None:
 def test_a_controller_that_lost_the_flag_by_accident_is_named_and_nothing_is_restarted(
     desired: Desired, ids: tuple[int, ...]
 ) -> None:
-    """Also where that one is the active controller."""
+    """The active controller, too."""
     names_only_the_flag(looks(wanting(desired), lost(*ids)), *ids)
 
 
@@ -114,7 +114,7 @@ def test_a_consent_that_an_earlier_plan_has_used_begins_nothing() -> None:
     names_only_the_flag(found, 3001)
 
 
-def test_what_was_begun_with_its_consent_goes_on_and_not_after_the_consent_is_taken_back() -> None:
+def test_what_was_begun_with_its_consent_continues_and_not_after_the_consent_is_taken_back() -> None:
     first = approved(cluster(P.DUAL_WRITE))
     assert restarted(first) == 3001
     status = after(first)
@@ -149,7 +149,7 @@ OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "conn
 
 
 @pytest.mark.parametrize("kept", [(), (3002,)], ids=["all without the flag", "one has it"])
-def test_once_it_is_finalized_nobody_waits_for_a_zookeeper_that_was_switched_off(kept: tuple[int, ...]) -> None:
+def test_once_it_is_finalized_a_zookeeper_that_was_switched_off_is_not_waited_for(kept: tuple[int, ...]) -> None:
     over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in kept), zookeeper=OFF)
     if kept:
         assert restarted(approved(over)) == 3002
@@ -166,7 +166,7 @@ def test_before_it_is_finalized_zookeeper_is_needed() -> None:
     assert "ZooKeeper zk1:2181/kafka: connection failed" in found.message
 
 
-def test_a_first_migration_that_was_begun_with_the_brokers_is_told_to_begin_with_the_controllers() -> None:
+def test_a_first_migration_that_was_begun_with_the_brokers_is_to_begin_with_the_controllers() -> None:
     flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in (1, 2))
     found = looks(wanting(D.PRE_MIGRATION), cluster(P.ZOOKEEPER, *flagged))
     assert isinstance(found.decision, Stalled)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -30,9 +29,6 @@ from kafkafeatures.core.migration.positions import FLAG
 from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
 
-if TYPE_CHECKING:
-    from kafkafeatures.core.migration.checks import Asked
-
 
 def is_begun(
     migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
@@ -44,7 +40,7 @@ def is_begun(
 
 
 CLOCK_JUMPED = timedelta(minutes=1)
-"""By how much more than its own time a process may see the log's time go on: clocks of controllers differ."""
+"""By how much more than its own time a process may see the log's time advance: clocks of controllers differ."""
 
 
 def dual_write_of(
@@ -125,14 +121,14 @@ def without_ending(place: Place, remedy: str) -> str:
     return with_flags_first(place.facts, remedy) if holds(place) else remedy
 
 
-def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
-    """Nothing leads back from there. Once it has begun there is nothing left to consent to."""
-    if not holds(asked.place):
+def unconsented(place: Place, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
+    """A consent is needed until it has begun. spent: those that were used for something else."""
+    if not holds(place):
         return
     text = "finalizing the migration is irreversible"
-    if ZK_FINALIZE not in asked.consents:
+    if ZK_FINALIZE not in consents:
         yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
-    elif ZK_FINALIZE in asked.spent:
+    elif ZK_FINALIZE in spent:
         yield Blocker(BlockerKind.CONSENT, text, already_used(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
 
 

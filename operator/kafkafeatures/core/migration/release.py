@@ -18,7 +18,7 @@ HIGHEST_EPOCH = 2**31 - 2
 """The next controller adds one to what it finds, and Kafka reads an int."""
 
 
-def release(read: ZooKeeperReading, *, partition_epoch: int, consent: str = "") -> DeleteZnodes | Failure:
+def release(read: ZooKeeperReading, *, partition_epoch: int) -> DeleteZnodes | Failure:
     """Delete the claim of a quorum that is gone, and `/migration`, so that a broker is elected.
 
     partition_epoch: the highest `controller_epoch` in the states of partitions in ZooKeeper. A KRaft controller writes
@@ -41,11 +41,11 @@ def release(read: ZooKeeperReading, *, partition_epoch: int, consent: str = "") 
         return _unfit(EPOCH, f"it cannot be raised above {highest}: Kafka knows no higher epoch")
     return DeleteZnodes(
         cluster_id, epoch, _life(migration), _life(claim), highest + 1 if epoch.value <= highest else None,
-        migration.text if migration is not None else "", consent,
+        migration.text if migration is not None else "",
     )  # fmt: skip
 
 
-def withdraw(read: ZooKeeperReading, *, consent: str = "") -> DeleteZnodes | Failure:
+def withdraw(read: ZooKeeperReading) -> DeleteZnodes | Failure:
     """Delete `/migration` alone, where the quorum has claimed nothing yet. The epoch stays: a controller that finds it
     written by another one takes itself for deposed.
     """
@@ -60,7 +60,7 @@ def withdraw(read: ZooKeeperReading, *, consent: str = "") -> DeleteZnodes | Fai
         return _unfit(CONTROLLER, f"it names controller {claim.node_id} of a quorum, which is to be released with it")
     if migration is None:
         return _unfit(MIGRATION, "is absent: there is nothing to delete")
-    return DeleteZnodes(cluster_id, epoch, _life(migration), kept=migration.text, consent=consent)
+    return DeleteZnodes(cluster_id, epoch, _life(migration), kept=migration.text)
 
 
 def _ground(read: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationProgress | None] | Failure:

@@ -28,12 +28,12 @@ def asked_of_git(place: Place) -> Wait:
     edge = place.way
     found = "; ".join(_asked(place, edge)) if edge is not None else ""
     if not found:
-        to = f": {edge.end}" if edge is not None else ""
+        to = f": {edge.end_from(place.position)}" if edge is not None else ""
         return Wait(
             Reason.MIGRATING,
             f"the next position is not reached yet{to}",
             after=2.0,
-            subject=edge.end if edge is not None else place.position,
+            subject=edge.end_from(place.position) if edge is not None else place.position,
             remedy="see the log of the active controller for KRaftMigrationDriver; if nodes were just restarted, wait "
             "until each of them has registered",
         )
@@ -44,7 +44,7 @@ def asked_of_git(place: Place) -> Wait:
         found,
         after=after,
         steady=edge is STOP_CONTROLLERS,
-        subject=edge.end if edge is not None else place.position,
+        subject=edge.end_from(place.position) if edge is not None else place.position,
         remedy="make the change in Git and roll it out; where it is there already, see what each node says of itself: "
         "kafkafeatures describe",
     )

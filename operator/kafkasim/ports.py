@@ -108,6 +108,11 @@ class SimulatedCluster:
         self._pass_time(CALL_MS)
         return await self._adapter.named_controllers()
 
+    async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
+        """What the adapter finds there."""
+        self._pass_time(CALL_MS)
+        return await self._adapter.former_controllers(addresses)
+
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
         """What the adapter reads of the log before its last reading; or all of the world's log, of which nothing was
         cut off.

@@ -155,6 +155,11 @@ class Connection:
         cluster = await self._reached()
         return {} if cluster is None or self._client is None else await self._client.named_controllers()
 
+    async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
+        """What is found there; nothing where no server is."""
+        cluster = await self._reached()
+        return {} if cluster is None or self._client is None else await self._client.former_controllers(addresses)
+
     def _looked(self, cluster: Cluster) -> Looked:
         looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen
         if pods is None or looked.nodes is None:

@@ -173,9 +173,12 @@ class WayBack(StatusRecord, frozen=True, kw_only=True):
 
 
 class ReadyReason(StatusRecord, frozen=True, kw_only=True):
-    """The reason of Ready, and since when it is that: Ready may have been False for other reasons before."""
+    """The reason of Ready, and since when it is that: Ready may have been False for other reasons before. `subject`:
+    the node, pod, topic or object that is waited for, or that halts it.
+    """
 
     reason: str
+    subject: str = ""
     since: Stamp
 
 
@@ -273,14 +276,35 @@ class ComparisonState(StrEnum):
 
 class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
     """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState; where that is Unknown, all
-    else is of the last one that had a result. `written_at`: when `/migration` was last written before it, by
-    ZooKeeper's clock.
+    else is of the last one that had a result. `digest`: of what differs. `written_at`: when `/migration` was last
+    written before it, by ZooKeeper's clock.
     """
 
     at: Stamp | None = None
     state: str = ""
     differences: int | None = None
+    digest: str = ""
     written_at: Stamp | None = None
+
+
+class VoterStatus(StatusRecord, frozen=True, kw_only=True):
+    """A voter of the quorum. `address`: at which it proved last who it is; empty where it never did. `pod`: its pod."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("node_id",)
+
+    node_id: int
+    address: str = ""
+    pod: str = ""
+
+
+class ConsentRequest(StatusRecord, frozen=True, kw_only=True):
+    """A consent that was asked for while the document did not have it. `about`: for what; empty for nothing yet."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("consent",)
+
+    consent: str
+    about: str = ""
+    since: Stamp | None = None
 
 
 class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
@@ -299,8 +323,11 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     restarts_left: int | None = None
     node_seconds: int = 0
     consents: tuple[str, ...] = ()
+    voters: tuple[VoterStatus, ...] = ()
+    requested: tuple[ConsentRequest, ...] = ()
     dual_write_since: Stamp | None = None
     dual_write_offset: int | None = None
+    asked_controllers: tuple[int, ...] = ()
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

@@ -72,6 +72,11 @@ class KafkaPort(Protocol):
         several times, -1 for none. One that follows a controller of the quorum names any broker, by chance.
         """
 
+    async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
+        """Why no controller answers at each of these addresses (host:port) now; None where one does. All are tried,
+        whatever the document names.
+        """
+
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
         """The moves of levels from this position of the metadata log up to its last reading, and whether the log ever
         had that position.

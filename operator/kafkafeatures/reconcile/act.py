@@ -28,6 +28,7 @@ from kafkafeatures.core.engine.steps import (
     Rejection,
     Step,
 )
+from kafkafeatures.core.engine.waits import without_time
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.kinds import known, sent_in
@@ -183,7 +184,7 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
                 status = _ended(context, status, sent, Result.REJECTED, rejection.recorded)
             elif not asked_before:  # else what was asked for then may still be on its way
                 status = without(status, sent)
-            return await _report(context, found.with_decision(_refused(rejection), status), outcome)
+            return await _report(context, found.with_decision(context, _refused(step, rejection), status), outcome)
         case _:
             assert_never(outcome)
 
@@ -194,7 +195,7 @@ async def _held_back(
     """Report that a step did not leave. What was sent before may still be on its way: then its intent stays."""
     if sent.written is None:
         status = _ended(context, status, sent, Result.NOT_SENT, refused.message)
-    return await _report(context, found.with_decision(refused, status), NotSent(refused.message))
+    return await _report(context, found.with_decision(context, refused, status), NotSent(refused.message))
 
 
 async def _intend(context: ReconcileContext, found: Evaluation, status: Status, sent: InFlight) -> None:
@@ -204,7 +205,7 @@ async def _intend(context: ReconcileContext, found: Evaluation, status: Status, 
 
     def without_words(one: Status) -> Status:
         rollout = one.rollout and replace(one.rollout, waiting_for="", waiting_since=None)
-        return replace(one, conditions=(), rollout=rollout, log_position=None)
+        return replace(one, conditions=(), ready_reason=None, rollout=rollout, log_position=None)
 
     before, asked_before = found.resource, sent.written is not None
     if asked_before and not before.invalid_fields and without_words(status) == without_words(before.status):
@@ -215,6 +216,7 @@ async def _intend(context: ReconcileContext, found: Evaluation, status: Status, 
 
 
 _NUMBER = re.compile(r"\d+")
+OUTCOME_IS_OPEN = "see what the message says about the connection, and repair it: nothing else is sent meanwhile"
 
 
 async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status, step: Step, why: str) -> Status:
@@ -223,11 +225,12 @@ async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status,
     kept: the status with its intent. On top of what was remembered before: since when that is said is not forgotten.
     """
     said, rollout = f"{step.request}: its outcome is not known: {why}", found.remembered.rollout
-    if rollout is not None and _NUMBER.sub("", rollout.waiting_for) == _NUMBER.sub("", said):
-        said = rollout.waiting_for  # such as the port of a connection, which is another one each time
-    waits = Wait(step.reason, said, SETTLE_SECONDS)
-    before = replace(found.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
-    status = found.with_decision(waits, before).status
+    before = without_time(rollout.waiting_for) if rollout is not None else ""
+    if _NUMBER.sub("", before) == _NUMBER.sub("", said):
+        said = before  # such as the port of a connection, which is another one each time
+    waits = Wait(step.reason, said, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
+    remembered = replace(found.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
+    status = found.with_decision(context, waits, remembered).status
     await write_if_changed(context.store, found.resource, status)
     return status
 
@@ -257,10 +260,10 @@ def _withheld(context: ReconcileContext, found: Evaluation, last_look: LastLook,
     return refused.message if refused is not None else None
 
 
-def _refused(rejection: Rejection) -> Wait | Stalled:
+def _refused(step: Step, rejection: Rejection) -> Wait | Stalled:
     if rejection.needs_action:
-        return Stalled(rejection.reason, rejection.message)
-    return Wait(rejection.reason, rejection.message, after=2.0)
+        return Stalled(rejection.reason, rejection.message, subject=step.request, remedy=rejection.remedy)
+    return Wait(rejection.reason, rejection.message, after=2.0, subject=step.request, remedy=rejection.remedy)
 
 
 def _ended(context: ReconcileContext, status: Status, sent: InFlight, result: Result, message: str) -> Status:

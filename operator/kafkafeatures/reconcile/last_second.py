@@ -101,7 +101,14 @@ def too_late(context: ReconcileContext, found: Evaluation, last_look: LastLook) 
             return owned
     if windows and not last_look.at_any_time and (opens := closed_until(windows, context.now())) is not None:
         at = opens.isoformat(timespec="minutes")
-        return Wait(Reason.WAITING_FOR_WINDOW, f"the window of spec.rollout has closed; the next opens at {at}", AGAIN)
+        return Wait(
+            Reason.WAITING_FOR_WINDOW,
+            f"the window of spec.rollout has closed; the next opens at {at}",
+            AGAIN,
+            is_dated=True,
+            subject="spec.rollout.windows",
+            remedy="wait until it opens, or change spec.rollout.windows",
+        )
     if last_look.read_at is not None and context.monotonic() - last_look.read_at > FRESH:
         return not_sent(
             f"the cluster was read more than {FRESH:g} s ago; a restart is decided on a newer reading: give the "
@@ -112,5 +119,10 @@ def too_late(context: ReconcileContext, found: Evaluation, last_look: LastLook) 
 
 def not_sent(reason: str) -> Wait:
     """Return a wait for the next look, as something changed at the last moment."""
-    text = reason if reason.startswith(NOT_SENT) else f"{NOT_SENT}{reason}"
-    return Wait(Reason.PREFLIGHT, text, after=AGAIN)
+    return Wait(
+        Reason.PREFLIGHT,
+        reason if reason.startswith(NOT_SENT) else f"{NOT_SENT}{reason}",
+        after=AGAIN,
+        subject="the next step",
+        remedy="wait: it is decided on anew; if this persists, give the operator a faster way to the cluster",
+    )

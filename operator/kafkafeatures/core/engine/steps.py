@@ -21,7 +21,8 @@ from kafkafeatures.core.facts.observation import Observation
 
 
 class Rejection(Struct, frozen=True):
-    """What it means that a step was rejected. `needs_action`: a user has to act before it is tried again.
+    """What it means that a step was rejected. `remedy`: what a person can do. `needs_action`: someone has to act before
+    it is tried again.
 
     `recorded`: the message of its entry in the history; empty where it leaves none, because it was only refused for
     now: then it counts as not begun.
@@ -29,6 +30,7 @@ class Rejection(Struct, frozen=True):
 
     reason: Reason
     message: str
+    remedy: str
     needs_action: bool = True
     recorded: str = ""
 

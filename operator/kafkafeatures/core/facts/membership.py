@@ -210,6 +210,7 @@ class Membership:
             registered=registered,
             is_voter=id_ in self._voters,
             migrating_from_zookeeper=bool(broker and broker.is_migrating_zk_broker),
+            registered_flag=controller.zk_migration_ready if controller else None,
             broker_epoch=broker.epoch if broker else in_zookeeper.epoch if in_zookeeper else -1,
             czxid=in_zookeeper.epoch if in_zookeeper else -1,
             incarnation=str(current.incarnation) if (current := broker or controller) else "",

@@ -25,6 +25,7 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kafkafeatures.core.facts.settings import Setting
+from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -101,6 +102,7 @@ class Node(Struct, frozen=True):
     registered: Mapping[Role, Known[Mapping[str, VersionRange]]] = field(default_factory=dict)
     is_voter: bool = False
     migrating_from_zookeeper: bool = False
+    registered_flag: bool | None = None  # whether its process that registered last as a controller may migrate
     broker_epoch: int = -1  # of its registration as a broker; -1 where it has none, or none is known. A czxid where it
     # is registered in ZooKeeper alone: numbers of the two are never compared, as they count different things
     czxid: int = (
@@ -262,6 +264,7 @@ class Observation(Struct, frozen=True):
     past_levels: PastLevels | None = None  # where the metadata log was read
     last_registration: LastRegistration | None = None  # None: not known, or a broker is not in KRaft mode
     named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)  # by each broker
+    former_controllers: Mapping[str, Failure | None] = field(default_factory=dict)  # why none answers at an address
 
     def level_of(self, feature: str) -> int | None:
         """The finalized level, 0 where there is none; None where the levels could not be read."""
@@ -290,6 +293,12 @@ class Observation(Struct, frozen=True):
     def is_migrating(self) -> bool:
         """Whether a migration from ZooKeeper is certainly open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.MIGRATING
+
+    @property
+    def has_left_zookeeper(self) -> bool:
+        """Whether the metadata log says that a migration is finalized: ZooKeeper may be switched off then."""
+        found = self.zk_migration_state
+        return isinstance(found, Known) and found.value == ZkMigrationState.POST_MIGRATION
 
     @property
     def no_quorum(self) -> Failure | None:

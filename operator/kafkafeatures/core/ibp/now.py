@@ -16,7 +16,7 @@ from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked, unreadable
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
@@ -34,7 +34,7 @@ from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_in_all_rolls, is_to_be_shown
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by, unverified_of
+from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by, unverified_of, with_requests
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
@@ -114,7 +114,7 @@ class IbpNow(StageNow, frozen=True):
         if self.is_in_kraft:
             return None
         if isinstance(self.facts.seen.mode, Unknown):
-            return Wait(Reason.PREFLIGHT, f"the metadata mode is not known: {self.facts.seen.mode.why}", after=2.0)
+            return unreadable("the metadata mode is not known", self.facts.seen.mode.why)
         return blocked(self.blockers) if self.blockers else None
 
     @property
@@ -152,6 +152,7 @@ class IbpNow(StageNow, frozen=True):
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used; the plan holds it until it leads elsewhere, or is over."""
         used = spent_by(decision, self.excused)
+        status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used}))) if used else status
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:

@@ -112,14 +112,24 @@ class LevelsNow(StageNow, frozen=True):
             return Stalled(
                 Reason.CONTROLLER_REJECTED,
                 f"dry run (validateOnly) rejected by the active controller: {verdict.message}",
+                subject="active controller",
+                remedy="change the levels of the document, or what the active controller names",
             )
         if not self.dry_run:
             return None  # kraft.version alone is judged when it is sent
         if isinstance(verdict, DryRunUnavailable) or verdict is None:
             why = verdict.why if verdict else "not run yet"
             if verdict and verdict.rights:
-                return Stalled(Reason.NOT_AUTHORIZED, why)
-            return Wait(Reason.PREFLIGHT, f"dry run (validateOnly) unavailable: {why}", after=2.0)
+                return Stalled(
+                    Reason.NOT_AUTHORIZED, why, subject="dry run", remedy="grant this principal ALTER on the cluster"
+                )
+            return Wait(
+                Reason.PREFLIGHT,
+                f"dry run (validateOnly) unavailable: {why}",
+                after=2.0,
+                subject="dry run",
+                remedy="make the active controller reachable: bootstrapControllers, network, TLS",
+            )
         return None
 
     def with_verdict(self, verdict: DryRun) -> LevelsNow:
@@ -137,7 +147,15 @@ class LevelsNow(StageNow, frozen=True):
         soak = self.soak
         if soak is None or soak.is_over or not self.part.changes or self.part.changes[0] not in soak.changes:
             return None
-        return Wait(Reason.SOAKING, str(soak), after=min(LOOK_AGAIN, soak.left.total_seconds()), steady=True)
+        return Wait(
+            Reason.SOAKING,
+            str(soak),
+            after=min(LOOK_AGAIN, soak.left.total_seconds()),
+            steady=True,
+            is_dated=True,
+            subject="spec.features.finalizeAfter",
+            remedy="wait until it is over, or shorten spec.features.finalizeAfter",
+        )
 
     @property
     def unverified(self) -> tuple[str, ...]:
@@ -147,9 +165,12 @@ class LevelsNow(StageNow, frozen=True):
     @property
     def needs_approval(self) -> bool:
         """A change that is not safe to undo is approved by being named exactly; one the operator computed, or corrects,
-        is not. To correct drift by an irreversible change takes a new approval, whatever the policy.
+        is not. To correct drift by an irreversible change takes a new approval, whatever the policy. What is
+        irreversible is not approved by levels that no person wrote.
         """
         wanted, part = self.facts.wanted, self.part
+        if not wanted.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
+            return True
         if wanted.policy is ApprovalPolicy.ALWAYS:
             return True
         if wanted.policy is ApprovalPolicy.NEVER:
@@ -178,6 +199,8 @@ class LevelsNow(StageNow, frozen=True):
             "sent after that; changes that can be sent to the active controller itself (bootstrapControllers) need no "
             "such wait",
             after=min(left.total_seconds(), LOOK_AGAIN),
+            subject=change.feature,
+            remedy="wait for 5 minutes, or add the controllers to bootstrapControllers",
         )
 
     @property

@@ -32,6 +32,10 @@ MOST_LAGGING = 12
 it is in sync with all.
 """
 NAMED = 3
+OLD_SESSION = (
+    " (if its log ends with NodeExists, its last process was killed: start it again once zookeeper.session.timeout.ms, "
+    "18 s by default, is over)"
+)
 
 
 class Phase(Enum):
@@ -154,9 +158,10 @@ class AwayNode(Struct, frozen=True):
                 return found
         node = seen.node(self.node_id)
         if node is None and isinstance(seen.registered_brokers, Known):
+            old = OLD_SESSION if self.czxid >= 0 else ""
             return RestartState(
                 Phase.STARTING,
-                f"{self.title} is not registered: start it; if it runs, see its log, and if that shows no reason, "
+                f"{self.title} is not registered: start it{old}; if it runs, see its log, and if that shows no reason, "
                 "restart it",
             )
         if node is None or node.state in (NodeState.GHOST, NodeState.UNREACHABLE, NodeState.REFUSED):
@@ -177,6 +182,11 @@ class AwayNode(Struct, frozen=True):
             silent = "fenced, and does not answer: it recovers its log, or was stopped"
             return RestartState(Phase.RECOVERING, f"{self.title} is {how if answers else silent}")
         return self._replicas(node, seen, replication)
+
+    def is_a_new_process(self, seen: Observation) -> bool:
+        """Whether its next process certainly runs, whichever partitions it has by now."""
+        read = isinstance(seen.workloads, Known) or seen.workloads.why.kind is FailureKind.NOT_ASKED or not self.pod
+        return read and self.state_in(seen, None).phase in (Phase.UNKNOWN, Phase.BACK)
 
     def _of_pod(self, seen: Observation) -> RestartState | None:
         """What the pod says, where it says that the node cannot be back."""

@@ -123,13 +123,20 @@ def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> 
         if why_not is None:
             return Act(_restart(question, id_))
         refused, left = refused or why_not, left - {id_}
-    return refused or Wait(Reason.WAITING_FOR_QUORUM, "no controller can be restarted now", after=2.0)
+    return refused or Wait(
+        Reason.WAITING_FOR_QUORUM,
+        "no controller can be restarted now",
+        after=2.0,
+        subject="controllers",
+        remedy="bring the controllers back that are missing in the quorum",
+    )
 
 
 def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     replication, admission = question.replication, question.admission()
     if replication is None or admission is None:  # `partitions_are_known` has refused already
-        return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0)
+        remedy = "make the brokers reachable, and grant DESCRIBE on the cluster and on all topics"
+        return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0, subject="partitions", remedy=remedy)
     too_few = voters_allow(question)
     if too_few is not None:
         return too_few
@@ -158,7 +165,7 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if admission.allows(first):  # so it is the first of an unknown image, and not alone
         text = f"{question.title(first)} is restarted alone, as the Kafka version of its new image is not known"
         remedy = f"bring {question.titles(question.gone)} back, or set the template's annotation {KAFKA_VERSION}"
-        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", after=2.0)
+        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", after=2.0, subject=question.title(first), remedy=remedy)
     return forbidden_by(question, first, admission.forbidding(first))
 
 

@@ -96,7 +96,10 @@ class RestartNode(AwayNode, frozen=True):
         """What a rejected eviction means, by its HTTP status; else a PodDisruptionBudget does not allow it now."""
         reason = _REJECTED.get(code)
         said = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
-        return Rejection(reason or Reason.WAITING_FOR_BUDGET, said, needs_action=reason is not None)
+        remedy = "let the PodDisruptionBudget allow one pod to be away, or bring back those that are"
+        if reason is not None:
+            remedy = "grant the operator the right, or change what refuses it: an admission webhook, a policy"
+        return Rejection(reason or Reason.WAITING_FOR_BUDGET, said, remedy, needs_action=reason is not None)
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""

@@ -149,18 +149,10 @@ class RollNow(StageNow, frozen=True):
         return replace(status, spent_consents=tuple(sorted(spent)))
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """A consent is spent before it is used: `status.rollout` has what this roll was given; no other roll gets that.
-
-        And since when an eviction that may not have been sent is not asked for. It is asked for again as long as
-        nothing forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for it.
-        """
+        """A consent is spent before it is used: `status.rollout` has what this roll was given, and no other roll."""
         if used := spent_by(decision, self.part.excused):
             status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
-        for one in self.roll.in_flight:
-            if one.may_be_unsent or one.step.is_not_wanted(self.facts.seen):
-                again = isinstance(decision, Act) and decision.step == one.step
-                status = remembering(status, one.sent, one.sent.asked(self.facts.stamp, again=again))
-        return status
+        return with_requests(self.roll, self.facts, decision, status)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with the workloads, and how far the roll is."""
@@ -234,9 +226,26 @@ class Rolls:
         return RollNow(facts, part, roll, changes)
 
 
+def with_requests(roll: Roll, facts: Facts, decision: Decision, status: Status) -> Status:
+    """The status with since when an eviction that may not have been sent is not asked for. It is asked for again as
+    long as nothing forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for
+    it.
+    """
+    for one in roll.in_flight:
+        if one.may_be_unsent or one.step.is_not_wanted(facts.seen):
+            again = isinstance(decision, Act) and decision.step == one.step
+            status = remembering(status, one.sent, one.sent.asked(facts.stamp, again=again))
+    return status
+
+
 def spent_by(decision: Decision, excused: ExcusedTopics | Excused | None) -> frozenset[str]:
     """The consents that a restart rests on: one is spent with the first, whether or not its topics suffer from it."""
     return decision.step.consents_of_plan if excused is not None and isinstance(decision, Act) else frozenset()
+
+
+def restarted_by(decision: Decision) -> int | None:
+    """The node that it restarts."""
+    return decision.step.node_id if isinstance(decision, Act) and isinstance(decision.step, RestartNode) else None
 
 
 def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Facts) -> tuple[str, ...]:

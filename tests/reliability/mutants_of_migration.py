@@ -11,7 +11,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "migration",
         f"{CORE}/checks.py",
         ("differing stores close a door",
-         "    elif asked.compared.differences and asked.place.desired is not Desired.ROLLED_BACK:\n", "    elif False:\n"),
+         "    elif asked.compared.differences and asked", "    elif False and asked"),
         ("a comparison is not needed",
          "    if not asked.closes or not needs_comparison(asked.place):\n", "    if True:\n"),
         ("any lag will do", "    elif asked.lag > LARGEST_LAG:\n", "    elif False:\n"),
@@ -35,7 +35,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "migration",
         f"{CORE}/consents.py",
-        ("a consent is for whatever is lost", "            request.about == self.about or (", "            True or ("),
+        ("a consent is for whatever is lost", "(request.consent, request.about) == (self.consent, self.about)",
+         "request.consent == self.consent"),
         ("a consent may be older than the question", "    if not any(map(it.is_for, requested)):\n", "    if False:\n"),
     ),
     *of(

@@ -13,8 +13,8 @@ help: ## this text
 demo: $(VENV)/.runtime ## see the main story on a simulated cluster: needs Python 3.11+ and PyPI, nothing else
 	@$(BIN)/kafkafeatures demo
 
-check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property tests, a short simulation; no Kafka, no JVM; below 3 minutes
-	@HISTORIES=300 $(BIN)/python -m tests.run lint types test-types layers unit simulation
+check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property tests, a short simulation; no Kafka, no JVM; below 3 minutes, after the first time
+	@HISTORIES=300 MINUTES=3 $(BIN)/python -m tests.run lint types test-types layers unit simulation
 
 unit: $(VENV)/.dev ## a part of check: the fast tests
 	@$(BIN)/python -m tests.run unit

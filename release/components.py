@@ -46,7 +46,7 @@ def describe(plan: Plan, layout: Layout, architecture: str) -> str:
     for one in found.values():
         bom.components.add(one)
     bom.register_dependency(image, found.values())
-    text = JsonV1Dot6(bom).output_as_string(indent=1)
+    text: str = JsonV1Dot6(bom).output_as_string(indent=1)
     if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         raise ReleaseError(f"the list of components of the image for {architecture} is invalid CycloneDX: {error}")
     return text

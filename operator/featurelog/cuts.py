@@ -1,15 +1,16 @@
 """Where a large file is cut, so that several workers read it: at the boundaries of batches, and nowhere else.
 
 What it decides: the ranges of a file. Called when a run is planned: workers look at one span each (`survey`), and what
-they found is put together here (`joined`). A cut is made only where everything before it was read, is in order up to
-the checksum, and continues in order: a reader of the pieces then finds what a reader of the whole finds, whatever the
-bytes are. From the first damage on a file is one piece.
+they found is put together here (`joined`); a worker that plans for itself asks for one range (`range_in`). A cut is
+made only where everything before it was read, is in order up to the checksum, and continues in order: a reader of the
+pieces then finds what a reader of the whole finds, whatever the bytes are. From the first damage on a file is one
+piece.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -88,17 +89,19 @@ def _with(found: Survey | None, run: Run, until: int) -> tuple[Survey | None, bo
 
 def joined(start: int, size: int, wanted: Sequence[Span], surveys: Iterable[Survey | None]) -> list[tuple[int, int]]:
     """The ranges, from `start` to the end of the file. surveys: one for each span, and no more are taken than tell."""
-    begins: list[int] = []
+    begins = list(_begins(start, wanted, surveys)) or [start]
+    return list(zip(begins, [*begins[1:], size], strict=True)) if start < size else []
+
+
+def _begins(start: int, wanted: Iterable[Span], surveys: Iterable[Survey | None]) -> Iterator[int]:
     last: Survey | None = None
     for span, found in zip(wanted, surveys, strict=False):
         if last is not None and last.end >= span.until:
             continue  # a batch that is larger than a span
         if found is None or not _follows(found, last, start):
-            break
-        begins.append(found.first)
+            return
+        yield found.first
         last = found
-    begins = begins or [start]
-    return list(zip(begins, [*begins[1:], size], strict=True)) if start < size else []
 
 
 def _follows(found: Survey, last: Survey | None, start: int) -> bool:
@@ -107,7 +110,19 @@ def _follows(found: Survey, last: Survey | None, start: int) -> bool:
     return (found.first, found.base_offset) == (last.end, last.end_offset) and found.epoch >= last.end_epoch
 
 
-def ranges(data: Pieces, start: int, piece: int = PIECE) -> list[tuple[int, int]]:
-    """The ranges of a file from `start`, where a batch begins, surveyed by this process."""
-    wanted = spans(start, len(data), piece)
-    return joined(start, len(data), wanted, (survey(data, one.begin, one.until) for one in wanted))
+def range_in(data: Pieces, number: int, piece: int) -> tuple[int, int] | None:
+    """The range of a whole file that begins in this one of its `spans`; None where none does. What lies before it is
+    looked at, as that says whether the file may be cut here; of what lies behind it, no more than where it ends.
+    """
+    size, found = len(data), None
+    wanted = spans(0, size, piece) or [Span(0, size, size)]
+    for begin in _begins(0, wanted, (survey(data, one.begin, one.until) for one in wanted)):
+        if found is not None:
+            return found, begin
+        if begin >= wanted[number].begin:
+            if begin >= wanted[number].until:
+                return None
+            found = begin
+    if found is None and number == 0:
+        found = 0  # whatever it begins with
+    return None if found is None or not size else (found, size)

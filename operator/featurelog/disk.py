@@ -14,6 +14,9 @@ from pathlib import Path
 
 from featurelog.parts import synced
 
+PROOF = ".seen-"
+"""How the name of a file begins by which a worker knows that it sees the folder of the run."""
+
 
 class LockedError(Exception):
     """Another run writes to the same tables."""
@@ -40,6 +43,17 @@ class Disk:
     def remove(self, path: Path) -> None:
         """A file that nothing depends on; one that is gone already is gone."""
         path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def seen(self, path: Path) -> Iterator[None]:
+        """An empty file as long as this lasts: who sees it sees the folder. Those that killed runs left are removed."""
+        for left in path.parent.glob(f"{PROOF}*"):
+            left.unlink(missing_ok=True)
+        path.touch()
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def locked(self, path: Path) -> Iterator[None]:

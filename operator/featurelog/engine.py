@@ -6,6 +6,7 @@ tables do not depend on where they were made.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +98,13 @@ class OneCore:
 
 
 def outcome(task: Task, folder: str) -> Outcome:
-    """What becomes of one task; sent to workers by value, as all of `parts` is."""
+    """What becomes of one task; sent to workers by value, as all of `parts` is. Who does not see the folder of the
+    output would write to a disk of its own.
+    """
+    if task.proof and not os.path.exists(task.proof):
+        output = os.path.dirname(task.proof)
+        text = f"{output}: a worker does not see this folder as the run does; use a folder that all of them share"
+        return Problem(text, is_lost=True)
     try:
         return write_part(task, folder)
     except DamagedInputError as error:

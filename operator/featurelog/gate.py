@@ -1,8 +1,8 @@
 """The gate: may these clusters be taken to a release, or a feature to a level, by what was read of their logs?
 
 What it decides: for each cluster one of `ready`, `blocked`, `unknown`, from the row of `upgrade_readiness` for the
-target. It trusts no row further than that goes: a row that is too old, or whose last record lies in the future, says
-nothing; nor does one that stands on a single copy, whose end may be missing without a trace. Called by `kafkafeatures
+target, which has the verdict. It trusts no row further than that goes: a row that is too old, or whose last record lies
+in the future, says nothing. Called by `kafkafeatures
 pipeline gate`. It never makes a verdict better than the row's, it never overrules the operator's live checks, and the
 operator does not read it.
 """
@@ -17,9 +17,9 @@ from enum import StrEnum
 from typing import Any
 
 from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
+from featurelog.tables.upgrade_readiness import coverage
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.records import json_name
-from kafkafeatures.core.facts.readings import majority_of
 
 Row = Mapping[str, Any]
 """A row of `upgrade_readiness`, as `pyarrow.Table.to_pylist` gives it."""
@@ -27,8 +27,6 @@ Json = dict[str, Any]
 
 CLOCKS_DIFFER_MS = 5 * 60 * 1000
 """A controller's clock may be so far ahead of ours."""
-FEWEST_COPIES = 2
-"""With a single copy of a log it cannot be known whether its end is missing."""
 
 
 class Verdict(StrEnum):
@@ -154,7 +152,7 @@ def _of_cluster(
         return ClusterVerdict(name, Verdict.UNKNOWN, (*why, *said), row)
     if row["verdict"] == Verdict.BLOCKED:
         return ClusterVerdict(name, Verdict.BLOCKED, tuple(said), row)
-    why = [*said, *_coverage(row)]
+    why = list(dict.fromkeys((*said, *coverage(row))))  # an older release made rows without it
     if row["verdict"] != Verdict.READY and not why:
         why.append(("verdict", "the tables do not say why"))
     blocks = row["blocking_nodes"] or row["downgrade_losses"] or row["other_blockers"]
@@ -176,27 +174,6 @@ def _age(row: Row, at_ms: int) -> list[tuple[str, str]]:
         return [
             ("too_old", f"the last record that was read is of {_moment(last)}; copy the logs again, then run again")
         ]
-    return []
-
-
-def _coverage(row: Row) -> list[tuple[str, str]]:
-    """Whether enough nodes' copies were read for `ready`. A node whose log is there twice counts once."""
-    copies, nodes, voters = row["copies"] or (), row["copied_nodes"], row["voters"]
-    if not voters:
-        return [("voters", "who votes is not known")]
-    if nodes is None:
-        return [("coverage", "an older release made the tables; run the pipeline again")]
-    ids = set(nodes)
-    copied = sorted(ids & set(voters))
-    if len(copied) < majority_of(len(voters)):
-        text = f"copies of {len(copied)} of {len(voters)} voters were read, not of a majority"
-        if len(copies) > len(ids):
-            text += f" ({len(copies)} folders hold logs of {len(ids)} nodes; see data_quality)"
-        return [("coverage", f"{text}; copy meta.properties with each log, or name its folder by the node's id")]
-    if len(ids) < FEWEST_COPIES:
-        return [("coverage", "one copy was read: whether its end is missing is unknown; add one of another node")]
-    if row["known_from_offset"] is None:
-        return [("coverage", "the state is not known without a hole")]
     return []
 
 

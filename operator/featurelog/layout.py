@@ -28,6 +28,9 @@ _CLUSTER_ID = re.compile(r"(?m)^cluster\.id\s*=\s*(\S{1,100})\s*$")
 _NODE_ID = re.compile(r"(?m)^(?:node|broker)\.id\s*=\s*([0-9]{1,10})\s*$")
 """A broker that still runs in ZooKeeper mode says `broker.id`."""
 
+_LONGEST_ID = 40
+"""Characters of the id of a directory; Kafka's have 22."""
+
 _UNUSED = (
     (".checkpoint.part", "a snapshot that was not finished"),
     (".checkpoint.deleted", "a snapshot that is about to be deleted"),
@@ -67,7 +70,7 @@ class NodeLog:
 
     cluster, node: names of folders. cluster_id: what the node itself says, or None. files: by name, which is by
     offset. unused: (name, why). voters: of a static quorum, as the node says; None where it says none. node_id: what
-    the node itself says, or None.
+    the node itself says, or None. vote: epoch, candidate and its directory, or None.
     """
 
     cluster: str
@@ -77,6 +80,7 @@ class NodeLog:
     unused: tuple[tuple[str, str], ...]
     voters: tuple[int, ...] | None = None
     node_id: int | None = None
+    vote: tuple[int, int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +134,11 @@ def _node(system: FileSystem, cluster: str, folder: FileInfo) -> NodeLog | None:
     log, properties = system.get_file_info(places)
     if log.type is not FileType.Directory:
         return None
-    logs, unused, voters = [], [], None
+    logs, unused, voters, vote = [], [], None, None
     for one in _listed(system, log.path):
         if one.base_name == QUORUM_STATE:
-            voters = _voters(system, one)
+            state = _quorum_state(system, one)
+            voters, vote = _voters(state), _vote(state)
         elif files.parse(one.base_name) is None:
             unused += [(one.base_name, why) for end, why in _UNUSED if one.base_name.endswith(end)]
         elif one.type is not FileType.File:
@@ -142,7 +147,7 @@ def _node(system: FileSystem, cluster: str, folder: FileInfo) -> NodeLog | None:
             logs.append(LogFile(one.path, one.base_name, one.size, one.mtime_ns or 0))
     logs.sort(key=lambda one: one.name)
     cluster_id, node_id = _identity(system, properties)
-    return NodeLog(cluster, folder.base_name, cluster_id, tuple(logs), tuple(sorted(unused)), voters, node_id)
+    return NodeLog(cluster, folder.base_name, cluster_id, tuple(logs), tuple(sorted(unused)), voters, node_id, vote)
 
 
 def _identity(system: FileSystem, properties: FileInfo) -> tuple[str | None, int | None]:
@@ -155,16 +160,36 @@ def _identity(system: FileSystem, properties: FileInfo) -> tuple[str | None, int
     return cluster[1] if cluster else None, nodes.pop() if len(nodes) == 1 else None
 
 
-def _voters(system: FileSystem, found: FileInfo) -> tuple[int, ...] | None:
-    """`QuorumStateData.json`, version 0: a static quorum. Version 1 has none: then the log says who votes."""
+def _quorum_state(system: FileSystem, found: FileInfo) -> object:
+    """What the node keeps of elections (`QuorumStateData.json`); None where that is not readable."""
     if found.type is not FileType.File:
         return None
     with system.open_input_file(found.path) as file:
         data = file.read(_LARGEST)
     try:
-        state = json.loads(data)
+        state: object = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return state
+
+
+def _voters(state: object) -> tuple[int, ...] | None:
+    """Voters of a static quorum, which version 0 has. Version 1 has none: then the log says who votes."""
+    if not isinstance(state, dict):
+        return None
+    try:
         ids = [one["voterId"] for one in state["currentVoters"]]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (TypeError, KeyError):
         return None
     is_static = state.get("data_version") == 0 and ids and all(type(one) is int and one >= 0 for one in ids)
     return tuple(sorted(set(ids))) if is_static else None
+
+
+def _vote(state: object) -> tuple[int, int, str] | None:
+    """Epoch, candidate, and its directory (empty in version 0)."""
+    if not isinstance(state, dict):
+        return None
+    epoch, voted, directory = (state.get(one) for one in ("leaderEpoch", "votedId", "votedDirectoryId"))
+    if type(epoch) is not int or type(voted) is not int or min(epoch, voted) < 0:
+        return None
+    return epoch, voted, directory[:_LONGEST_ID] if isinstance(directory, str) else ""

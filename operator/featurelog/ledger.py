@@ -45,7 +45,7 @@ class Entry:
 @dataclass(slots=True)
 class Node:
     """One node's log. unused: (file, why), voters: of a static quorum, both as listed last. node_id: what it said last
-    of itself. files: by name.
+    of itself, vote: what it keeps of elections, as listed last. files: by name.
     """
 
     cluster: str
@@ -55,6 +55,7 @@ class Node:
     files: dict[str, Entry] = field(default_factory=dict)
     voters: tuple[int, ...] | None = None
     node_id: int | None = None
+    vote: tuple[int, int, str] | None = None
 
     def parts(self) -> Iterator[Part]:
         """In the order of files."""
@@ -121,6 +122,7 @@ class Ledger:
         found = fits[0]
         found.cluster_id, found.voters = log.cluster_id or found.cluster_id, log.voters
         found.node_id = found.node_id if log.node_id is None else log.node_id
+        found.vote = log.vote
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -170,4 +172,5 @@ def _node(document: dict[str, Any]) -> Node:
     }
     unused = tuple((name, why) for name, why in document["unused"])
     voters = None if document.get("voters") is None else tuple(document["voters"])
-    return Node(**{**document, "unused": unused, "files": files, "voters": voters})
+    vote = None if document.get("vote") is None else tuple(document["vote"])
+    return Node(**{**document, "unused": unused, "files": files, "voters": voters, "vote": vote})

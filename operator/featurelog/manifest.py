@@ -113,11 +113,26 @@ def _read(root: Path, sequence: int) -> Manifest:
 
 
 def commit(disk: Disk, manifest: Manifest, ledger: Ledger) -> None:
-    """Make it the latest: from the last line on, and not before."""
+    """Make it the latest: from the last line on, and not before. Raises OutputError where a file that it names is not
+    there as it was written.
+    """
+    for file in (one for files in manifest.tables.values() for one in files):
+        _look_at(manifest.root / file.path, file.size)
     folder = manifest.root / FOLDER
     disk.write(folder / ledger_name(manifest.sequence), _json(ledger.to_json()))
     disk.write(folder / name(manifest.sequence), _json(manifest.to_json()))
     disk.write(manifest.root / LATEST, name(manifest.sequence).encode() + b"\n")
+
+
+def _look_at(path: Path, size: int) -> None:
+    try:
+        found = path.stat().st_size
+    except FileNotFoundError:
+        found = None
+    if found != size:
+        state = "is not there" if found is None else f"has {found} bytes"
+        why = f"a worker wrote {size} bytes to it, and here it {state}"
+        raise OutputError(f"{path}: {why}; nothing was committed; use a folder that the run and all workers share")
 
 
 def sweep(disk: Disk, manifest: Manifest) -> None:

@@ -71,7 +71,8 @@ class EngineError(Exception):
 class Task:
     """A part to read. uri: of the file system; path: in it. start, end: bytes of the file. lead: where the batch before
     it begins, which tells whether the part follows it; `start` where there is none. is_open: a node may be writing
-    behind the end. version: of an object, as it was when its parts were planned; "" in a folder.
+    behind the end. version: of an object, as it was when its parts were planned; "" in a folder. proof: a file that
+    only this run can have made, in the folder of the output; "" where nothing is written.
     """
 
     uri: str
@@ -87,6 +88,7 @@ class Task:
     mode: str = PERMISSIVE
     redact: bool = True
     version: str = ""
+    proof: str = ""
 
     @property
     def where(self) -> str:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ import pyarrow.parquet as pq
 
 from featurelog import cuts, manifest, stores
 from featurelog.cuts import Survey
-from featurelog.disk import Disk
+from featurelog.disk import PROOF, Disk
 from featurelog.engine import Derive, Engine, Look, OneCore, Problem, Seen
 from featurelog.layout import InputsError, NodeLog, Root
 from featurelog.ledger import Due, Ledger, Node, due
@@ -45,7 +47,7 @@ from kraftlog.files import DIRECTORY
 METADATA_RECORDS = "metadata_records"
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
-DERIVED = 2
+DERIVED = 3
 """Changes whenever the tables of clusters are made in another way: they are then made anew."""
 MOST_PARTS = 24
 """Parts of one file that may lie beside one another, before they are joined into one."""
@@ -95,6 +97,7 @@ class Run:
         self._derive, self._start_engine, self._beside = derive, start_engine, beside
         self._disk, self._progress = disk or Disk(), progress
         self._manifest, self._ledger = Manifest(settings.output), Ledger()
+        self._proof = settings.output.absolute() / f"{PROOF}{uuid.uuid4().hex}"
 
     def __call__(self) -> Summary:
         """Raises InputsError, OutputError, LockedError, DamagedInputError, EngineError."""
@@ -110,6 +113,11 @@ class Run:
         self._manifest, self._ledger = manifest.load(self.settings.output)
         manifest.sweep(self._disk, self._manifest)
         dues = self._plan()
+        with self._disk.seen(self._proof) if dues else nullcontext():
+            self._work(dues)
+
+    def _work(self, dues: Sequence[Due]) -> None:
+        """Read what is due, and commit it in groups."""
         total, done, engine = sum(one.size for one in dues), 0, None
         for group in self._groups(dues):
             engine = engine or self._start_engine()
@@ -220,7 +228,7 @@ class Run:
             uri=one.uri, path=one.file.path, cluster=one.node.cluster, node=one.node.node, file=one.file.name,
             fingerprint=one.fingerprint, lead=one.lead if start == one.start else start, start=start, end=end,
             is_open=one.is_open and end == one.file.size, mode=self.settings.mode, redact=self.settings.redact,
-            version=version,
+            version=version, proof=str(self._proof),
         )  # fmt: skip
 
     def _keep(self, one: Due, read: Sequence[Part]) -> None:
@@ -289,7 +297,7 @@ class Run:
             for name, entry in files
         )
         return NodeCopy(
-            node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id
+            node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id, node.vote
         )
 
 
@@ -322,7 +330,7 @@ def _source(
 ) -> str:
     """What tells whether the tables of a cluster would be the same again. parts: files of rows, by node."""
     files = [
-        [copy.node, copy.node_id, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
+        [copy.node, copy.node_id, copy.vote, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
         for copy in cluster.copies
     ]
     return hashlib.sha256(json.dumps([DERIVED, beside, cluster.doubts, files]).encode()).hexdigest()

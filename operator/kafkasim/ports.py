@@ -242,9 +242,11 @@ class SimulatedWorkloads:
         self._pass_time()
         return self._pods.reading()
 
-    async def restart(self, step: RestartNode) -> Outcome:
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         """By name and uid; 429 where a budget says no."""
         self._pass_time()
+        if why := withheld():
+            return NotSent(why)
         return Applied() if self._pods.evict(step.pod, step.pod_uid) else Rejected(429, REFUSED)
 
     def _pass_time(self) -> None:

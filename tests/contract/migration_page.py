@@ -97,8 +97,8 @@ def _picture() -> Iterator[str]:
             yield f"    {start} --> {end}"
     for edge in BACK:  # from any that it begins in
         for start in edge.start:
-            if start is not edge.end:
-                yield f"    {start} --> {edge.end}: back"
+            if start is not edge.end_from(start):
+                yield f"    {start} --> {edge.end_from(start)}: back"
     yield f"    {Position.FINALIZED} --> [*]"
 
 
@@ -123,8 +123,11 @@ def _ways() -> Iterator[str]:
         git = "; ".join([*(asks if edge.asks is not None else []), *edge.beside]) or "-"
         restarted = f"{edge.restarts.value.lower()}s" if edge.restarts is not None else "-"
         deleted = ", ".join(f"`{one}`" for one in edge.deletes) or "-"
-        start = ", ".join(f"`{one}`" for one in edge.start if one is not edge.end) or f"`{edge.end}`"
-        yield f"| {start} | `{edge.end}` | {git} | {restarted} | {deleted} | {_sentence(str(RETURNS[edge]))} |"
+        ends = [*dict.fromkeys(map(edge.end_from, edge.start))]
+        one_end = len(ends) == 1
+        start = ", ".join(f"`{one}`" for one in edge.start if not (one_end and one is edge.end)) or f"`{edge.end}`"
+        end, back = ", ".join(f"`{one}`" for one in ends), _sentence(str(RETURNS[edge]))
+        yield f"| {start} | {end} | {git} | {restarted} | {deleted} | {back} |"
 
 
 def _answers(reasons: dict[str, int]) -> Iterator[str]:
@@ -136,7 +139,7 @@ def _answers(reasons: dict[str, int]) -> Iterator[str]:
                 number = reasons.setdefault(f"{_sentence(found.message)}: {found.remedy}.", len(reasons) + 1)
                 cells.append(f"**refused** ({number})")
             else:
-                cells.append(f"to `{found.end}`" if isinstance(found, Edge) else "reached")
+                cells.append(f"to `{found.end_from(position)}`" if isinstance(found, Edge) else "reached")
         yield f"| `{position}` | {' | '.join(cells)} |"
 
 

@@ -42,12 +42,17 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
     Reason.MIGRATION_FAILED: page(
         rf"""
         Safe: The operator takes no further step, and the cluster continues to serve clients. This state does not
-        resolve automatically. Do not restart controllers or brokers before you know what the message means.
+        resolve automatically. Do not restart a controller or broker that runs before you know what the message means.
+        If a node has stopped, start it again, with its disk and its settings unchanged.
         {_PHASE}
         The message names the facts that contradict each other: the state of the metadata log, the znodes `/controller`
         and `/migration`, and the modes of the nodes.
 
-        Fix: Do what the message says.
+        Fix: Do what the message says, in its order.
+
+        If two controllers lead at once, or `/controller` or `/migration` was deleted, create, delete and reassign no
+        topic, and restart no broker, until the message is gone. If `/migration` was deleted, create it again before you
+        restart a controller: a controller that is elected without it never writes to ZooKeeper.
 
         If it asks you to wipe the disks of the controllers, stop all controllers and delete `/migration` first.
         Controllers with empty disks that find an old `/migration` skip the copy, and every topic is deleted.
@@ -68,6 +73,9 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
         On the command line, `kafkafeatures plan -f FILE` has them.
 
         Fix: Follow the remedy of each blocker. The migration continues automatically once no blocker is left.
+
+        If the phase is unknown because a node does not answer, bring that node back with its disk and its settings.
+        In dual write, the phase stays known while one of three controllers is away.
         """
     ),
     Reason.METADATA_DIFFERS: page(

@@ -57,3 +57,33 @@ def test_what_failed_is_named_once_more_at_the_end(
     assert run.main(["unit"]) == 1
     _, summary = capsys.readouterr().out.split("\nSuites:\n")
     assert "FAILED tests/test_it.py::test_it\n" in summary
+
+
+def taken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> str:
+    """The output of a run, in a folder, that takes longer than it may."""
+    monkeypatch.setattr(run, "SUITES", [Suite("unit", [[sys.executable, "-c", ""]], 0)])
+    monkeypatch.setattr(run, "MINUTES", 1e-9)
+    monkeypatch.setattr(run, "TYPES", folder)
+    assert run.main(["unit"]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_cold_run_says_so_before_it_begins_and_has_no_budget(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, *_, unit, together, _ = taken(monkeypatch, capsys, tmp_path / "none").splitlines()
+    assert first == run.COLD
+    assert [line.rpartition(", ")[2] for line in (unit, together)] == ["cold", "cold"]
+
+
+def test_a_warm_run_that_takes_too_long_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    *_, unit, together, _ = taken(monkeypatch, capsys, tmp_path).splitlines()
+    assert [line.rpartition(", ")[2] for line in (unit, together)] == ["over its budget"] * 2
+    assert run.COLD not in (unit, together)
+
+
+def test_the_inner_loop_has_three_minutes() -> None:
+    (recipe,) = re.findall(r"^check:.*\n\t(.+)$", MAKEFILE, re.MULTILINE)
+    assert "MINUTES=3 " in recipe

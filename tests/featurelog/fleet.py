@@ -37,7 +37,7 @@ def copies(logs: Path) -> list[NodeCopy]:
 
 def _copy(node: NodeLog) -> NodeCopy:
     files = tuple(FileRecords(node.node, file.name, _records(file)) for file in node.files)
-    return NodeCopy(node.cluster, node.node, node.cluster_id, files, node.unused, node.voters, node.node_id)
+    return NodeCopy(node.cluster, node.node, node.cluster_id, files, node.unused, node.voters, node.node_id, node.vote)
 
 
 def documents() -> Documents:

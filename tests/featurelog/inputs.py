@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from featurelog import cuts
 from featurelog.manifest import load
 from featurelog.parts import ROWS
 from featurelog.run import METADATA_RECORDS, Run, Settings, Summary
@@ -55,6 +56,12 @@ def made_log(batches: int = 30) -> bytes:
         out += batch(offset, *values)
         offset += len(values)
     return out
+
+
+def ranges(data: memoryview, piece: int) -> list[tuple[int, int]]:
+    """All ranges of a file, each found by a worker that looks for that one."""
+    every = (cuts.range_in(data, number, piece) for number in range(max(1, len(cuts.spans(0, len(data), piece)))))
+    return [one for one in every if one is not None]
 
 
 derive = partial(tables_of, documents=NO_DOCUMENTS, judging=Judging(at_ms=AT))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from featurelog import cuts
-from tests.featurelog.inputs import made_log
+from tests.featurelog.inputs import made_log, ranges
 from tests.kraftlog.build import batch, no_op
 
 
@@ -34,7 +34,7 @@ def test_each_span_can_be_looked_at_by_itself(places: list[int], piece: int, cut
         for one in wanted
         for found in [cuts.survey(memoryview(content)[one.begin : one.end], 0, one.until - one.begin)]
     ]
-    assert cuts.joined(0, len(content), wanted, alone) == cuts.ranges(memoryview(content), 0, piece)
+    assert cuts.joined(0, len(content), wanted, alone) == ranges(memoryview(content), piece)
 
 
 @pytest.mark.parametrize(
@@ -50,26 +50,36 @@ def test_there_is_no_cut_at_or_behind_what_does_not_continue_in_order(behind: by
     begun = batch(0, no_op(), no_op(), epoch=2) + batch(2, no_op(), no_op(), epoch=2)
     rest = batch(4, no_op(), epoch=2) + batch(5, no_op(), epoch=2) + batch(6, no_op(), epoch=2)
     size = len(batch(2, no_op(), no_op()))
-    assert len(cuts.ranges(memoryview(begun + rest), 0, size)) == 4
+    assert len(ranges(memoryview(begun + rest), size)) == 4
     content = begun + behind + rest
-    assert cuts.ranges(memoryview(content), 0, size) == [(0, size), (size, len(content))]
+    assert ranges(memoryview(content), size) == [(0, size), (size, len(content))]
+
+
+def test_who_looks_for_one_range_looks_at_nothing_behind_the_next_one() -> None:
+    content = memoryview(made_log(200))
+    every = ranges(content, 1000)
+    assert len(every) > 5
+    for number, found in enumerate(every):
+        with mock.patch.object(cuts, "survey", mock.Mock(wraps=cuts.survey)) as looked:
+            assert cuts.range_in(content, number, 1000) == found
+        assert looked.call_count == min(number + 2, len(every))
 
 
 def test_what_looks_like_a_batch_within_a_batch_is_no_place_to_cut() -> None:
     inside = b"".join(batch(number, no_op()) for number in range(1, 30))
     for content in (batch(0, inside) + batch(1, no_op()), batch(0, inside) + inside):
-        assert cuts.ranges(memoryview(content), 0, 500) == [(0, len(content))]
+        assert ranges(memoryview(content), 500) == [(0, len(content))]
 
 
 def test_there_is_no_cut_behind_a_break_in_the_middle_of_a_span() -> None:
     content = b"".join(batch(offset, no_op()) for offset in (0, 1, 9, *range(10, 20)))
     size = 3 * len(batch(0, no_op()))
-    assert cuts.ranges(memoryview(content), 0, size) == [(0, len(content))]
+    assert ranges(memoryview(content), size) == [(0, len(content))]
 
 
 def test_what_lies_before_the_first_batch_is_of_the_one_piece() -> None:
     content = b"\xff" * 70 + made_log()
-    assert cuts.ranges(memoryview(content), 0, 500) == [(0, len(content))]
+    assert ranges(memoryview(content), 500) == [(0, len(content))]
 
 
 def test_no_more_is_looked_at_than_tells_where_to_cut() -> None:
@@ -88,9 +98,9 @@ def test_no_more_is_looked_at_than_tells_where_to_cut() -> None:
 
 def test_a_file_is_cut_where_a_piece_is_large_enough_and_never_behind_damage() -> None:
     content = made_log(30)
-    assert len(cuts.ranges(memoryview(content), 0, 500)) > 4
-    assert cuts.ranges(memoryview(content), 0, len(content)) == [(0, len(content))]
-    assert cuts.ranges(memoryview(b"\xff" * 5000), 0, 500) == [(0, 5000)]
-    assert cuts.ranges(memoryview(b""), 0, 500) == []
+    assert len(ranges(memoryview(content), 500)) > 4
+    assert ranges(memoryview(content), len(content)) == [(0, len(content))]
+    assert ranges(memoryview(b"\xff" * 5000), 500) == [(0, 5000)]
+    assert ranges(memoryview(b""), 500) == []
     begun = batch(0, no_op()) * 20  # every batch begins at offset 0: a break in the order, which only the whole shows
-    assert cuts.ranges(memoryview(begun), 0, 100) == [(0, len(begun))]
+    assert ranges(memoryview(begun), 100) == [(0, len(begun))]

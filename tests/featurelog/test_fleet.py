@@ -218,4 +218,4 @@ def test_the_only_copy_that_is_left_is_one_copy_under_whatever_names_it_lies(tmp
     assert next(each.verdict for each in gate(target).clusters if each.name.cluster == name) is Verdict.READY
     assert one.verdict is Verdict.UNKNOWN
     assert (one.row or {})["copied_nodes"] == [101]
-    assert "(3 folders hold logs of 1 nodes" in dict(one.unknown_because)["coverage"]
+    assert "(of 3 folders only 1 are of different nodes for sure" in dict(one.unknown_because)["coverage"]

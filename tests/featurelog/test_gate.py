@@ -134,8 +134,8 @@ def test_copies_of_a_majority_and_of_two_nodes_are_enough_and_clocks_may_differ_
 def test_what_was_copied_twice_is_said_with_what_to_do() -> None:
     (one,) = gate_of(row(copied_nodes=[101])).clusters
     ((_, text),) = one.unknown_because
-    assert text.startswith("copies of 1 of 3 voters were read, not of a majority (3 folders hold logs of 1 nodes; ")
-    assert "copy meta.properties with each log" in text
+    assert text.startswith("copies of 1 of 3 voters were read, not of a majority (of 3 folders only 1 are of ")
+    assert "copy the whole log folder of each node, and meta.properties with it" in text
 
 
 def test_two_clusters_in_one_folder_and_one_cluster_in_two_folders_are_unknown() -> None:

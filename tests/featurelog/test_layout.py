@@ -82,6 +82,26 @@ def test_the_voters_of_a_static_quorum_are_those_that_the_node_has_beside_its_lo
     assert found.voters == voters
 
 
+@pytest.mark.parametrize(
+    ("written", "vote"),
+    [
+        ('{"leaderId":2,"leaderEpoch":10,"votedId":2,"votedDirectoryId":"dVjL3w","data_version":1}', (10, 2, "dVjL3w")),
+        ('{"leaderId":2,"leaderEpoch":4,"votedId":2,"currentVoters":[{"voterId":2}],"data_version":0}', (4, 2, "")),
+        ('{"leaderId":2,"leaderEpoch":4,"votedId":-1,"data_version":0}', None),
+        ('{"leaderId":2,"leaderEpoch":true,"votedId":2}', None),
+        ('{"leaderId":2,"leaderEpoch":4}', None),
+        ('{"leaderEpoch":4,"votedId":2,"votedDirectoryId":"', None),
+        ("[]", None),
+    ],
+)
+def test_the_vote_of_a_node_is_the_one_that_it_has_beside_its_log(
+    tmp_path: Path, written: str, vote: tuple[int, int, str] | None
+) -> None:
+    (put(tmp_path, "orders", "1", SEGMENT) / "quorum-state").write_text(written)
+    (found,) = nodes(tmp_path)
+    assert found.vote == vote
+
+
 def test_a_folder_without_a_metadata_log_is_no_node(tmp_path: Path) -> None:
     (tmp_path / "orders" / "lost+found").mkdir(parents=True)
     (tmp_path / "README").write_text("notes")

@@ -62,7 +62,7 @@ def test_a_time_that_a_store_does_not_tell_is_never_the_same_one() -> None:
 
 def test_what_a_node_says_of_its_quorum_is_as_it_says_it_now_and_who_it_is_stays() -> None:
     ledger = Ledger()
-    node = ledger.node(replace(log(), cluster_id="id", voters=(1, 2), node_id=1))
-    assert (node.cluster_id, node.voters, node.node_id) == ("id", (1, 2), 1)
+    node = ledger.node(replace(log(), cluster_id="id", voters=(1, 2), node_id=1, vote=(4, 1, "")))
+    assert (node.cluster_id, node.voters, node.node_id, node.vote) == ("id", (1, 2), 1, (4, 1, ""))
     assert ledger.node(log()) is node
     assert (node.cluster_id, node.voters, node.node_id) == ("id", None, 1)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featurelog import cuts
 from featurelog.parts import (
     PERMISSIVE,
     InputChangedError,
@@ -30,7 +29,7 @@ from kraftlog.encoding import encode_batch
 from kraftlog.reading import Reading
 from kraftlog.records import frame
 from kraftlog.schema import others, table
-from tests.featurelog.inputs import made_log, put
+from tests.featurelog.inputs import made_log, put, ranges
 from tests.kraftlog.build import batch, no_op
 
 HOUR = 3_600_000
@@ -63,7 +62,7 @@ def test_pieces_of_any_file_have_the_rows_and_the_account_of_the_whole(
     content = hurt(made_log(), places)
     content = content[: len(content) - cut]
     path = put(tmp_path_factory.mktemp("in"), "orders", "1", f"{0:020}.log", content)
-    found = cuts.ranges(memoryview(content), 0, piece)
+    found = ranges(memoryview(content), piece)
     assert [end for _, end in found[:-1]] == [start for start, _ in found[1:]]
     assert (found[0][0], found[-1][1]) == (0, len(content))
     said = [

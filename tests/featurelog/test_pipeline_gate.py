@@ -19,7 +19,7 @@ from kafkasim.fleet.fleet import write_fleet
 from kafkasim.fleet.plan import SMALL, UNTIL_MS, Story, draw
 from tests.kafkafeatures.cli.test_report_page import Page
 
-SCALE = replace(SMALL, clusters=7, days=6, kept_days=2, partitions=3)
+SCALE = replace(SMALL, clusters=7, days=6, kept_days=4, partitions=3)
 HOUR = 3600
 NAMES = {plan.story: plan.name for plan in draw(SCALE, 1)}
 EVIL = "..<img src=x onerror=alert(1)>"

@@ -163,8 +163,9 @@ def test_in_a_pipe_apply_ends_with_that_it_is_blocked_and_changed_nothing(
     cluster: dict[str, Any], tmp_path: Path
 ) -> None:
     document(tmp_path, cluster, {"metadata.version": 99})
-    first, blocker, last = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).stderr.splitlines()
-    assert first == "Blockers"
+    plan, step, *_, first, blocker, last = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).stderr.splitlines()
+    assert (plan.startswith("Plan sha256:"), first) == (True, "Blockers")
+    assert re.match(r"  1\. metadata\.version \d+ \(\S+\) -> 99  irreversible$", step)
     assert blocker.startswith("kafkafeatures: no node supports metadata.version 99; ")
     assert last == "default/x: UnsupportedLevel: blocked; nothing was changed"
 

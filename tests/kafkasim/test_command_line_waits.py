@@ -163,9 +163,14 @@ def test_by_hand_the_command_line_asks_for_the_restart_of_one_node_and_waits_for
         path.write_text(json.dumps(body))
         applied = shell(f"{PROGRAM} apply -f levels.yaml --yes --timeout 4s", tmp_path)
         assert applied.returncode == 5
-        assert applied.stderr.splitlines() == [
+        warning, plan, first, *lines = applied.stderr.splitlines()
+        assert warning == (
             "warning: default/x: --timeout is not longer than spec.rollout.stableFor (30 s): a node that is restarted "
-            "does not count as back in this run",
+            "does not count as back in this run"
+        )
+        assert plan.startswith("Plan sha256:")
+        assert first.startswith("  1. share.version 0 -> 1")
+        assert [line for line in lines if not line.startswith("  ")] == [
             "RestartRequested: broker 2",
             "RollingNodes: restart broker 2 with the newer Kafka; it was not restarted yet",
             "kafkafeatures: timed out; run the command again to continue",

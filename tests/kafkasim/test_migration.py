@@ -366,7 +366,7 @@ async def test_all_that_were_seen_before_prove_it_whatever_the_document_names_by
 
 
 async def test_a_standby_that_lost_its_flag_ends_nothing_and_gets_it_back(migration: Migration) -> None:
-    """Somebody changed its file early, and it restarted by itself: whatever is wanted, it is still dual write."""
+    """A file that was changed early, and a restart of its own: whatever is wanted, it is still dual write."""
     await migration.to("DualWrite")
     cluster, before = migration.cluster, len(migration.effects)
     assert cluster.quorum is not None

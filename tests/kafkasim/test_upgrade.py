@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def finalized(server: str) -> dict[str, int]:
 def test_for_scripts_it_raises_every_level_of_the_release_and_prints_the_status(server: str) -> None:
     done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes -o json")
     assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[1] == "  1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)"
     assert "UpdateFeatures metadata.version 25 -> 29: Applied" in done.stderr
     assert json.loads(done.stdout)["status"]["metadataVersion"] == "4.2-IV1"
     assert finalized(server).items() >= REACHED.items()
@@ -104,3 +106,91 @@ def test_a_release_for_which_a_node_is_too_old_is_blocked_and_nothing_is_sent() 
         assert done.returncode == 5
         assert "upgrade Kafka on broker 2" in done.stderr
         assert finalized(server)["metadata.version"] == 25
+
+
+@pytest.fixture
+def older() -> Iterator[str]:
+    """Kafka changed its metadata between these levels and those of the release: to raise them is irreversible."""
+    with simulator("--release", RELEASE, "--metadata-version", "21") as process:
+        yield str(heard(process)["bootstrapServers"])
+
+
+IRREVERSIBLE = "1. metadata.version 21 (3.9-IV0) -> 29 (4.2-IV1)  irreversible"
+TO_APPROVE = re.compile(r"[Tt]o approve: (kafkafeatures upgrade .* --approve (sha256:[0-9a-f]{12}))$", re.MULTILINE)
+
+
+def approval_of(text: str) -> tuple[str, str]:
+    """The command line that is to be copied, and the hash in it."""
+    found = TO_APPROVE.search(text)
+    assert found, text
+    return found[1].replace("kafkafeatures", PROGRAM, 1), found[2]
+
+
+@pytest.mark.parametrize("more", ["--yes", "--yes -o json", "--yes --timeout 1s"])
+def test_a_yes_shows_what_is_irreversible_and_does_not_approve_it(older: str, more: str) -> None:
+    done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older} {more}")
+    assert done.returncode == 3, done.stderr
+    assert IRREVERSIBLE in done.stderr
+    assert "nothing was changed" in done.stderr
+    assert finalized(older)["metadata.version"] == 21
+    approved = shell(approval_of(done.stderr)[0])
+    assert approved.returncode == 0, approved.stderr
+    assert IRREVERSIBLE in approved.stderr
+    assert finalized(older)["metadata.version"] == 29
+
+
+def test_the_dry_run_prints_the_hash_that_approves_what_is_irreversible(older: str) -> None:
+    words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older}"
+    dry = shell(f"{words} --dry-run")
+    assert (dry.returncode, IRREVERSIBLE in dry.stdout) == (3, True)
+    approved = shell(f"{words} --approve {approval_of(dry.stdout)[1]}")
+    assert approved.returncode == 0, approved.stderr
+    assert finalized(older)["metadata.version"] == 29
+
+
+def test_the_approval_of_another_plan_changes_nothing(older: str, tmp_path: Path) -> None:
+    words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older} --yes --save {tmp_path / 'a.yaml'}"
+    other = approval_of(shell(f"{PROGRAM} upgrade --release 4.1 --bootstrap-server {older} --dry-run").stdout)[1]
+    for hash_ in (other, "sha256:0000000000000000"):
+        done = shell(f"{words} --approve {hash_}")
+        assert (done.returncode, IRREVERSIBLE in done.stderr) == (3, True)
+        assert finalized(older)["metadata.version"] == 21
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_that_changed_since_its_dry_run_has_to_be_approved_anew(older: str) -> None:
+    words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older}"
+    before = approval_of(shell(f"{words} --dry-run").stdout)[1]
+    command, _ = approval_of(shell(f"{PROGRAM} upgrade --release 4.0 --bootstrap-server {older} --dry-run").stdout)
+    assert shell(command).returncode == 0
+    done = shell(f"{words} --approve {before}")
+    assert (done.returncode, "the approval is for another plan" in done.stderr) == (3, True)
+    assert finalized(older)["metadata.version"] == 25
+
+
+def test_a_refused_upgrade_leaves_no_document_that_would_approve_it(older: str, tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older} --yes --save {file}")
+    assert (done.returncode, list(tmp_path.iterdir())) == (3, [])
+    approved = shell(approval_of(done.stderr)[0])
+    assert approved.returncode == 0, approved.stderr
+    assert file.exists()
+
+
+def test_a_yes_in_a_pipe_is_no_answer_of_a_person(older: str) -> None:
+    done = shell(f"yes | {PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older}")
+    assert (done.returncode, "not a terminal; use --yes" in done.stderr) == (64, True)
+    assert finalized(older)["metadata.version"] == 21
+
+
+@pytest.mark.parametrize(
+    ("flags", "answer", "code", "level"), [((), "y\n", 0, 29), ((), "n\n", 4, 21), (("--yes",), "", 3, 21)]
+)
+def test_on_a_terminal_a_person_approves_what_is_irreversible_by_the_answer(
+    older: str, flags: tuple[str, ...], answer: str, code: int, level: int
+) -> None:
+    words = (*IN_TERMINAL, "upgrade", "--release", RELEASE, "--bootstrap-server", older, *flags)
+    done = in_terminal(words, answers=[("Approve and apply? [y/N] ", answer)] if answer else [], columns=120)
+    assert done.code == code, done.text
+    assert IRREVERSIBLE.replace("  ", " ") in done.text
+    assert finalized(older)["metadata.version"] == level

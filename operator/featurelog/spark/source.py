@@ -7,12 +7,13 @@ written, and no ledger kept: each query reads what is there.
     path     the folder or URI of inputs, as in `layout`
     mode     PERMISSIVE (default): damage is a row. DROPMALFORMED: it is left out. FAILFAST: it ends the query
     redact   true (default): no secrets, and no bytes of what could not be decoded
-    piece    bytes of a file that a partition has at least
+    piece    bytes of a file that a partition has at least; default 16 MiB, and no file is more than `MOST_RANGES`
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,8 @@ from featurelog.parts import MODES, PERMISSIVE, ROWS, PartReader, Task, fingerpr
 from kraftlog.arrow import LOG, SNAPSHOT
 
 NAME = "kafka_metadata"
+MOST_RANGES = 8
+"""Partitions of a file at most: to know where its own begins, a worker looks through all that lies before it."""
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 _TYPES = {
@@ -99,14 +102,15 @@ class Reader(DataSourceReader):
         if self._mode not in MODES:
             raise OptionError(f"{NAME}: invalid mode {self._mode!r}; expected one of {', '.join(MODES)}")
         self._redact = known.get("redact", "true").lower() != "false"
-        self._piece = int(known.get("piece", cuts.PIECE))
+        self._piece = int(known["piece"]) if "piece" in known else None
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
-        """Ranges of files, cut between batches."""
-        return [InputPartition(task) for task in self._tasks()] or [InputPartition(None)]
+        """Files, and places in large ones where to look for a range; what is in a file is looked at by workers only."""
+        return [InputPartition(one) for one in self._places()] or [InputPartition(None)]
 
-    def _tasks(self) -> Iterator[Task]:
+    def _places(self) -> Iterator[tuple[Task, int, int]]:
+        """The whole file, the number of a span in it, and how long spans are."""
         root = Root.of(self._path)
         for log in root.nodes():
             segments = [file.name for file in log.files if not file.is_snapshot]
@@ -114,14 +118,15 @@ class Reader(DataSourceReader):
                 labels = (log.cluster, log.node, file.name, SNAPSHOT if file.is_snapshot else LOG)
                 if not file.size or not self._fits(labels):
                     continue
-                data = open_range(root.uri, file.path, 0, file.size, file.name)
-                for start, end in cuts.ranges(data, 0, self._piece):
-                    yield Task(
-                        uri=root.uri, path=file.path, cluster=log.cluster, node=log.node, file=file.name,
-                        fingerprint=fingerprint(data), lead=start, start=start, end=end,
-                        is_open=file.name in segments[-1:] and end == file.size, mode=self._mode, redact=self._redact,
-                        version=data.version,
-                    )  # fmt: skip
+                version = open_range(root.uri, file.path, 0, file.size, file.name).version
+                task = Task(
+                    uri=root.uri, path=file.path, cluster=log.cluster, node=log.node, file=file.name, fingerprint="",
+                    lead=0, start=0, end=file.size, is_open=file.name in segments[-1:], mode=self._mode,
+                    redact=self._redact, version=version,
+                )  # fmt: skip
+                piece = self._piece or max(cuts.PIECE, -(-file.size // MOST_RANGES))
+                for number in range(max(1, len(cuts.spans(0, file.size, piece)))):
+                    yield task, number, piece
 
     def _fits(self, labels: tuple[str, ...]) -> bool:
         row = pa.RecordBatch.from_arrays([pa.array([label]) for label in labels], names=list(_LABELS))
@@ -131,12 +136,23 @@ class Reader(DataSourceReader):
         """Rows; called in a worker."""
         if partition.value is None:
             return
-        for rows in PartReader(partition.value):
-            found = rows
+        task, number, piece = partition.value
+        data = open_range(task.uri, task.path, 0, task.end, task.where, version=task.version)
+        found = cuts.range_in(data, number, piece)
+        if found is None:
+            return
+        start, end = found
+        for rows in PartReader(
+            replace(
+                task, fingerprint=fingerprint(data), lead=start, start=start, end=end,
+                is_open=task.is_open and end == task.end,
+            )
+        ):  # fmt: skip
+            kept = rows
             for one in self._conditions:
-                found = found.filter(met(found, one))
-            if found.num_rows:
-                arrays = [column.cast(field.type) for column, field in zip(found.columns, _ARROW, strict=True)]
+                kept = kept.filter(met(kept, one))
+            if kept.num_rows:
+                arrays = [column.cast(field.type) for column, field in zip(kept.columns, _ARROW, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 

@@ -33,7 +33,7 @@ KINDS = {
     "kraft_version_record": "a FeatureLevel record for kraft.version, which has no effect on the quorum (KAFKA-18979)",
     "rolls_not_known": "a part of the log that `rolls` covers incompletely, or not at all",
     "unused_file": "a file in a log folder that does not belong to the log",
-    "same_node": "a folder with another copy of the same node's log: both count as one",
+    "same_node": "a folder whose copy may be of the same node as another one's: both count as one",
     TWO_CLUSTERS: "nodes in one folder that name different clusters; they are not merged",
     TWO_PLACES: "folders that name the same cluster; they are not merged",
 }
@@ -90,7 +90,7 @@ def _notes(history: History) -> Iterator[Note]:
     for copy in history.cluster.copies:
         for file, why in copy.unused:
             yield Note("unused_file", why, copy.node, file)
-    for repeated in log.witnesses.repeated:
+    for repeated in log.repeated(history.voters or ()):
         yield Note("same_node", repeated.why, repeated.folder)
     for one in log.contradictions:
         yield Note("contradiction", one.text, one.node, one.file, one.offset)

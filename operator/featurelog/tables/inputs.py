@@ -36,7 +36,8 @@ class NodeCopy:
     """A copy of one node's log. cluster, node: names of folders. cluster_id: what the node says, or None.
 
     unused: (file, why), of files that are no part of a log. voters: of a static quorum, as the node says in a file
-    beside its log; None where it says none. node_id: what the node says in meta.properties, or None.
+    beside its log; None where it says none. node_id: what the node says in meta.properties, or None. vote: epoch,
+    candidate and its directory, as quorum-state has it; None where it has no vote.
     """
 
     cluster: str
@@ -46,6 +47,7 @@ class NodeCopy:
     unused: tuple[tuple[str, str], ...] = ()
     voters: tuple[int, ...] | None = None
     node_id: int | None = None
+    vote: tuple[int, int, str] | None = None
 
     @property
     def id(self) -> int | None:

@@ -10,7 +10,7 @@ record's meaning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from featurelog.tables.inputs import ClusterCopies
 from featurelog.tables.scans import Scan, scan
-from featurelog.tables.witnesses import Witness, Witnesses, witnesses
+from featurelog.tables.witnesses import Repeated, Witnesses, witnesses
 from kraftlog import files
 
 
@@ -76,10 +76,18 @@ class Merged:
     overwritten: list[Overwritten] = field(default_factory=list)
     held_until: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def copied(self) -> frozenset[int]:
-        """The nodes of whose logs there is a copy that agrees with the log."""
-        return self.witnesses.ids(self.held_until)
+    def counted(self, voters: Collection[int]) -> tuple[str, ...]:
+        """Folders whose copies agree with the log, each of another node for sure; as many of voters as can be."""
+        return self.witnesses.with_others(self.witnesses.most(self.held_until, voters), self.held_until)
+
+    def copied(self, voters: Collection[int]) -> frozenset[int]:
+        """The nodes of whose logs there is a copy that agrees with the log and counts."""
+        ids = map(self.witnesses.ids.__getitem__, self.counted(voters))
+        return frozenset(one for one in ids if one is not None)
+
+    def repeated(self, voters: Collection[int]) -> tuple[Repeated, ...]:
+        """Folders whose copies do not count by themselves."""
+        return self.witnesses.repeated(self.witnesses.ids, self.counted(voters))
 
     @property
     def end(self) -> int:
@@ -136,7 +144,8 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
     for one in scans:
         if one.repeated is not None:
             found.contradictions.append(_contradiction(one, one, one.repeated, "it has several records"))
-    agreed: set[Witness] = set()  # that were seen to have the same as others
+    agreed: set[str] = set()  # folders that were seen to have the same as those of other nodes
+    pairs: set[frozenset[str]] = set()  # folders that were seen to have the same as each other
     epochs: dict[str, int] = {}  # of each folder, that of the last records that are of the log
     floor, at, active = -1, 0, list[_Run]()
     for begin, end in pairwise(points):
@@ -160,7 +169,7 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
         for run in active:
             one = scans[run.place]
             if run.epoch != best.epoch:
-                has_agreed = whose.of[one.source.node] in agreed
+                has_agreed = one.source.node in agreed or frozenset((one.source.node, winner.source.node)) in pairs
                 if why := _why_not_overwritten(one, winner, (begin, end), has_agreed=has_agreed):
                     found.contradictions.append(_contradiction(one, winner, begin, why))
                 found.overwritten.append(_overwritten(one, run, begin, end))
@@ -168,9 +177,9 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
             if run is not best and not one.between(begin, end).equals(winner.between(begin, end)):
                 found.contradictions.append(_contradiction(one, winner, begin, "their records differ"))
                 continue
-            pair = {whose.of[one.source.node], whose.of[winner.source.node]}
-            if len(pair) > 1:
-                agreed |= pair
+            if whose.are_two(one.source.node, winner.source.node):
+                agreed |= {one.source.node, winner.source.node}
+            pairs.add(frozenset((one.source.node, winner.source.node)))
             epochs[one.source.node] = best.epoch
             _holds(found, one, end)
         _append(found.pieces, Piece(begin, end, best.epoch, winner, best.end_ms), snapshot_ends)

@@ -3,10 +3,10 @@
 It asks the rules of the operator's preflight (`core/levels/readiness.py`) about the records of a log: every registered
 broker and every registered controller, running or not, must support the level, and from metadata.version 15 (3.7-IV0)
 on every voter must be registered; a ghost is named so. `ready` needs all of it to be certain: any doubt about the state
-is `unknown`, and so is what only a record that may not be committed would allow. Removing, cutting or repeating inputs
-never makes a verdict `ready`: what is missing is a doubt, or moves the end back, and what was read is too old after
-`valid_for_ms`. What only one copy had, at its end and within that time, is lost without a trace. It never overrules a
-live check.
+is `unknown`, and so is what only a record that may not be committed would allow, or what too few nodes' copies say
+(`coverage`). Removing, cutting or repeating inputs never makes a verdict `ready`: what is missing is a doubt, or moves
+the end back, and what was read is too old after `valid_for_ms`. What only one copy had, at its end and within that
+time, is lost without a trace. It never overrules a live check.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from featurelog.tables.tracks import Version
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED
+from kafkafeatures.core.facts.readings import majority_of
 from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     KRAFT_VERSION_RAISABLE,
@@ -47,9 +48,10 @@ from kraftlog.image import BrokerRegistration, is_under_way
 
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
 VALID_FOR_MS = 24 * 60 * 60 * 1000
+FEWEST_COPIES = 2
+"""With a single copy of a log it cannot be known whether its end is missing."""
 MAX_LEVEL, MAX_FEATURES = 100, 100
-"""Levels of a feature, and features that Kafka does not have, that have rows: a log may hold any number of them.
-"""
+"""Levels of a feature, and features that Kafka does not have, that have rows: a log may hold any number of them."""
 
 _EVIDENCE = (
     pa.field("node", pa.string()), pa.field("file", pa.string()), pa.field("offset", pa.int64()), pa.field("ts", TIME),
@@ -90,11 +92,7 @@ TABLE = Table(
             "registered (`ControllerNotRegistered`), and controllers that cannot make the quorum dynamic "
             "(`ControllerTooOld`); each with its last registration as evidence",
         ),
-        Column(
-            "downgrade_losses",
-            pa.list_(_LOSS),
-            "downgrades that may lose metadata (`Lossy`) or that Kafka refuses (`Impossible`)",
-        ),
+        Column("downgrade_losses", pa.list_(_LOSS), "downgrades that are `Lossy` (may lose metadata) or `Impossible`"),
         Column(
             "other_blockers",
             pa.list_(_WHY),
@@ -152,6 +150,29 @@ def table(history: History, judging: Judging) -> pa.Table:
     return TABLE.of(_Judge(history, judging).rows())
 
 
+def coverage(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What prevents `ready` because too little was copied: nothing where enough nodes' copies were read. A node whose
+    log is there twice counts once. `row`: its columns of coverage.
+    """
+    copies, nodes, voters = row["copies"] or (), row["copied_nodes"], row["voters"]
+    if not voters:
+        return [("voters", "who votes is not known: neither a record of the log nor quorum-state says")]
+    if nodes is None:
+        return [("coverage", "an older release made the tables; run the pipeline again")]
+    ids = set(nodes)
+    copied = sorted(ids & set(voters))
+    if len(copied) < majority_of(len(voters)):
+        text = f"copies of {len(copied)} of {len(voters)} voters were read, not of a majority"
+        if len(copies) > len(ids):
+            text += f" (of {len(copies)} folders only {len(ids)} are of different nodes for sure; see data_quality)"
+        return [("coverage", f"{text}; copy the whole log folder of each node, and meta.properties with it")]
+    if len(ids) < FEWEST_COPIES:
+        return [("coverage", "one copy was read: whether its end is missing is unknown; add one of another node")]
+    if row["known_from_offset"] is None:
+        return [("coverage", "the state is not known without a hole")]
+    return []
+
+
 class _Judge:
     def __init__(self, history: History, judging: Judging) -> None:
         self._history = history
@@ -164,6 +185,12 @@ class _Judge:
             one.key for one in history.levels.versions if not one.is_committed(self._below)
         }  # features whose level would be another one if the last records are undone
         self._doubts = list(self._of_all())
+        self._coverage = {
+            "known_from_offset": history.base if not history.doubts else None,
+            "voters": sorted(history.voters) if history.voters is not None else None,
+            "copies": sorted({one.node for one in history.cluster.copies}),
+            "copied_nodes": sorted(history.log.copied(history.voters or ())),
+        }
 
     def rows(self) -> Iterator[Row]:
         for release in releases():
@@ -200,11 +227,15 @@ class _Judge:
         if changes:
             self._judge(changes, found)
         until = None if history.end_ms is None else history.end_ms + judging.valid_for_ms
+        verdict = found.verdict(is_state_known=not self._doubts)
+        if verdict == READY:
+            found.unknown += coverage(self._coverage)
+            verdict = found.verdict(is_state_known=not self._doubts)
         return {
             **history.cluster.as_columns(),
             "target_kind": kind,
             "target": target,
-            "verdict": found.verdict(is_state_known=not self._doubts),
+            "verdict": verdict,
             "changes": [
                 {"feature": name, "from_level": self._levels.get(name, 0), "to_level": level}
                 for name, level in sorted(changes.items())
@@ -213,11 +244,8 @@ class _Judge:
             "downgrade_losses": found.losses,
             "other_blockers": _whys(found.others),
             "unknown_because": _whys(found.unknown),
-            "known_from_offset": history.base if not history.doubts else None,
+            **self._coverage,
             "committed_below": self._below,
-            "voters": sorted(history.voters) if history.voters is not None else None,
-            "copies": sorted({one.node for one in history.cluster.copies}),
-            "copied_nodes": sorted(history.log.copied),
             "watermark_offset": history.end,
             "watermark_ts": history.end_ms,
             "evaluated_at": judging.at_ms,

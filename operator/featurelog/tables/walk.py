@@ -97,13 +97,13 @@ class _Walk:
         """
         log, voters = self.found.log, self.found.voters or ()
         proved = max((one.end for one in log.snapshots), default=0)
-        until = dict.fromkeys(voters, 0)
-        for folder, end in log.held_until.items():
-            id_ = log.witnesses.of[folder].id
-            if id_ in until:
-                until[id_] = max(until[id_], end)
-        held = sorted(until.values(), reverse=True)
-        return max(proved, held[majority_of(len(held)) - 1]) if held else proved
+        if not voters:
+            return proved
+        for end in sorted(set(log.held_until.values()), reverse=True):
+            holding = [folder for folder, until in log.held_until.items() if until >= end]
+            if len(log.witnesses.most(holding, voters)) >= majority_of(len(voters)):
+                return max(proved, end)
+        return proved
 
     def _voted(self, offset: int) -> None:
         voters, known = self._voters(), self.found.voter_sets

@@ -1,120 +1,166 @@
-"""Whose copies these are: the log of a node counts once, in however many folders it lies.
+"""Whose copies these are: a log counts once, in however many folders it lies.
 
-What it decides: which copies prove anything of their own. A copy is of the node that its meta.properties names; where
-that says nothing, of the one that its folder is named after, unless it ends where another copy ends: then they are
-taken for one, if no snapshot that both have shows that two nodes wrote it. Two that name two nodes are one as well if
-all their files are the same, snapshots included: no two nodes write a snapshot in the same millisecond, so one of them
-was put beside the meta.properties of another node. Called by `merging`; the gate and what is
-committed count nodes, never folders.
+What it decides: which copies prove anything of their own. What nodes replicate is the same on all of them, so that a
+copy which says no more than another one may be of the same node, taken a little earlier or later, whatever folders and
+meta.properties say. Two copies count as those of two nodes only where they are named by two ids, and something of what
+they hold cannot be of one node: a snapshot that both have and that was written at two times; votes for two candidates
+in one epoch (quorum-state); or snapshots of their own that alternate, as one node writes all of its snapshots, and
+deletes the oldest first. Called by `merging`; the gate and what is committed count nodes, never folders.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise
+
+import pyarrow.compute as pc
 
 from featurelog.tables.inputs import ClusterCopies, NodeCopy
 from featurelog.tables.scans import Scan
 from kraftlog import files
 
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """A node whose log was copied. folder: the first of its copies. id: None where nothing says it."""
-
-    folder: str
-    id: int | None
+ALTERNATIONS = 4
+"""Snapshots that two copies do not share change sides so often, in their order, only if two nodes wrote them: a few may
+have been lost on the way, from either copy.
+"""
+NO_DIRECTORY = {"", "AAAAAAAAAAAAAAAAAAAAAA"}
+"""Directories in a vote that is for a node, whatever its directory is: none, and Kafka's zero id."""
+_MOST = 64
+"""Copies of voters among which the largest number of nodes is looked for; of more, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A folder that holds a copy of a log of which another folder holds one."""
+    """A folder that holds a copy of a log of which another folder may hold one."""
 
     folder: str
     other: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Witnesses:
-    """of: by folder. repeated: what does not count by itself."""
+    """ids: of each folder, the node that it is said to be of. apart: pairs of folders that are of two nodes."""
 
-    of: Mapping[str, Witness]
-    repeated: tuple[Repeated, ...] = ()
+    ids: Mapping[str, int | None]
+    apart: frozenset[frozenset[str]]
 
-    def ids(self, folders: Iterable[str]) -> frozenset[int]:
-        """The nodes that these folders are of, as far as that is known."""
-        return frozenset(one.id for one in map(self.of.__getitem__, folders) if one.id is not None)
+    def are_two(self, folder: str, other: str) -> bool:
+        """Whether they are of two nodes."""
+        return frozenset((folder, other)) in self.apart
+
+    def most(self, folders: Iterable[str], voters: Collection[int] | None = None) -> tuple[str, ...]:
+        """Find as many of these folders as are of different nodes for sure; with voters only those of voters. Leaving
+        out a copy never gives more.
+        """
+        known = [one for one in sorted(folders) if self.ids.get(one) is not None]
+        named = [one for one in known if voters is None or self.ids[one] in voters]
+        best: tuple[str, ...] = ()
+        stack: list[tuple[tuple[str, ...], list[str]]] = [((), named[:_MOST])]
+        while stack:
+            chosen, left = stack.pop()
+            if len(chosen) > len(best):
+                best = chosen
+            for at in range(len(left) - 1, -1, -1):
+                if len(chosen) + len(left) - at > len(best):
+                    rest = [one for one in left[at + 1 :] if self.are_two(left[at], one)]
+                    stack.append(((*chosen, left[at]), rest))
+        return best
+
+    def with_others(self, chosen: Sequence[str], folders: Iterable[str]) -> tuple[str, ...]:
+        """These folders, and those of further nodes."""
+        found = list(chosen)
+        for one in sorted(folders):
+            if self.ids.get(one) is not None and all(self.are_two(one, each) for each in found):
+                found.append(one)
+        return tuple(found)
+
+    def repeated(self, folders: Iterable[str], counted: Collection[str]) -> tuple[Repeated, ...]:
+        """What does not count by itself, and why."""
+        found = []
+        for folder in sorted(set(folders) - set(counted)):
+            other = next((one for one in sorted(counted) if not self.are_two(folder, one)), None)
+            if other is not None:
+                found.append(Repeated(folder, other, self._why_same(folder, other)))
+        return tuple(found)
+
+    def _why_same(self, folder: str, other: str) -> str:
+        id_ = self.ids.get(folder)
+        if id_ is not None and id_ == self.ids.get(other):
+            return f"{folder} and {other} are copies of the log of node {id_}: they count as one"
+        if id_ is None:
+            return (
+                f"{folder} does not say whose log it is: it counts as one with {other}; copy {files.PROPERTIES} of "
+                "the node with its log, or name its folder by the node's id"
+            )
+        return (
+            f"{folder} and {other} may be copies of the log of one node, taken at two times: they count as one; copy "
+            f"the whole {files.DIRECTORY} of each node, with all snapshots and quorum-state"
+        )
 
 
 def witnesses(cluster: ClusterCopies, scans: Iterable[Scan]) -> Witnesses:
-    """Which copies are of which node of the cluster. Copies that say which node they are of come first: no other copy
-    takes the place of such a node.
-    """
+    """Which copies are of which node of the cluster, and which of them are of two for sure."""
     of_folder: defaultdict[str, list[Scan]] = defaultdict(list)
     for one in scans:
         of_folder[one.source.node].append(one)
-    found: dict[str, Witness] = {}
-    counted: list[NodeCopy] = []
-    repeated = []
-    for copy in sorted(cluster.copies, key=lambda one: (one.node_id is None, one.node)):
-        for other in counted:
-            if why := _why_same(copy, other, of_folder):
-                found[copy.node] = found[other.node]
-                repeated.append(Repeated(copy.node, other.node, why))
-                break
-        else:
-            found[copy.node] = Witness(copy.node, copy.id)
-            counted.append(copy)
-    return Witnesses(found, tuple(repeated))
+    held = [_Held(copy, _snapshots(of_folder.get(copy.node, ()))) for copy in cluster.copies]
+    apart = {
+        frozenset((one.copy.node, other.copy.node)) for one, other in combinations(held, 2) if _are_two(one, other)
+    }
+    return Witnesses({one.node: one.id for one in cluster.copies}, frozenset(apart))
 
 
-def _why_same(copy: NodeCopy, other: NodeCopy, scans: Mapping[str, Sequence[Scan]]) -> str:
-    """Empty where they are copies of two nodes' logs."""
-    if copy.id is not None and copy.id == other.id:
-        return f"{copy.node} and {other.node} are copies of the log of node {copy.id}: they count as one"
-    if copy.node_id is None and _ends_alike(scans.get(copy.node, ()), scans.get(other.node, ())):
-        return (
-            f"{copy.node} ends as {other.node} does, and does not say whose log it is: they count as one; "
-            f"copy {files.PROPERTIES} of the node with its log"
-        )
-    if _is_copied(scans.get(copy.node, ()), scans.get(other.node, ())):
-        return (
-            f"all files of {copy.node} are those of {other.node}, and no two nodes write the same snapshots: they "
-            "count as one; copy the log of each node anew"
-        )
-    return ""
+@dataclass(frozen=True)
+class _Held:
+    """A copy, and its whole snapshots by name, which is by offset."""
+
+    copy: NodeCopy
+    snapshots: Mapping[str, Scan]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.snapshots)
 
 
-def _is_copied(ours: Sequence[Scan], others: Sequence[Scan]) -> bool:
-    """Whether one log was put into two folders. Without a snapshot nothing tells: what nodes replicate is the same."""
-    extents = [{one.source.file: [(each.begin, each.end, each.epoch) for each in one.spans] for one in scans}
-               for scans in (ours, others)]  # fmt: skip
-    return bool(_snapshots(ours)) and extents[0] == extents[1] and not _of_two_nodes(ours, others)
+def _are_two(one: _Held, other: _Held) -> bool:
+    """Whether something tells that two nodes wrote these copies. Nothing that is lost from one of them does."""
+    ids = one.copy.id, other.copy.id
+    if None in ids or ids[0] == ids[1]:
+        return False
+    return _voted_twice(one.copy, other.copy) or _written_twice(one, other) or _alternate(one, other)
 
 
-def _ends_alike(ours: Sequence[Scan], others: Sequence[Scan]) -> bool:
-    """Whether what one has may be a copy of what the other has."""
-    end = _end(ours)
-    return end is not None and end == _end(others) and not _of_two_nodes(ours, others)
+def _voted_twice(one: NodeCopy, other: NodeCopy) -> bool:
+    """No node votes for two candidates in one epoch. A directory that only one of them has proves nothing: once the
+    quorum is dynamic, a node writes it beside a vote that it had without.
+    """
+    if one.vote is None or other.vote is None or one.vote[0] != other.vote[0]:
+        return False
+    candidates, directories = ({one.vote[at], other.vote[at]} for at in (1, 2))
+    return len(candidates) == 2 or len(directories - NO_DIRECTORY) == 2
 
 
-def _end(scans: Iterable[Scan]) -> tuple[int, int] | None:
-    """Offset and leader epoch."""
-    found = []
-    for one in scans:
-        if one.spans:
-            found.append((one.spans[-1].end, one.spans[-1].epoch))
-        if isinstance(one.name, files.Snapshot) and not one.incomplete:
-            found.append((one.name.end_offset, one.name.epoch))
-    return max(found, default=None)
+def _written_twice(one: _Held, other: _Held) -> bool:
+    """A node writes a snapshot at a time of its own, which a checksum covers; its offsets and epochs have none."""
+    return any(
+        _written_at(one.snapshots[name]) != _written_at(other.snapshots[name]) for name in one.names & other.names
+    )
 
 
-def _of_two_nodes(ours: Iterable[Scan], others: Iterable[Scan]) -> bool:
-    """A node writes a snapshot at a time of its own."""
-    mine, theirs = _snapshots(ours), _snapshots(others)
-    return any(not one.small.equals(theirs[name].small) for name, one in mine.items() if name in theirs)
+def _written_at(snapshot: Scan) -> int | None:
+    last: int | None = pc.max(snapshot.small["timestamp_ms"]).as_py()
+    return last
+
+
+def _alternate(one: _Held, other: _Held) -> bool:
+    own = sorted(
+        [(name, True) for name in one.names - other.names] + [(name, False) for name in other.names - one.names]
+    )
+    return sum(before[1] is not after[1] for before, after in pairwise(own)) >= ALTERNATIONS
 
 
 def _snapshots(scans: Iterable[Scan]) -> dict[str, Scan]:

@@ -173,9 +173,12 @@ class WayBack(StatusRecord, frozen=True, kw_only=True):
 
 
 class ReadyReason(StatusRecord, frozen=True, kw_only=True):
-    """The reason of Ready, and since when it is that: Ready may have been False for other reasons before."""
+    """The reason of Ready, and since when it is that: Ready may have been False for other reasons before. `subject`:
+    the node, pod, topic or object that is waited for, or that halts it.
+    """
 
     reason: str
+    subject: str = ""
     since: Stamp
 
 
@@ -202,6 +205,13 @@ class NodeSince(StatusRecord, frozen=True, kw_only=True):
     """Since when something is so of a node."""
 
     node_id: int
+    since: Stamp
+
+
+class NodesSince(StatusRecord, frozen=True, kw_only=True):
+    """Since when it is exactly these nodes, as `core/facts/node_sets.py` writes them."""
+
+    nodes: str
     since: Stamp
 
 
@@ -316,6 +326,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     requested: tuple[ConsentRequest, ...] = ()
     dual_write_since: Stamp | None = None
     dual_write_offset: int | None = None
+    asked_controllers: tuple[int, ...] = ()
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
@@ -361,6 +372,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[StatusCondition, ...] = ()
     ready_reason: ReadyReason | None = None
+    nodes_behind: NodesSince | None = None
     last_handled_reconcile_at: str = ""
 
     def condition(self, kind: Condition) -> StatusCondition | None:

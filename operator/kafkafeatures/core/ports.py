@@ -101,7 +101,7 @@ class WorkloadPort(Protocol):
     async def read(self) -> WorkloadsReading | Failure:
         """Every StatefulSet of the document with its pods, and the budgets that cover them, as they are now."""
 
-    async def restart(self, step: RestartNode) -> Outcome:
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         """Ask once for the restart of exactly this life of a pod, by name and uid.
 
         Applied also where that pod is gone. Rejected with code 429: it is not allowed now, such as by a

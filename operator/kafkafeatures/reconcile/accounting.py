@@ -13,7 +13,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import LogPosition, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.consents import repeatable
-from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.decisions import Stalled, Wait, unreadable
 from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, FailureKind, Moves
@@ -56,14 +56,16 @@ async def held_against_the_log(
     missing = missing_in(seen, status, ages.read_until.get(cluster_id))
     earlier = EarlierMoves() if missing is not None else await _earlier_moves(kafka, resource, seen)
     if isinstance(earlier, Failure):
-        why = f"it could not be read whether levels were moved since the status was written: {earlier}"
-        return resource, Wait(Reason.PREFLIGHT, why, after=2.0), EarlierMoves()
+        wait = unreadable("it could not be read whether levels were moved since the status was written", earlier)
+        return resource, wait, EarlierMoves()
     if earlier.restored:
         missing = status.log_position
     accepted = resource.wanted.accepted_log
     if missing is not None and (accepted != acceptance_of(seen) or accepted in status.spent_consents):
         why = why_restored(seen, missing, is_spent=accepted in status.spent_consents)
-        return resource, Stalled(Reason.CLUSTER_ID_MISMATCH, why), EarlierMoves()
+        remedy = "see whether a backup was restored; then accept this log, as the message says"
+        decision = Stalled(Reason.CLUSTER_ID_MISMATCH, why, subject="metadata log", remedy=remedy)
+        return resource, decision, EarlierMoves()
     if missing is not None:
         for one in sent_by(status):
             status = with_result(status, one, Result.UNVERIFIED, at=at, age_of=age_of)

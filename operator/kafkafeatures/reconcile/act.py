@@ -28,6 +28,7 @@ from kafkafeatures.core.engine.steps import (
     Rejection,
     Step,
 )
+from kafkafeatures.core.engine.waits import without_time
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.kinds import known, sent_in
@@ -44,7 +45,7 @@ from kafkafeatures.reconcile.evaluate import (
     Unread,
     evaluate,
 )
-from kafkafeatures.reconcile.last_second import too_late, why_not_now
+from kafkafeatures.reconcile.last_second import LastLook, Refusal, not_sent, too_late, why_not_now
 from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, needs_write
 
 
@@ -117,10 +118,12 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
 
 async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withheld: Withheld) -> Outcome:
     if not step.pod:
+        if why := withheld():
+            return NotSent(why)
         return Applied()  # a person was asked by the intent itself, and by the Event that it makes
     if context.workloads is None:
         return NotSent("the document names no driver that could restart it")
-    return await context.workloads.restart(step)
+    return await context.workloads.restart(step, withheld)
 
 
 async def _not_begun(context: ReconcileContext, found: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
@@ -146,17 +149,15 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
     others = tuple(intent for intent in status.intents if intent != sent.to_intent())
     status = replace(status, intents=(*others, sent.to_intent()), spent_consents=tuple(spent))
     await _intend(context, found, status, sent)
-    withdrawn = await why_not_now(context, found, status, sent, asked_before=asked_before)
-    if withdrawn is not None:
-        if not asked_before:  # else what was sent then may still be on its way
-            status = _ended(context, status, sent, Result.NOT_SENT, withdrawn.message)
-            if not others:
-                context.on_settled()
-        return await _report(context, found.with_decision(withdrawn, status), NotSent(withdrawn.message))
+    last_look = await why_not_now(context, found, status, sent, asked_before=asked_before)
+    if not isinstance(last_look, LastLook):
+        if not (others or asked_before):
+            context.on_settled()
+        return await _held_back(context, found, status, sent, last_look)
     cluster_id = found.observation.cluster_id
     cluster = cluster_id.value if isinstance(cluster_id, Known) else ""
     context.effects(EffectRecord(found.resource.name, cluster, step, via))
-    outcome = await send(partial(_withheld, context, found, step, began))
+    outcome = await send(partial(_withheld, context, found, last_look, began))
     if not others and not _may_be_on_its_way(sent, outcome, asked_before=asked_before):
         context.on_settled()
     match outcome:
@@ -172,6 +173,8 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
                 status = await _left_open(context, found, status, step, why)
             return Reconciliation(Act(step), SETTLE_SECONDS, status, outcome)
         case NotSent(why):
+            if asked_before:
+                return await _held_back(context, found, status, sent, not_sent(why))
             status = _ended(context, status, sent, Result.NOT_SENT, why)
             await context.store.write_status(status)
             return Reconciliation(Act(step), 1.0, status, outcome)
@@ -181,9 +184,18 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
                 status = _ended(context, status, sent, Result.REJECTED, rejection.recorded)
             elif not asked_before:  # else what was asked for then may still be on its way
                 status = without(status, sent)
-            return await _report(context, found.with_decision(_refused(rejection), status), outcome)
+            return await _report(context, found.with_decision(context, _refused(step, rejection), status), outcome)
         case _:
             assert_never(outcome)
+
+
+async def _held_back(
+    context: ReconcileContext, found: Evaluation, status: Status, sent: InFlight, refused: Refusal
+) -> Reconciliation:
+    """Report that a step did not leave. What was sent before may still be on its way: then its intent stays."""
+    if sent.written is None:
+        status = _ended(context, status, sent, Result.NOT_SENT, refused.message)
+    return await _report(context, found.with_decision(context, refused, status), NotSent(refused.message))
 
 
 async def _intend(context: ReconcileContext, found: Evaluation, status: Status, sent: InFlight) -> None:
@@ -193,7 +205,7 @@ async def _intend(context: ReconcileContext, found: Evaluation, status: Status, 
 
     def without_words(one: Status) -> Status:
         rollout = one.rollout and replace(one.rollout, waiting_for="", waiting_since=None)
-        return replace(one, conditions=(), rollout=rollout, log_position=None)
+        return replace(one, conditions=(), ready_reason=None, rollout=rollout, log_position=None)
 
     before, asked_before = found.resource, sent.written is not None
     if asked_before and not before.invalid_fields and without_words(status) == without_words(before.status):
@@ -204,6 +216,7 @@ async def _intend(context: ReconcileContext, found: Evaluation, status: Status, 
 
 
 _NUMBER = re.compile(r"\d+")
+OUTCOME_IS_OPEN = "see what the message says about the connection, and repair it: nothing else is sent meanwhile"
 
 
 async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status, step: Step, why: str) -> Status:
@@ -212,11 +225,12 @@ async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status,
     kept: the status with its intent. On top of what was remembered before: since when that is said is not forgotten.
     """
     said, rollout = f"{step.request}: its outcome is not known: {why}", found.remembered.rollout
-    if rollout is not None and _NUMBER.sub("", rollout.waiting_for) == _NUMBER.sub("", said):
-        said = rollout.waiting_for  # such as the port of a connection, which is another one each time
-    waits = Wait(step.reason, said, SETTLE_SECONDS)
-    before = replace(found.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
-    status = found.with_decision(waits, before).status
+    before = without_time(rollout.waiting_for) if rollout is not None else ""
+    if _NUMBER.sub("", before) == _NUMBER.sub("", said):
+        said = before  # such as the port of a connection, which is another one each time
+    waits = Wait(step.reason, said, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
+    remembered = replace(found.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
+    status = found.with_decision(context, waits, remembered).status
     await write_if_changed(context.store, found.resource, status)
     return status
 
@@ -237,19 +251,19 @@ def _may_be_on_its_way(sent: InFlight, outcome: Outcome, *, asked_before: bool) 
             assert_never(outcome)
 
 
-def _withheld(context: ReconcileContext, found: Evaluation, step: Step, began: float) -> str | None:
+def _withheld(context: ReconcileContext, found: Evaluation, last_look: LastLook, began: float) -> str | None:
     """Asked right before the first byte. A successor counts on it that what was intended is not sent for ever."""
     within = SEND_WITHIN.total_seconds()
     if (took := context.monotonic() - began) > within:
         return f"it took {took:.0f} s since its intent; a change is sent within {within:g} s or not at all"
-    refused = too_late(context, found, None, at_any_time=step.goes_at_any_time)
+    refused = too_late(context, found, last_look)
     return refused.message if refused is not None else None
 
 
-def _refused(rejection: Rejection) -> Wait | Stalled:
+def _refused(step: Step, rejection: Rejection) -> Wait | Stalled:
     if rejection.needs_action:
-        return Stalled(rejection.reason, rejection.message)
-    return Wait(rejection.reason, rejection.message, after=2.0)
+        return Stalled(rejection.reason, rejection.message, subject=step.request, remedy=rejection.remedy)
+    return Wait(rejection.reason, rejection.message, after=2.0, subject=step.request, remedy=rejection.remedy)
 
 
 def _ended(context: ReconcileContext, status: Status, sent: InFlight, result: Result, message: str) -> Status:

@@ -29,6 +29,7 @@ from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import Looks, Open
 from kafkafeatures.core.engine.stage import StageNow, due_in
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, why_unjudged
+from kafkafeatures.core.engine.waits import explained
 from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable
@@ -186,8 +187,13 @@ class Evaluation(Struct, frozen=True):
             return status  # the end of the log moves all the time: it goes with what is written anyway
         return keeping_unknown(replace(status, log_position=position), status)
 
-    def with_decision(self, decision: Decision, remembered: Status) -> Evaluation:
-        """This evaluation with a decision that was changed at the last moment."""
+    def with_decision(self, context: ReconcileContext, decision: Decision, remembered: Status) -> Evaluation:
+        """This evaluation with a decision that was changed at the last moment. What was to be done does not interrupt
+        what the status of before waited for.
+        """
+        before = self.resource.status
+        remembered = replace(remembered, conditions=before.conditions, ready_reason=before.ready_reason)
+        decision = explained(decision, before, context.stamp(), context.age_of)
         return replace(self, decision=decision, remembered=remembered)
 
 
@@ -262,6 +268,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     )  # fmt: skip
     for stage in stages:
         remembered = stage.decided(decision, remembered)
+    decision = explained(decision, kept.status, context.stamp(), context.age_of)
     return Evaluation(
         kept, observation, remembered, proposal, stages, decision, verdict, ours, context.now(), read_at,
         log_says is None,
@@ -350,6 +357,7 @@ def _looks(
     return Looks(
         before, after, context.stamp(), context.age_of, context.known_for, context.on_its_way, replication,
         resource.wanted.rollout.stable_for,
+        consents=resource.wanted.consents - {*resource.status.spent_consents},
     )  # fmt: skip
 
 

@@ -70,7 +70,8 @@ def _owner_in(document: Mapping[str, Any], resource: KafkaFeatures) -> tuple[Any
 class FileStore:
     """`ResourceStore` for one document and its state file. A context manager: it holds the lock.
 
-    `state` None: the status lives as long as the process. `again` reads the document once more; None for stdin.
+    `state` None: the status lives as long as the process. `approves_by_name`: as in `Wanted`. `again`
+    reads the document once more; None for stdin.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class FileStore:
         *,
         approve: str = "",
         accepted_log: str = "",
+        approves_by_name: bool = True,
         again: Callable[[], KafkaFeatures] | None = None,
     ) -> None:
         self._resource, self._again = resource, again
@@ -87,7 +89,7 @@ class FileStore:
         """Why nothing more is sent for it; empty as long as the document is what it was."""
         approvals = frozenset({approve} if approve else ())
         wanted = wanted_of(resource, approvals=approvals, accepted_log=accepted_log)
-        self._wanted = replace(wanted, only=approve, may_approve_unseen=True)
+        self._wanted = replace(wanted, only=approve, may_approve_unseen=True, approves_by_name=approves_by_name)
         self._state = state
         self._lock: int | None = None
         self._generation = 0
@@ -113,6 +115,11 @@ class FileStore:
     def approve(self, plan_hash: str) -> None:
         """From now on this plan is approved, and no other is carried out: instead of what was approved before."""
         self._wanted = replace(self._wanted, approvals=frozenset({plan_hash}), only=plan_hash)
+
+    @property
+    def state(self) -> Path | None:
+        """The state file."""
+        return self._state
 
     @property
     def name(self) -> str:

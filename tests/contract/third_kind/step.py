@@ -101,7 +101,8 @@ class UnregisterBroker(Struct, frozen=True):
     def rejection(self, code: int, message: str) -> Rejection:
         """An operator has to grant a right, or to look."""
         said = f"the active controller did not unregister broker {self.node_id}: {message}"
-        return Rejection(Reason.CONTROLLER_REJECTED, said, recorded=message)
+        remedy = "grant this principal ALTER on the cluster, or see the log of the active controller"
+        return Rejection(Reason.CONTROLLER_REJECTED, said, remedy, recorded=message)
 
     async def send(self, port: object, withheld: Callable[[], str | None]) -> Outcome:
         """Over a port that can."""

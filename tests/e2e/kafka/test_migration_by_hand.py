@@ -50,6 +50,8 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
     assert run("migration", "compare", "-f", str(person.file)).returncode == 0
     assert "have all of it" in run("migration", "settings", "-f", str(person.file)).stdout
 
+    a_standby_that_lost_its_flag_ends_nothing(person)
+
     person.wants("Finalized", "zk-finalize")
     waits = person.plan()
     assert "irreversible" in waits
@@ -63,6 +65,27 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
     assert len(person.restarted) == 9
     assert person.status["spentConsents"] == ["zk-finalize"]
     assert "wayBack" not in person.status
+
+
+def a_standby_that_lost_its_flag_ends_nothing(person: Person) -> None:
+    """A changed file and a restart too early: whatever is wanted, nothing else is, and it gets it back."""
+    cluster, before = person.cluster, len(person.restarted)
+    standby = next(id_ for id_ in cluster.controllers if id_ != person.at("/controller")["brokerid"])
+    cluster.run(standby, Shape.CONTROLLER)
+    remedy = f"put the flag back on controller {standby} and restart it"
+    for desired in ("DualWrite", "RolledBack", "Finalized"):
+        person.wants(desired, "zk-finalize")
+        wait_until("it is named", lambda: remedy in person.plan())
+        done = run("apply", "-f", str(person.file), "--yes", "--timeout", "5s")
+        assert done.returncode != 0
+        assert remedy in " ".join((done.stdout + done.stderr).split())
+        assert (person.status["migration"]["position"], len(person.restarted)) == ("DualWrite", before)
+    cluster.run(standby, Shape.MIGRATING_CONTROLLER)
+    wait_until("it is dual write as before", lambda: remedy not in person.plan())
+    person.wants("DualWrite")
+    person.apply()
+    assert person.status["migration"]["phase"] == "DualWrite"
+    assert len(person.restarted) == before
 
 
 def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person) -> None:

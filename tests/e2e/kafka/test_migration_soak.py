@@ -172,7 +172,9 @@ def upgraded(person: Person) -> None:
         cluster.run(id_, cluster.shapes[id_])
         wait_until(f"node {id_} is back", lambda: all_are_listed(person), step=0.2)
     where = ("--bootstrap-server", cluster.bootstrap_servers, "--bootstrap-controller", cluster.bootstrap_controllers)
-    done = run("upgrade", "--release", "4.1", "--yes", *where)
+    dry = run("upgrade", "--release", "4.1", "--dry-run", "-o", "json", *where)
+    assert dry.returncode == 3, dry.stderr  # irreversible
+    done = run("upgrade", "--release", "4.1", "--approve", json.loads(dry.stdout)["hash"], *where)
     assert done.returncode == 0, done.stderr
     none_is_lost(person)
 

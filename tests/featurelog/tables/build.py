@@ -186,11 +186,16 @@ def copy(
     cluster: str = "prod",
     cluster_id: str | None = CLUSTER_ID,
     node_id: int | None = None,
+    voted: int | None = None,
 ) -> NodeCopy:
-    """A node's files by their names. node_id: as its meta.properties has it; else its folder's name."""
+    """A node's files by their names. node_id: as its meta.properties has it; else its folder's name. voted: as its
+    quorum-state has it; else for itself, which tells it from any other.
+    """
     records = [FileRecords(node, name, rows_of(name, data).to_batches) for name, data in files.items()]
+
     said = int(node) if node_id is None and node.isdecimal() else node_id
-    return NodeCopy(cluster, node, cluster_id, tuple(records), node_id=said)
+    vote = None if voted == -1 else (1, voted if voted is not None else said or 0, "")
+    return NodeCopy(cluster, node, cluster_id, tuple(records), node_id=said, vote=vote)
 
 
 def copies_of(data: bytes, nodes: Iterable[int] = VOTERS) -> list[NodeCopy]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from featurelog.gate import ClusterName, Target, judge
+from featurelog.tables import NodeCopy
 from kraftlog.schema import table
 from tests.featurelog.tables.build import (
     LATEST,
@@ -16,6 +21,7 @@ from tests.featurelog.tables.build import (
     copies_of,
     copy,
     healthy,
+    history,
     image_of,
     kraft_version,
     leader,
@@ -109,7 +115,38 @@ def test_what_only_an_uncommitted_record_allows_is_unknown() -> None:
 def test_a_snapshot_proves_what_it_has_to_be_committed() -> None:
     whole = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
     files = {segment_name(0): whole, snapshot_name(11): snapshot_of(image_of(whole, 11))}
-    assert verdicts([copy("3001", files)])["4.2"] == "ready"
+    row = readiness([copy("3001", files)], "4.2")
+    assert (row["committed_below"], kinds(row)) == (11, {"coverage"})
+    before = log([*healthy(), registered_broker(7, 500, supports=OF_3_9)])
+    assert verdicts([copy("3001", files), copy("3002", {segment_name(0): before})])["4.2"] == "ready"
+
+
+def whole_of(data: bytes, nodes: Iterable[int]) -> list[NodeCopy]:
+    """Copies of which a snapshot proves all that they have to be committed."""
+    end = history(*copies_of(data)).end
+    files = {segment_name(0): data, snapshot_name(end): snapshot_of(image_of(data, end))}
+    return [copy(str(node), files) for node in nodes]
+
+
+@pytest.mark.parametrize("nodes", [(3001,), (1, 3001)])
+def test_what_too_few_nodes_say_is_unknown_in_the_row_as_in_the_gate(nodes: tuple[int, ...]) -> None:
+    """One verdict: who reads the table with SQL sees what the gate says."""
+    row = readiness(whole_of(log(healthy()), nodes), "4.2")
+    ((_, text),) = ((each["kind"], each["text"]) for each in row["unknown_because"])
+    assert (row["verdict"], text.startswith("copies of 1 of 3 voters were read")) == ("unknown", True)
+    bad = log([*healthy(), registered_broker(7, 500, supports=OF_3_9)])
+    blocked = readiness(whole_of(bad, nodes), "4.2")
+    assert (blocked["verdict"], blocked["unknown_because"]) == ("blocked", [])
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from((1, 2, *VOTERS)), min_size=1, max_size=5, unique=True))
+def test_no_row_is_ready_that_is_not_ready_at_the_gate(nodes: list[int]) -> None:
+    copies = whole_of(log(healthy()), nodes)
+    at_ms = history(*copies).end_ms or 0
+    for row in rows(copies, "upgrade_readiness"):
+        target, name = Target(row["target_kind"], row["target"]), ClusterName(row["cluster"], row["cluster_id"])
+        assert judge(target, [row], [name], at_ms=at_ms).verdict == row["verdict"]
 
 
 def test_a_record_in_an_old_leaders_copy_alone_never_counts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,14 @@ def readiness(copies: Sequence[NodeCopy]) -> dict[str, Any]:
     return found
 
 
+def with_epochs(made: Sequence[bytes], epochs: dict[int, int]) -> bytes:
+    """Batches with other leader epochs, by place: no checksum covers them."""
+    found = [bytearray(one) for one in made]
+    for place, epoch in epochs.items():
+        struct.pack_into(">i", found[place], LENGTH_END, epoch)
+    return b"".join(map(bytes, found))
+
+
 def said(copies: Sequence[NodeCopy], kind: str) -> list[tuple[str, str]]:
     return [(row["node"], row["text"]) for row in rows(copies, "data_quality") if row["kind"] == kind]
 
@@ -80,50 +89,118 @@ def test_without_that_it_is_of_the_node_that_its_folder_is_named_after(folder: s
     assert NodeCopy("prod", folder, None, (), node_id=7).id == 7
 
 
-def test_two_that_end_alike_are_one_copy_where_one_does_not_say_whose_it_is() -> None:
-    for others in ([unsaid("3002", DATA)], [unsaid("3002", DATA), unsaid("3003", DATA)]):
-        found = [copy("3001", {segment_name(0): DATA}), *others]
-        assert readiness(found)["copied_nodes"] == [3001]
-        assert readiness(found)["verdict"] == "unknown"
-    ((node, text),) = said([unsaid("3001", DATA), unsaid("3002", DATA)], "same_node")
-    assert node == "3002"
+def nameless(data: bytes, **more: bytes) -> NodeCopy:
+    """A copy that nothing names."""
+    return unsaid("a", data, **more)
+
+
+def test_one_without_a_name_is_no_further_node() -> None:
+    found = [copy("3001", {segment_name(0): DATA}), nameless(DATA)]
+    assert (readiness(found)["copied_nodes"], readiness(found)["verdict"]) == ([3001], "unknown")
+    ((node, text),) = said(found, "same_node")
+    assert node == "a"
     assert text.startswith(
-        "3002 ends as 3001 does, and does not say whose log it is: they count as one; copy meta.prop"
+        "a does not say whose log it is: it counts as one with 3001; copy meta.properties of the node"
     )
 
 
-def test_who_speaks_for_itself_is_never_taken_for_another_one() -> None:
-    assert readiness([unsaid("3001", DATA), copy("3002", {segment_name(0): DATA})])["copied_nodes"] == [3002]
-    both = [copy(node, {segment_name(0): DATA}) for node in ("3001", "3002")]
-    assert readiness(both)["copied_nodes"] == [3001, 3002]
+IMAGE = image_of(DATA, 9)
+HELD = {segment_name(0): DATA, snapshot_name(9): snapshot_of(IMAGE)}
+"""What a node has."""
+LONGER = {**HELD, segment_name(0): DATA + batch(END, no_op())}
+SHORTER = {**HELD, segment_name(0): log(healthy())}
+FETCHED = {segment_name(9): log(healthy()[9:], start=9), snapshot_name(9): snapshot_of(IMAGE)}
+CUT = {segment_name(0): DATA, snapshot_name(9): snapshot_of(IMAGE)[:-8]}
+TWICE = {
+    "as it is": HELD,
+    "one batch later": LONGER,
+    "some batches earlier": SHORTER,
+    "without its snapshot": {segment_name(0): DATA},
+    "without its first segment": FETCHED,
+    "with a snapshot that was cut": CUT,
+    "with a damaged epoch in its snapshot": {**HELD, snapshot_name(9): with_epochs([snapshot_of(IMAGE)], {0: 0})},
+    "with a snapshot more": {**LONGER, snapshot_name(END): snapshot_of(image_of(DATA, END), at_ms=5)},
+}
+"""Another copy of it, taken at another time or in another way."""
 
 
-def test_but_not_where_they_end_at_other_offsets_or_have_snapshots_of_their_own() -> None:
-    longer = DATA + batch(END, no_op())
-    assert readiness([unsaid("3001", DATA), unsaid("3002", longer)])["copied_nodes"] == [3001, 3002]
-    image = image_of(DATA, 9)
-    theirs = {snapshot_name(9): snapshot_of(image)}
-    own = {snapshot_name(9): snapshot_of(image, at_ms=1)}
-    for snapshots, nodes in (((theirs, theirs), [3001]), ((theirs, own), [3001, 3002])):
-        found = [unsaid(node, DATA, **more) for node, more in zip(("3001", "3002"), snapshots, strict=True)]
-        assert readiness(found)["copied_nodes"] == nodes
+@pytest.mark.parametrize("later", TWICE)
+@pytest.mark.parametrize("votes", [(3001, 3001), (3001, -1), (-1, -1)])
+def test_a_log_beside_the_meta_properties_of_another_node_counts_once(later: str, votes: tuple[int, int]) -> None:
+    """What nodes replicate is the same: who has no more than the same may be the same node, whatever it is called."""
+    for pair in ((HELD, TWICE[later]), (TWICE[later], HELD)):
+        found = [copy(name, files, voted=vote) for name, files, vote in zip(("3001", "3002"), pair, votes, strict=True)]
+        row = readiness(found)
+        assert (row["verdict"], len(row["copied_nodes"])) == ("unknown", 1)
+        ((node, text),) = said(found, "same_node")
+        assert node == "3002"
+        assert text.startswith(
+            "3002 and 3001 may be copies of the log of one node, taken at two times: they count as one"
+        )
 
 
-def test_who_speaks_for_itself_is_taken_for_another_one_where_all_files_are_the_same_with_a_snapshot() -> None:
-    """No two nodes write a snapshot in the same millisecond: it was put beside the meta.properties of another node."""
-    image = image_of(DATA, 9)
-    theirs = {segment_name(0): DATA, snapshot_name(9): snapshot_of(image)}
-    found = [copy("3001", theirs), copy("3002", theirs)]
-    assert (readiness(found)["copied_nodes"], readiness(found)["verdict"]) == ([3001], "unknown")
-    ((node, text),) = said(found, "same_node")
-    assert node == "3002"
-    assert text.startswith("all files of 3002 are those of 3001, and no two nodes write the same snapshots")
-    own = {**theirs, snapshot_name(9): snapshot_of(image, at_ms=1)}
-    longer = {**theirs, segment_name(0): DATA + batch(END, no_op())}
-    fetched = {segment_name(9): log(healthy()[9:], start=9), snapshot_name(9): snapshot_of(image)}
-    for files in (own, longer, fetched):
-        both = [copy("3001", theirs), copy("3002", files)]
-        assert (readiness(both)["copied_nodes"], said(both, "same_node")) == ([3001, 3002], [])
+def test_two_nodes_are_two_where_they_wrote_a_snapshot_at_two_times() -> None:
+    own = {**HELD, snapshot_name(9): snapshot_of(IMAGE, at_ms=1)}
+    both = [copy("3001", HELD, voted=-1), copy("3002", own, voted=-1)]
+    assert (readiness(both)["copied_nodes"], said(both, "same_node")) == ([3001, 3002], [])
+    assert readiness(both)["verdict"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("votes", "are_two"),
+    [
+        (((7, 3001, ""), (7, 3002, "")), True),
+        (((7, 3001, "a"), (7, 3001, "b")), True),
+        (((7, 3001, ""), (7, 3001, "b")), False),  # one node, before and after the quorum became dynamic
+        (((7, 3001, "AAAAAAAAAAAAAAAAAAAAAA"), (7, 3001, "b")), False),
+        (((7, 3001, ""), (8, 3002, "")), False),  # one node, before and after an election
+        (((7, 3001, ""), None), False),  # one that was restarted does not keep it
+        (((7, 3001, ""), (7, 3001, "")), False),
+        ((None, None), False),
+    ],
+)
+def test_two_nodes_are_two_where_they_voted_for_two_in_one_epoch(votes: Any, are_two: bool) -> None:
+    both = [replace(copy(name, HELD), vote=vote) for name, vote in zip(("3001", "3002"), votes, strict=True)]
+    assert (readiness(both)["verdict"] == "ready") is are_two
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "are_two"),
+    [
+        ((2, 4, 6), (3, 5, 7), True),  # each at times of its own
+        ((2, 4, 6), (1, 3, 5, 7), True),
+        ((2, 4, 6), (7, 8, 9), False),  # one node, before and after it deleted the oldest ones
+        ((2, 4, 6), (4, 6, 8), False),
+        ((2, 4, 6), (2, 6), False),
+        ((2, 4), (3, 4), False),  # of each one was lost
+        ((2, 3, 4, 5, 6, 7), (2, 4, 5, 6), False),
+    ],
+)
+def test_two_nodes_are_two_where_their_snapshots_alternate(ours: Any, theirs: Any, are_two: bool) -> None:
+    """A node writes all of its snapshots, and deletes the oldest first."""
+    both = [
+        copy(
+            name,
+            {segment_name(0): DATA, **{snapshot_name(at): snapshot_of(image_of(DATA, at)) for at in own}},
+            voted=-1,
+        )
+        for name, own in (("3001", ours), ("3002", theirs))
+    ]
+    assert (readiness(both)["verdict"] == "ready") is are_two
+
+
+def test_a_third_copy_of_one_of_two_nodes_takes_nothing_away_and_adds_nothing() -> None:
+    own = {**HELD, snapshot_name(9): snapshot_of(IMAGE, at_ms=1)}
+    two = [copy("3002", HELD, voted=-1), copy("3003", own, voted=-1)]
+    for third in (HELD, own, LONGER, {segment_name(0): DATA}):
+        found = [copy("3001", third, voted=-1), *two]
+        assert (readiness(found)["verdict"], len(readiness(found)["copied_nodes"])) == ("ready", 2)
+
+
+def test_what_two_copies_of_one_node_have_is_not_committed_by_that() -> None:
+    whole = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500), no_op()])
+    found = [copy("3001", {segment_name(0): whole}, voted=-1), copy("3002", {segment_name(0): DATA}, voted=-1)]
+    assert readiness(found)["committed_below"] == 0
 
 
 def test_a_folder_with_nothing_in_it_is_no_copy() -> None:
@@ -142,15 +219,6 @@ def test_a_copy_that_agrees_only_with_itself_is_no_witness() -> None:
 
 
 # --- leader epochs
-
-
-def with_epochs(made: Sequence[bytes], epochs: dict[int, int]) -> bytes:
-    """Batches with other leader epochs, by place: no checksum covers them."""
-    found = [bytearray(one) for one in made]
-    for place, epoch in epochs.items():
-        struct.pack_into(">i", found[place], LENGTH_END, epoch)
-    return b"".join(map(bytes, found))
-
 
 ELECTED = 9
 """Where the second leader begins, of epoch 3."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.cli.shell.main import COMMANDS, GROUPS, grouped_help
+from kafkafeatures.cli.shell.other_words import ANSWERS
 from tests.kafkasim import commands
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import PYTHONPATH
@@ -58,6 +59,17 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("descibe",), 64, "unknown command 'descibe' (did you mean 'describe'?); see kafkafeatures --help"),
         (("zzz",), 64, "unknown command 'zzz'; see kafkafeatures --help"),
         (("help", "descibe"), 64, "did you mean 'describe'?"),
+        (("Describe",), 64, "unknown command 'Describe' (did you mean 'describe'?)"),
+        (("downgrade",), 64, "there is no command 'downgrade': to downgrade a feature, write its level into"),
+        (("downgrade", "--feature", "metadata.version=23"), 64, "add the consent <feature>:<from>-><to> to spec.conse"),
+        (("rollback", "--to", "1"), 64, "to downgrade a feature, write its level into a document"),
+        (("undo",), 64, "from a migration to KRaft, set spec.migration.desired to RolledBack; see docs/how-to/migrate"),
+        (("help", "undo"), 64, "there is no command 'undo': to downgrade a feature"),
+        (("-n", "kafka", "rollback", "orders"), 64, "see docs/how-to/go-back.md"),
+        (("Downgrades",), 64, "there is no command 'Downgrades': to downgrade a feature"),
+        (("revert",), 64, "there is no command 'revert': to downgrade"),
+        (("lower",), 64, "there is no command 'lower': to downgrade"),
+        (("rolback",), 64, "there is no command 'rolback': to downgrade"),
         (("describe",), 64, "--bootstrap-server or --bootstrap-controller"),
         (("describe", "--bootstrap-server", "nonsense"), 64, "expected host:port"),
         (("describe", "--bootstrap-server", "a:1", "--request-timeout", "0"), 64, "expected 0.1 to"),
@@ -307,7 +319,7 @@ def test_a_command_never_looks_for_garbage(simulated: tuple[str, ...], tmp_path:
         (("unregister", "--broker", "1", *NOWHERE), ""),
         (("init", *NOWHERE), ""),
         (("version",), ""),
-        (("completion", "bash"), "rich yaml kafkafeatures.core.engine.decide"),  # it knows the flags of every command
+        (("completion", "bash"), "yaml kafkafeatures.core.engine.decide"),  # it knows the flags of every command
         (("plan", "-f", "/nowhere.yaml"), "yaml kafkafeatures.core.engine.decide"),
         (("apply", "-f", "/nowhere.yaml"), "yaml kafkafeatures.core.engine.decide"),
         (("status", "orders"), ""),  # without a kubeconfig no server is asked
@@ -319,3 +331,13 @@ def test_a_command_imports_only_what_it_uses(tmp_path: Path, words: tuple[str, .
     """Start-up time is a promise: tables, documents, schemas of resources are imported when there is one."""
     code = f"from kafkafeatures.cli.shell.main import main\nmain({list(words)})\n{SAY_IMPORTED}"
     assert run(code=code, HOME=str(tmp_path)).stderr.splitlines()[-1] == imported
+
+
+def test_no_word_of_another_tool_leads_to_the_command_that_does_the_opposite() -> None:
+    assert ANSWERS.keys().isdisjoint(COMMANDS)
+    for word, answer in ANSWERS.items():
+        done = commands.command([word])
+        assert (done.returncode, "did you mean" in done.stderr, answer in done.stderr) == (64, False, True)
+        pages = re.findall(r"docs/\S+\.md", answer)
+        assert pages
+        assert all((Path(__file__).parents[3] / page).exists() for page in pages)

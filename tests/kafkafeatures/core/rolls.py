@@ -35,6 +35,7 @@ from tests.kafkafeatures.core.replicas import Row, reading, row
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW
 
+WAITING = Wait(Reason.ROLLING_NODES, "", 1.0, subject="broker 1", remedy="see its log")
 BROKERS = (1, 2, 3, 4, 5, 6)
 CONTROLLERS = (3001, 3002, 3003)
 RACKS = [(1, 2, 3), (4, 5, 6), (1, 5, 3), (4, 2, 6)]  # each partition once in every rack: 1 and 4, 2 and 5, 3 and 6

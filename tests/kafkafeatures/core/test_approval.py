@@ -45,6 +45,16 @@ def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: Wanted, acts
     assert isinstance(deciding(made), Act if acts else Held)
 
 
+def test_what_no_person_named_waits_where_it_is_irreversible_and_only_there() -> None:
+    """A command made the levels of a release: a yes to its question is no approval of what Kafka refuses to undo."""
+    held = deciding(replace(NAMED, approves_by_name=False))
+    assert isinstance(held, Held)
+    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    assert isinstance(deciding(replace(NAMED, approves_by_name=False, policy=ApprovalPolicy.NEVER)), Held)
+    assert isinstance(deciding(Wanted({"metadata.version": 26}, approves_by_name=False)), Act)
+    assert isinstance(deciding(Wanted({"group.version": 1}, approves_by_name=False)), Act)  # lossy
+
+
 def with_hash(wanted: Wanted, *hashes: str) -> Wanted:
     return Wanted(wanted.levels, wanted.bundle, approvals=frozenset(hashes), may_approve_unseen=True)
 

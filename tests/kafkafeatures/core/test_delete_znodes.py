@@ -265,7 +265,7 @@ def test_what_it_does_not_delete_need_not_be_readable() -> None:
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("accepted", [False, True])
 def test_its_intent_is_read_back_as_it_was_written(name: str, accepted: bool) -> None:
-    sent = DeletionInFlight(replace(STEPS[name], consent="zk-rollback-lossy"), AT, Via.ZOOKEEPER, accepted=accepted)
+    sent = DeletionInFlight(STEPS[name], AT, Via.ZOOKEEPER, accepted=accepted)
     found = in_flight(Intent.read(sent.to_intent().as_json()))
     assert isinstance(found, DeletionInFlight)
     assert replace(found, written=None) == sent

@@ -162,7 +162,13 @@ def test_what_kafka_copied_is_the_same() -> None:
 
 def test_a_leader_that_was_elected_without_being_in_sync_recovers_by_both() -> None:
     """Kafka leaves `leader_recovery_state` out of the znode of any other."""
-    moves = {"isr": (1, 3), "leader": 3, "leaderEpoch": 7, "addingReplicas": (3,), "removingReplicas": (1,)}
+    moves: dict[str, Any] = {
+        "isr": (1, 3),
+        "leader": 3,
+        "leaderEpoch": 7,
+        "addingReplicas": (3,),
+        "removingReplicas": (1,),
+    }
     unclean = partition(1, 0, 1, 2, 3, leaderRecoveryState=1, **moves)
     records = tuple(unclean if one is RECORDS[1] else one for one in RECORDS)
     assert differing(changed(STATE_0, set_to("leader_recovery_state", value=1)), *records) == []

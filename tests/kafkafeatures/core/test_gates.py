@@ -67,6 +67,13 @@ def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wa
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
+def test_nothing_is_begun_while_an_older_resource_may_own_the_cluster(wanted: Wanted) -> None:
+    opened = replace(wanted, rollout=replace(CLOSED, windows=()), policy=ApprovalPolicy.NEVER)
+    assert isinstance(decided(opened), Act)
+    assert isinstance(decided(opened, Owner("kafka/older", known=False)), Wait)
+
+
+@pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
 def test_a_plan_that_waits_for_its_window_can_be_approved_meanwhile(wanted: Wanted) -> None:
     held = decided(replace(wanted, policy=ApprovalPolicy.ALWAYS))
     assert isinstance(held, Wait)
@@ -98,7 +105,10 @@ def test_beside_what_was_begun_no_step_is_begun_at_a_closed_gate_and_it_is_said_
 
 
 def test_a_roll_that_is_suspended_names_what_halts_it() -> None:
-    blocked = replace(rolled(cluster()), decision=Stalled(Reason.ROLLOUT_HALTED, "broker 1 is not back"))
+    blocked = replace(
+        rolled(cluster()),
+        decision=Stalled(Reason.ROLLOUT_HALTED, "broker 1 is not back", subject="broker 1", remedy="see its log"),
+    )
     held = decide(Wanted({}, suspend=True, rollout=ROLLOUT), cluster(), roll=blocked)
     assert isinstance(held, Held)
     assert held.message == "suspended; would restart 9 nodes; now: broker 1 is not back"

@@ -9,7 +9,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknown
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
@@ -41,9 +41,10 @@ def test_a_broker_that_is_away_for_its_restart_is_waited_for_although_no_list_ha
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     found = looks(wanting(D.DUAL_WRITE), away, sent=(one,))
     assert isinstance(found.decision, Wait)
-    assert (
-        said(found)
-        == "broker 2 is not registered: start it; if it runs, see its log, and if that shows no reason, restart it"
+    assert said(found) == (
+        "broker 2 is not registered: start it (if its log ends with NodeExists, its last process was killed: start it "
+        "again once zookeeper.session.timeout.ms, 18 s by default, is over); if it runs, see its log, and if that "
+        "shows no reason, restart it"
     )
     assert step.is_overtaken(replace(away, mode=known(MetadataMode.KRAFT)))
 
@@ -78,8 +79,9 @@ def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_depends_
     assert later.decision.reason is Reason.ROLLING_NODES
     assert said(later) == "broker 2 does not answer yet"
     unasked = Look(wanting(desired), seen, before=Look(wanting(desired), seen), seconds=3600)
-    assert isinstance(unasked.decision, Stalled)
-    assert unasked.decision.reason is Reason.MIGRATION_FAILED
+    assert isinstance(unasked.decision, Wait)  # its registration tells how it ran, and so where the cluster is
+    assert unasked.decision.reason is Reason.WAITING_FOR_NODES
+    assert said(unasked).startswith("broker 2 is unreachable\nbroker 2 is unreachable; bring broker 2 back")
 
 
 @FORWARD_AND_BACK

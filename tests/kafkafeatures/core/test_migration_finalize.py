@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.status import EMPTY, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.engine.memory import memory_of
@@ -18,6 +19,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import (
     CONTROLLERS,
     FINALIZING,
@@ -37,7 +39,7 @@ from tests.kafkafeatures.ensembles import CLUSTER
 from tests.kafkafeatures.worlds import NOW, known
 
 P, D = Position, Desired
-HELD = {"hold": timedelta(hours=1)}
+HELD: dict[str, Any] = {"hold": timedelta(hours=1)}
 DIFFERS = known(Compared(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders",)))
 
 
@@ -46,11 +48,24 @@ def lost(*ids: int, **parts: Any) -> Observation:
     return cluster(P.DUAL_WRITE, *(a_node(id_, Shape.CONTROLLER) for id_ in ids), **parts)
 
 
-def with_memory(found: Look, status: Status, seen: Observation, **of_wanted: Any) -> Look:
+def in_flight_of(found: Look) -> tuple[RestartInFlight, ...]:
+    """The restart that a person was asked for."""
+    assert isinstance(found.decision, Act)
+    assert isinstance(found.decision.step, RestartNode)
+    return (RestartInFlight(found.decision.step, stamp(NOW), Via.PERSON, accepted=True),)
+
+
+def withdrawn_in(found: Look) -> list[str]:
+    return [one.step.target for stage in found.stages for one, _ in stage.withdrawn]
+
+
+def with_memory(
+    found: Look, status: Status, seen: Observation, sent: tuple[RestartInFlight, ...] = (), **of_wanted: Any
+) -> Look:
     """The next look, of any process, with what the status has."""
     memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
     wanted = replace(found.wanted, approvals=frozenset({found.proposal.plan.hash}))
-    return looks(replace(wanted, **of_wanted), seen, status=status, memory=memory)
+    return looks(replace(wanted, **of_wanted), seen, status=status, memory=memory, sent=sent)
 
 
 def names_only_the_flag(found: Look, *ids: int) -> None:
@@ -70,7 +85,7 @@ def names_only_the_flag(found: Look, *ids: int) -> None:
 def test_a_controller_that_lost_the_flag_by_accident_is_named_and_nothing_is_restarted(
     desired: Desired, ids: tuple[int, ...]
 ) -> None:
-    """Also where that one is the active controller."""
+    """The active controller, too."""
     names_only_the_flag(looks(wanting(desired), lost(*ids)), *ids)
 
 
@@ -114,7 +129,7 @@ def test_a_consent_that_an_earlier_plan_has_used_begins_nothing() -> None:
     names_only_the_flag(found, 3001)
 
 
-def test_what_was_begun_with_its_consent_goes_on_and_not_after_the_consent_is_taken_back() -> None:
+def test_what_was_begun_with_its_consent_continues_and_not_after_the_consent_is_taken_back() -> None:
     first = approved(cluster(P.DUAL_WRITE))
     assert restarted(first) == 3001
     status = after(first)
@@ -135,6 +150,60 @@ def test_a_status_that_was_lost_remembers_no_step_and_the_plan_is_approved_anew(
     names_only_the_flag(looks(unseen, lost(3001)), 3001)
 
 
+ASKED = approved(cluster(P.DUAL_WRITE))  # for controller 3001
+LONGER: dict[str, Any] = {"migration": wanting(D.FINALIZED, hold=timedelta(days=7)).migration}
+
+
+def test_another_controller_than_the_one_that_was_asked_for_begins_nothing() -> None:
+    differing = replace(lost(3002), compared=DIFFERS)
+    names_only_the_flag(with_memory(ASKED, after(ASKED), differing), 3002)
+    names_only_the_flag(with_memory(ASKED, after(ASKED), lost(3002), **LONGER), 3002)
+
+
+def test_one_that_was_asked_and_let_off_begins_nothing_later() -> None:
+    waits = with_memory(ASKED, after(ASKED), cluster(P.DUAL_WRITE), **LONGER)
+    assert isinstance(waits.decision, Wait)
+    assert waits.decision.reason is Reason.SOAKING
+    status = status_after(waits)
+    assert status.migration is not None
+    assert (status.migration.consents, status.migration.asked_controllers) == (("zk-finalize",), ())
+    names_only_the_flag(with_memory(ASKED, status, lost(3001), **LONGER), 3001)
+    assert restarted(with_memory(ASKED, status, cluster(P.DUAL_WRITE))) == 3001
+
+
+def test_who_was_asked_is_known_until_each_controller_is_without_the_flag() -> None:
+    following = with_memory(ASKED, after(ASKED), lost(3001))
+    status = after(following)
+    assert status.migration is not None
+    assert status.migration.asked_controllers == (3001, 3002)
+    assert restarted(with_memory(ASKED, status, lost(3001, 3002))) == 3003
+
+
+@pytest.mark.parametrize(
+    ("seen", "of_wanted"),
+    [
+        (cluster(P.DUAL_WRITE), LONGER),
+        (cluster(P.DUAL_WRITE, compared=DIFFERS), {}),
+        (lost(3002), LONGER),
+        (cluster(P.DUAL_WRITE), {"consents": frozenset()}),
+        (cluster(P.DUAL_WRITE), {"approvals": frozenset()}),
+    ],
+    ids=["a longer hold", "stores that differ", "another one lost it", "no consent", "no approval"],
+)
+def test_a_person_who_was_asked_is_let_off_once_a_gate_is_shut(seen: Observation, of_wanted: dict[str, Any]) -> None:
+    status = after(ASKED)
+    found = with_memory(ASKED, status, seen, sent=in_flight_of(ASKED), **of_wanted)
+    assert withdrawn_in(found) == ["controller 3001"]
+    assert not isinstance(found.decision, Act)
+    assert not withdrawn_in(with_memory(ASKED, status, cluster(P.DUAL_WRITE), sent=in_flight_of(ASKED)))
+
+
+def test_one_that_lost_the_flag_is_named_whatever_is_wanted_and_also_if_nothing_is() -> None:
+    assert "put the flag back on controller 3001" in said(looks(wanting(D.PRE_MIGRATION), lost(3001)))
+    found = looks(replace(FINALIZING, migration=None), lost(3001))
+    assert "put the flag back on controller 3001" in said(found)
+
+
 def test_all_gates_open_it_begins_although_a_controller_has_lost_the_flag_before() -> None:
     assert restarted(approved(lost(3001))) == 3002
 
@@ -149,7 +218,7 @@ OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "conn
 
 
 @pytest.mark.parametrize("kept", [(), (3002,)], ids=["all without the flag", "one has it"])
-def test_once_it_is_finalized_nobody_waits_for_a_zookeeper_that_was_switched_off(kept: tuple[int, ...]) -> None:
+def test_once_it_is_finalized_a_zookeeper_that_was_switched_off_is_not_waited_for(kept: tuple[int, ...]) -> None:
     over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in kept), zookeeper=OFF)
     if kept:
         assert restarted(approved(over)) == 3002
@@ -166,7 +235,7 @@ def test_before_it_is_finalized_zookeeper_is_needed() -> None:
     assert "ZooKeeper zk1:2181/kafka: connection failed" in found.message
 
 
-def test_a_first_migration_that_was_begun_with_the_brokers_is_told_to_begin_with_the_controllers() -> None:
+def test_a_first_migration_that_was_begun_with_the_brokers_is_to_begin_with_the_controllers() -> None:
     flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in (1, 2))
     found = looks(wanting(D.PRE_MIGRATION), cluster(P.ZOOKEEPER, *flagged))
     assert isinstance(found.decision, Stalled)

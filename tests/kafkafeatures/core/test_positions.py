@@ -9,6 +9,7 @@ import pytest
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.positions import (
     ROWS,
     BrokerMode,
@@ -17,7 +18,6 @@ from kafkafeatures.core.migration.positions import (
     Misplaced,
     Position,
     facts_of,
-    position_of,
 )
 from kraftlog.image import ZkMigrationState as S
 from tests.kafkafeatures.core.migrations import cluster
@@ -104,7 +104,10 @@ def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decid
     either = Facts(S.MIGRATION, Claim.LEADER, 409, brokers(KRAFT, KRAFT, None), ALL)
     found = position_of(either)
     assert isinstance(found, Misplaced)
-    assert (found.message.rpartition("these ")[2], found.hint) == ("nodes do not answer: 3", "bring each of them back")
+    assert found.message.endswith("these nodes do not answer: 3")
+    assert found.remedy == "bring each of them back"
+    for last, position in ((KRAFT, Position.DUAL_WRITE), (FLAGGED, Position.COPIED)):
+        assert position_of(replace(either, registered={3: last})) == position
 
 
 @pytest.mark.parametrize("flagged", [flags(True, True, None), flags(True, False, True), flags(False, False, False)])
@@ -126,6 +129,9 @@ def test_whatever_was_read_of_all_nodes_fits_one_position_at_most() -> None:
         assert isinstance(position, Misplaced) or fitting == {position}
         if isinstance(position, Misplaced):
             assert position.message
+            assert position.subject
+            assert position.remedy
+            assert "{" not in f"{position.message}{position.subject}"
         found |= fitting
     assert found == set(Position)
 

@@ -116,7 +116,14 @@ def test_whatever_nodes_say_of_features_and_failures_the_status_stays_below_32_k
 
 def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
     seen = observation(gaps=tuple(Failure(FailureKind.TIMED_OUT, f"node:{i}", "x" * 900) for i in range(300)))
-    assert len(json.dumps(status(Stalled(Reason.INVALID_SPEC, "y" * 5000), seen)).encode()) < 32 * 1024
+    assert (
+        len(
+            json.dumps(
+                status(Stalled(Reason.INVALID_SPEC, "y" * 5000, subject="broker 1", remedy="see its log"), seen)
+            ).encode()
+        )
+        < 32 * 1024
+    )
 
 
 def test_a_node_that_is_down_is_said_also_where_it_blocks_no_step() -> None:
@@ -233,8 +240,13 @@ def test_the_generation_stands_on_the_status_and_on_every_condition() -> None:
 
 def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     seen = observation()
-    first = status(Wait(Reason.VERIFYING, "a", after=1), seen)
-    second = status(Wait(Reason.WAITING_FOR_NODES, "b", after=1), seen, previous=first, later=60)
+    first = status(Wait(Reason.VERIFYING, "a", after=1, subject="broker 1", remedy="see its log"), seen)
+    second = status(
+        Wait(Reason.WAITING_FOR_NODES, "b", after=1, subject="broker 1", remedy="see its log"),
+        seen,
+        previous=first,
+        later=60,
+    )
     third = status(Done(Reason.IN_SYNC, "c"), seen, previous=second, later=120)
     times = [{one["type"]: one["lastTransitionTime"] for one in made["conditions"]} for made in (first, second, third)]
     assert times[0]["Ready"] == times[1]["Ready"] == "2026-01-02T03:04:05Z"
@@ -253,8 +265,16 @@ def test_the_same_reconciliation_again_makes_the_same_status() -> None:
     [
         (Done(Reason.IN_SYNC, "m"), ("True", "InSync"), None),
         (Act(UpdateFeature("metadata.version", 21, 27)), ("False", "UpdatingFeatures"), "Reconciling"),
-        (Wait(Reason.WAITING_FOR_QUORUM, "m", after=2), ("False", "WaitingForQuorum"), "Reconciling"),
-        (Stalled(Reason.CLUSTER_ID_MISMATCH, "m"), ("False", "ClusterIdMismatch"), "Stalled"),
+        (
+            Wait(Reason.WAITING_FOR_QUORUM, "m", after=2, subject="broker 1", remedy="see its log"),
+            ("False", "WaitingForQuorum"),
+            "Reconciling",
+        ),
+        (
+            Stalled(Reason.CLUSTER_ID_MISMATCH, "m", subject="broker 1", remedy="see its log"),
+            ("False", "ClusterIdMismatch"),
+            "Stalled",
+        ),
     ],
 )
 def test_reconciling_and_stalled_are_there_only_while_they_are_true(

@@ -11,7 +11,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import EMPTY, Result, RolloutStatus, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.engine.wanted import MaxParallel, Window
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import (
@@ -31,6 +31,7 @@ from tests.kafkafeatures.core.rolls import (
     ROLLED_CONTROLLERS,
     ROLLOUT,
     UNREAD,
+    WAITING,
     a_node,
     a_pod,
     ago,
@@ -205,9 +206,6 @@ def begun_with_the_consent(told: Observation) -> Status:
     roll, status = rolled(told, consents=SINGLE), replace(EMPTY, spent_consents=tuple(SINGLE))
     topics = excused_by({"one": 1})
     return replace(status, rollout=rollout_status(roll, WAITING, None, ago(5), topics))
-
-
-WAITING = Wait(Reason.ROLLING_NODES, "", 1.0)
 
 
 def in_two_sets(told: Observation, **of_second: Any) -> Observation:

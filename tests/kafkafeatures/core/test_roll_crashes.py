@@ -162,7 +162,12 @@ def with_template(told: Observation, revision: str) -> Observation:
 
 def status_after(roll: Roll, before: Status = EMPTY) -> Status:
     """With what is remembered of a roll."""
-    return replace(before, rollout=rollout_status(roll, Wait(Reason.ROLLING_NODES, "", 1.0), before.rollout, ago(0)))
+    return replace(
+        before,
+        rollout=rollout_status(
+            roll, Wait(Reason.ROLLING_NODES, "", 1.0, subject="broker 1", remedy="see its log"), before.rollout, ago(0)
+        ),
+    )
 
 
 # --- levels ---

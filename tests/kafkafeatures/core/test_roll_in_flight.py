@@ -37,6 +37,7 @@ from tests.kafkafeatures.core.rolls import (
     ROLLED_CONTROLLERS,
     ROLLOUT,
     UNREAD,
+    WAITING,
     a_node,
     a_pod,
     ago,
@@ -215,7 +216,7 @@ def test_what_the_release_before_restarted_is_known_while_nothing_else_has_chang
     status = replace(EMPTY, rollout=before)
     halted = rolled(told, status=status)
     assert "was restarted in this roll" in refused(halted, Reason.ROLLOUT_HALTED)
-    kept = rollout_status(halted, Wait(Reason.ROLLING_NODES, "", 1.0), before, ago(0))
+    kept = rollout_status(halted, WAITING, before, ago(0))
     assert kept is not None
     assert (kept.id, kept.nodes, kept.started_at) == (before.id, "1", before.started_at)
     assert [(one.name, one.nodes, one.since) for one in kept.revisions if one.left] == [("broker", "1", ago(5))]
@@ -225,7 +226,7 @@ def test_what_the_release_before_restarted_is_known_while_nothing_else_has_chang
 def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_again_for_the_same_revision() -> None:
     """The history has ten entries."""
     roll = rolled(cluster(ROLLED_CONTROLLERS))
-    begun = rollout_status(roll, Wait(Reason.ROLLING_NODES, "", 1.0), None, ago(5))
+    begun = rollout_status(roll, WAITING, None, ago(5))
     status = replace(EMPTY, rollout=begun)
     for id_ in (1, *range(100, 111)):
         status = with_result(
@@ -234,10 +235,10 @@ def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_agai
     assert all(entry.target != "broker-1" for entry in status.history)
     roll = rolled(cluster(ROLLED_CONTROLLERS), status=status)
     assert "broker 1 was restarted in this roll" in refused(roll, Reason.ROLLOUT_HALTED)
-    rollout = rollout_status(roll, Wait(Reason.ROLLING_NODES, "", 1.0), status.rollout, ago(0))
+    rollout = rollout_status(roll, WAITING, status.rollout, ago(0))
     assert rollout is not None
     assert (rollout.nodes, rollout.revisions[-1].nodes) == ("1, 100-110", "1, 100-110")
-    newer = rollout_status(replace(roll, id="another"), Wait(Reason.ROLLING_NODES, "", 1.0), rollout, ago(0))
+    newer = rollout_status(replace(roll, id="another"), WAITING, rollout, ago(0))
     assert newer is not None
     assert newer.nodes == ""
 
@@ -305,8 +306,7 @@ def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be
     before = RolloutStatus(id="it", started_at=Stamp(NOW.isoformat()), total=9, done=4)
     assert isinstance(roll.decision, Wait)
     after = rollout_status(roll, roll.decision, before, Stamp((NOW + timedelta(minutes=1)).isoformat()))
-    later = Stamp((NOW + timedelta(minutes=1)).isoformat())
-    assert after == replace(before, waiting_for=roll.decision.message, waiting_since=later)
+    assert after == replace(before, waiting_for=roll.decision.message)
     said = nodes_rolled(roll, roll.decision)
     assert said is not None
     assert said[0] == "Unknown"

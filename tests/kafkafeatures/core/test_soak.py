@@ -15,7 +15,7 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Wait
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted, Window
-from kafkafeatures.core.facts.observation import Known, NodeState, Observation
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.kinds import is_changing
 from kafkafeatures.core.levels.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
 from tests.kafkafeatures.core.plans import EVERY, change, world
@@ -172,6 +172,16 @@ def test_an_election_begins_it_anew_as_a_controller_answers_before_its_new_regis
     soak = holding(soaking(elected, before=before, after=HOUR))
     assert soak.started_at == stamp(NOW + HOUR)
     assert str(soak).endswith("another controller became active, or the same one anew")
+
+
+def test_an_election_begins_it_anew_also_where_a_look_without_a_quorum_came_between() -> None:
+    seen, before = a_look(), watched(HOUR)
+    assert isinstance(seen.quorum, Known)
+    elected = replace(seen, quorum=known(replace(seen.quorum.value, leader_epoch=seen.quorum.value.leader_epoch + 1)))
+    blind = holding(soaking(replace(seen, quorum=Unknown(SILENT)), before=before, after=HOUR))
+    assert blind.started_at == stamp(NOW)  # the nodes were healthy; who leads was not known
+    assert holding(soaking(elected, before=blind, after=HOUR + SOON)).started_at == stamp(NOW + HOUR + SOON)
+    assert holding(soaking(seen, before=blind, after=HOUR + SOON)).started_at == stamp(NOW)
 
 
 def test_two_intervals_without_a_look_begin_it_anew() -> None:

@@ -32,14 +32,13 @@ from tests.kafkafeatures.ensembles import reading as znodes
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of, reconcile_once
 
 LEVELS = {"metadata.version": 21}
-CONSENT = "zk-rollback-lossy"
 ID = Cluster(LEVELS).world.cluster_id
 reading = partial(znodes, cluster_id=ID)
 RELEASED = reading(controller=elected(), migration=None, controller_epoch=ControllerEpoch(9, 7))
 
 
 def released() -> DeleteZnodes:
-    step = release(reading(), partition_epoch=7, consent=CONSENT)
+    step = release(reading(), partition_epoch=7)
     assert isinstance(step, DeleteZnodes)
     return step
 
@@ -91,7 +90,7 @@ class Scene:
             found = await evaluate(context, await self.store.read())
             assert isinstance(found, Evaluation)
             self.ensemble.happened.clear()
-            return await execute(context, found.with_decision(Act(step), found.remembered))
+            return await execute(context, found.with_decision(context, Act(step), found.remembered))
 
         return asyncio.run(decided())
 
@@ -113,7 +112,6 @@ def test_the_session_is_there_before_the_intent_and_the_intent_before_the_transa
     assert scene.ensemble.happened == ["connected", "intent", "/controller and /migration", "intent", "closed"]
     (intent,) = scene.store.status["intents"]
     assert (intent["via"], intent["kept"], intent["raiseTo"]) == ("ZooKeeper", progress().text, 8)
-    assert scene.store.status["spentConsents"] == [CONSENT]
     assert [str(one.step) for one in scene.effects] == [str(released())]
     assert scene.settled == 1
 
@@ -139,7 +137,6 @@ def test_without_a_session_no_intent_is_written_and_it_is_said_once(known: bool)
         assert isinstance(last.outcome, NotSent)
     assert "intents" not in scene.store.status
     assert scene.history == [("DeleteZnodes", "NotSent")]
-    assert not scene.store.status.get("spentConsents")
     assert scene.effects == []
 
 
@@ -176,7 +173,7 @@ def test_an_answer_that_was_lost_is_found_out() -> None:
     ("code", "reason", "stalled"),
     [(NO_AUTH, Reason.NOT_AUTHORIZED, True), (BAD_VERSION, Reason.MIGRATING, False)],
 )
-def test_a_rejection_leaves_no_intent_and_uses_up_no_consent(code: int, reason: Reason, stalled: bool) -> None:
+def test_a_rejection_leaves_no_intent(code: int, reason: Reason, stalled: bool) -> None:
     scene = Scene()
     scene.ensemble.outcomes = [Rejected(code, "znode /controller: because")]
     last = scene.sends(released())
@@ -200,7 +197,7 @@ def test_no_window_holds_a_release_back_but_a_withdrawal() -> None:
             resource = replace(resource, wanted=replace(resource.wanted, rollout=never))
             found = await evaluate(context, resource)
             assert isinstance(found, Evaluation)
-            again = replace(found.with_decision(Act(step), found.remembered), resource=resource)
+            again = replace(found.with_decision(context, Act(step), found.remembered), resource=resource)
             return await execute(replace(context, store=Windowed(scene.store, never)), again)
 
         asyncio.run(decided())

@@ -20,5 +20,12 @@ def pauses(wait: Wait) -> list[float]:
 
 
 def test_what_may_take_long_is_looked_at_later_and_later_and_what_has_to_be_seen_as_often_as_it_says() -> None:
-    assert pauses(Wait(Reason.WAITING_FOR_GIT, "", after=5.0)) == [5.0, 10.0, 20.0, 30.0]
-    assert pauses(Wait(Reason.WAITING_FOR_GIT, "", after=5.0, steady=True)) == [5.0, 5.0, 5.0, 5.0]
+    assert pauses(Wait(Reason.WAITING_FOR_GIT, "", after=5.0, subject="broker 1", remedy="see its log")) == [
+        5.0,
+        10.0,
+        20.0,
+        30.0,
+    ]
+    assert pauses(
+        Wait(Reason.WAITING_FOR_GIT, "", after=5.0, steady=True, subject="broker 1", remedy="see its log")
+    ) == [5.0, 5.0, 5.0, 5.0]

@@ -147,7 +147,8 @@ async def test_why_an_eviction_is_answered_with_an_error_again_and_again_is_said
         assert "kubectl get validatingwebhookconfigurations" in rig.api.condition("Ready")["message"]
         rig.pass_time(timedelta(seconds=pause))
     assert pause == SLOWEST_WAIT
-    assert rig.api.writes == writes
+    assert rig.api.writes == writes + 1  # once, after two minutes, to say since when
+    assert "; since 2026-01-02 04:05 UTC; " in rig.api.condition("Ready")["message"]
     assert (rig.api.status["intents"], rig.api.status["rollout"]["waitingSince"]) == ([intent], since)
     rig.api.faults = lambda _: None
     await rig.controller.reconcile(KEY)

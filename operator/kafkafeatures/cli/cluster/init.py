@@ -17,6 +17,7 @@ from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 
 _NAME = re.compile(r"[a-z0-9._-]{1,64}")
+DEFAULT_NAME = "kafka"
 _LOGIN, _CA, _CLIENT = "kafka-login", "kafka-ca", "kafka-client"
 _KEYS = {_LOGIN: "username, password", _CA: "ca.crt", _CLIENT: "tls.crt, tls.key"}
 """Secrets that a document names, and their keys (docs/how-to/connect.md)."""
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_name_flag(parser: argparse.ArgumentParser) -> None:
     """`--name`, of the document that is made."""
     parser.add_argument(
-        "--name", type=resource_name, default="kafka", help="name of the resource (default: %(default)s)"
+        "--name", type=resource_name, default=DEFAULT_NAME, help="name of the resource (default: %(default)s)"
     )
 
 

@@ -28,9 +28,7 @@ from kafkafeatures.cli.document.documents import (
     document_errors,
     documents_of,
     how_to_approve,
-    is_stream,
     reach_of,
-    state_of,
 )
 from kafkafeatures.cli.document.permission import Permission, Question
 from kafkafeatures.cli.document.several import each
@@ -121,11 +119,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
             stable_for = resource.spec.rollout.stable_for_seconds
             if driver.asks_people and arguments.timeout <= stable_for:
                 tell(_NEVER_STABLE.format(document, format_span(timedelta(seconds=stable_for))))
-            state = state_of(arguments, document)
-            again = None if is_stream(document.file) else document.again
-            said = {"approve": arguments.approve or "", "accepted_log": arguments.accept_restored_log}
-            store = FileStore(resource, state, **said, again=again)
-            stack.enter_context(store)
+            store = stack.enter_context(document.store(arguments, again=True))
         named = bool(resource.spec.approval.plan_hash)
         permission, progress = Permission(store, arguments, approved_in_document=named), _Progress()
         while True:
@@ -138,12 +132,15 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
                 try:
                     permission.ask(question)
                 except BaseException:  # no, or Ctrl-C
-                    for made in () if progress.has_sent else document.made:
-                        made.unlink(missing_ok=True)
+                    if not progress.has_sent:
+                        document.remove_made()
                     raise
+        state = store.state
+        if code is Exit.APPROVAL and document.made and not progress.has_sent:
+            document.remove_made()
+            state = None
     to_approve = ""
-    if code is Exit.APPROVAL or sys.stderr.isatty():
-        permission.show(last.status)
+    permission.show(last.status)
     if code is Exit.APPROVAL and last.status.plan:
         to_approve = how_to_approve(arguments, document, last.status.plan.hash)
     _last_words(last, code, to_approve)
@@ -331,6 +328,8 @@ def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
         if decision.blockers:
             _tell_blockers(decision.blockers)
         if code is Exit.APPROVAL:
-            tell(f"kafkafeatures: a plan is waiting for approval; to approve: {to_approve}")
+            changed = last.status.reason(Condition.APPROVAL_REQUIRED) == Reason.PLAN_CHANGED
+            waits = "the approval is for another plan; this one" if changed else "a plan"
+            tell(f"kafkafeatures: {waits} is waiting for approval; to approve: {to_approve}")
     if code is Exit.UNREACHABLE:
         tell(f"kafkafeatures: {TIMED_OUT}")

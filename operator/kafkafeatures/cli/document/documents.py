@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of, ensemble_of, secrets_in, settings_of
-from kafkafeatures.reconcile.file_store import StateHeld, StateUnreadable, is_state_of
+from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnreadable, is_state_of
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -55,7 +56,7 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
         metavar="FILE",
         help="state file for the status (default: FILE with .status.yaml; none for stdin); for one document",
     )
-    parser.add_argument("--approve", type=plan_hash, metavar="HASH", help="carry out only the plan with this hash")
+    add_approve_flag(parser)
     parser.add_argument(
         "--accept-restored-log",
         default="",
@@ -66,11 +67,17 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
     add_config_flags(parser.add_argument_group("cluster, instead of what the document says"))
 
 
+def add_approve_flag(parser: argparse.ArgumentParser) -> None:
+    """`--approve`."""
+    parser.add_argument("--approve", type=plan_hash, metavar="HASH", help="carry out only the plan with this hash")
+
+
 class Document(Struct, frozen=True):
     """One that a command works on. `alone`: its file holds no other one.
 
     `owners`: of clusters, by id, among the documents of a command. `settings`: of flags, instead of what it says.
-    `made`: files that are there only because of this command, and are removed if the answer to its question is no.
+    `command`: of a document that no person wrote, the command line that made it; its levels approve nothing that is
+    irreversible. `made`: files that are there only because of this command, and are removed if it is not approved.
     """
 
     file: Path
@@ -78,10 +85,27 @@ class Document(Struct, frozen=True):
     alone: bool = True
     owners: dict[str, str] = field(default_factory=dict)
     settings: ClusterSettings | None = None
+    command: tuple[str, ...] = ()
     made: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"
+
+    def store(self, arguments: argparse.Namespace, *, again: bool = False) -> FileStore:
+        """The document with its state. `again`: it is read once more before each step."""
+        return FileStore(
+            self.resource,
+            state_of(arguments, self),
+            approve=arguments.approve or "",
+            accepted_log=arguments.accept_restored_log,
+            approves_by_name=not self.command,
+            again=self.again if again and not is_stream(self.file) else None,
+        )
+
+    def remove_made(self) -> None:
+        """Remove the files that are there only because of this command."""
+        for file in self.made:
+            file.unlink(missing_ok=True)
 
     def competing_owner(self, cluster_id: str) -> Owner | None:
         """An earlier document of this command that is of the same cluster. Where there is none, it is this one's."""
@@ -228,11 +252,15 @@ def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash:
     if named and not plan_hash.startswith(named):
         where = "the document" if is_stream(document.file) else document.file
         return f"set spec.approval.planHash of {where}, which is of another plan, to {plan_hash[:HASH_SHOWN]}"
-    words = ["kafkafeatures", "apply", "-f", str(document.file)]
-    for name in ("state", "secrets_dir", "config", "controller_config"):
-        flag, value = f"--{name.replace('_', '-')}", getattr(arguments, name)
-        words += [flag, str(value)] if value else []
-    return shlex.join([*words, "--approve", plan_hash[:HASH_SHOWN]])
+    flags = ("state", "secrets_dir", "config", "controller_config")
+    words = document.command or ("apply", "-f", str(document.file), *flags_given(arguments, flags))
+    return shlex.join(["kafkafeatures", *words, "--approve", plan_hash[:HASH_SHOWN]])
+
+
+def flags_given(arguments: argparse.Namespace, names: Iterable[str]) -> tuple[str, ...]:
+    """Flags that have a value, each with it, as they are typed."""
+    given = ((f"--{name.replace('_', '-')}", getattr(arguments, name)) for name in names)
+    return tuple(chain.from_iterable((flag, str(value)) for flag, value in given if value))
 
 
 @contextmanager

@@ -27,11 +27,12 @@ class Question(Exception):
 
 
 class Permission:
-    """A person at the terminal sees the plan and says yes to it, before the first of its steps is sent.
+    """A person at the terminal sees the plan and says yes to it, before the first of its steps is sent. `--yes`
+    answers the question, and approves nothing that waits for approval.
 
-    Without a terminal what the document approves goes ahead; but a downgrade by a consent that may have been used
-    before never goes ahead by itself. A yes also approves a plan that waits for approval, unless another one was
-    approved by its hash.
+    Every plan is shown. Without a terminal what the document approves goes ahead; but a downgrade by a consent that may
+    have been used before never goes ahead by itself. A yes also approves a plan that waits for approval, unless another
+    one was approved by its hash.
     """
 
     def __init__(self, store: FileStore, arguments: argparse.Namespace, *, approved_in_document: bool) -> None:
@@ -43,20 +44,15 @@ class Permission:
         self._shown = ""  # the same
 
     def check(self, found: Evaluation) -> None:
-        """Raises what keeps the reconciliation from acting on the plan. A person who is not asked sees it."""
+        """Raises what keeps the reconciliation from acting on the plan, which is shown first."""
         if self._given == found.proposal.plan.hash:
             return
-        if self._sure:
-            if sys.stderr.isatty():
-                self.show(found.status)
-            return
-        why = self._store.why_unverified(used_by(found))
-        if (why or not self._approved) and at_terminal():
+        why = "" if self._sure else self._store.why_unverified(used_by(found))
+        if (why or not (self._sure or self._approved)) and at_terminal():
             raise Question(found.status, approves=False, doubts=why)
+        self.show(found.status)
         if why:
             raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
-        if at_terminal():
-            self.show(found.status)
 
     def check_approval(self, status: Status) -> None:
         """Raises Question where a plan waits for an approval that the user at the terminal may give."""
@@ -90,10 +86,14 @@ class Permission:
         plan = status.plan
         if plan is None or plan.hash == self._shown:
             return
-        from kafkafeatures.cli.document.steps_text import draw_steps, warnings_of
+        from kafkafeatures.cli.document.steps_text import draw_steps, step_lines, warnings_of
 
         self._shown = plan.hash
         tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._store.name}, cluster {status.cluster_id or 'unknown'}:")
+        if not sys.stderr.isatty():
+            for line in (*step_lines(plan.steps), *warnings_of(plan.steps)):
+                tell(line)
+            return
         draw_steps(console(errors=True), plan.steps)
         for warning in warnings_of(plan.steps):
             paragraph(warning, errors=True)

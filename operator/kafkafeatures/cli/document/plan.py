@@ -24,7 +24,6 @@ from kafkafeatures.cli.document.documents import (
     documents_of,
     how_to_approve,
     reach_of,
-    state_of,
 )
 from kafkafeatures.cli.document.permission import used_by
 from kafkafeatures.cli.document.several import each
@@ -105,8 +104,7 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
     latest = getattr(arguments, "latest", False)
     with document_errors(document.file):
         reach = reach_of(arguments, document)
-        said = {"approve": arguments.approve or "", "accepted_log": arguments.accept_restored_log}
-        store = FileStore(document.resource, state_of(arguments, document), **said)
+        store = document.store(arguments)
         resource = store.peek()
     seen = on_cluster(_evaluated(reach, document, store, resource, latest=latest))
     if isinstance(seen, Unread):

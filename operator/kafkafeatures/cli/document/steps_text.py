@@ -1,19 +1,20 @@
 """Steps as people read them: the same for a plan made just now and for one that stands in a status.
 
-They are drawn from the records of `api/status.py`.
+They are drawn from the records of `api/status.py`: on a terminal in colour, in a pipe as plain lines, for which rich is
+not imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.status import ApprovedBy, StepState, StepStatus, WayBack
-from kafkafeatures.cli.shell.indented import hanging, line
 from kafkafeatures.core.facts.releases import Undo
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 COLOURS = {
     PlanVerdict.IN_SYNC: "green",
@@ -37,12 +38,23 @@ def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
     """What each changes, whether it is done, how it can be undone where that is not safe, and how far one can go back
     afterwards where that is not all there is to say.
     """
+    from rich.text import Text
+
+    from kafkafeatures.cli.shell.indented import hanging
+
     for step in steps:
-        done = " (done)" if step.state == StepState.DONE else ""
-        text = Text(f"{step.id or '-'}. {step.detail or '?'}{done}")
-        hanging(console, text.append_text(_mark(step)), indent=5, first=Text("  "))
+        text = Text(_title(step)).append(_mark(step), "yellow")
+        hanging(console, text, indent=5, first=Text("  "))
         if step.way_back:
             hanging(console, Text(step.way_back, "dim"), indent=5)
+
+
+def step_lines(steps: Iterable[StepStatus]) -> Iterator[str]:
+    """Lines of text that say what `draw_steps` draws."""
+    for step in steps:
+        yield f"  {_title(step)}{_mark(step)}"
+        if step.way_back:
+            yield f"     {step.way_back}"
 
 
 def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:
@@ -63,11 +75,19 @@ def until_of(way_back: WayBack) -> str:
 def draw_way_back(console: Console, way_back: WayBack | None) -> None:
     """Until when and how one can still go back, before a step that is irreversible."""
     if way_back is not None:
+        from rich.text import Text
+
+        from kafkafeatures.cli.shell.indented import line
+
         line(console, Text(f"Way back: {until_of(way_back)}: {way_back.how or '?'}"))
 
 
-def _mark(step: StepStatus) -> Text:
+def _title(step: StepStatus) -> str:
+    return f"{step.id or '-'}. {step.detail or '?'}{' (done)' if step.state == StepState.DONE else ''}"
+
+
+def _mark(step: StepStatus) -> str:
     """What people have to know before they approve it; nothing where it is safe to undo and needs no consent."""
     consent = f"uses consent {step.consent}" if step.consent else ""
     marks = ", ".join(filter(None, (UNDO.get(step.undo), consent)))
-    return Text(f"  {marks}", "yellow") if marks else Text("")
+    return f"  {marks}" if marks else ""

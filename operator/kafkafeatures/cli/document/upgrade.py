@@ -1,8 +1,8 @@
 """`kafkafeatures upgrade --release X`: a cluster to the levels of a release, without a document: plan, question, apply.
 
 It makes the document that `init` prints, in mode Apply and with the levels of the release, and carries it out as
-`apply` does. A level that is higher already stays, so nothing is ever downgraded. Each is named exactly: that approves
-what is irreversible, together with the question or `--yes`.
+`apply` does. A level that is higher already stays, so nothing is ever downgraded. No person wrote these levels, so what
+is irreversible is approved by a person's answer at the terminal or by the hash of the plan, and never by `--yes`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Any
 from kafkafeatures.api.document import read_document
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.cluster.connect import (
+    DEFAULT_TIMEOUT,
     add_connection_flags,
     look,
     on_cluster,
     settings_from_flags,
 )
-from kafkafeatures.cli.cluster.init import add_name_flag, document_of
+from kafkafeatures.cli.cluster.init import DEFAULT_NAME, add_name_flag, document_of
 from kafkafeatures.cli.document.apply import add_apply_flags, apply_all
-from kafkafeatures.cli.document.documents import STATE, Document
+from kafkafeatures.cli.document.documents import STATE, Document, add_approve_flag, flags_given
 from kafkafeatures.cli.document.permission import at_terminal
 from kafkafeatures.cli.document.reader import STDIN
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -29,6 +30,8 @@ from kafkafeatures.cli.shell.output import print_document, tell
 from kafkafeatures.cli.shell.values import release
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, bundle, format_level
 from kafkafeatures.reconcile.file_store import lock_of
+
+_DEFAULTS = {"name": DEFAULT_NAME, "request_timeout": DEFAULT_TIMEOUT}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--save", type=Path, metavar="FILE", help="also write the document there, for Git; it refers to secrets by name"
     )
     add_name_flag(parser)
+    add_approve_flag(parser)
     add_apply_flags(parser)
-    parser.set_defaults(approve=None, accept_restored_log="", state=None, secrets_dir=None)
+    parser.set_defaults(accept_restored_log="", state=None, secrets_dir=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -50,23 +54,32 @@ def run(arguments: argparse.Namespace) -> int:
     settings, file = settings_from_flags(arguments), arguments.save
     if file is not None and file.exists():
         raise CommandFailed(f"{file} exists already; use apply -f {file}, or name another file", Exit.USAGE)
-    if not (arguments.yes or arguments.dry_run or at_terminal()):
-        raise CommandFailed("not a terminal; use --yes to skip confirmation", Exit.USAGE)
+    if not (arguments.yes or arguments.approve or arguments.dry_run or at_terminal()):
+        text = "not a terminal; use --yes to skip confirmation, or --approve HASH for the plan that --dry-run shows"
+        raise CommandFailed(text, Exit.USAGE)
+    command = _command(arguments)
     made = document_of(arguments.name, settings, on_cluster(look(settings)))
     levels = made["spec"]["features"]["levels"]
     _tell_higher(levels, arguments.release)
     made["spec"] |= {"mode": "Apply", "features": {"levels": _raised(levels, arguments)}}
     if file is None or arguments.dry_run:
-        return apply_all(arguments, [Document(file or STDIN, read_document(made), settings=settings)])
+        return apply_all(arguments, [Document(file or STDIN, read_document(made), settings=settings, command=command)])
     state = file.with_suffix(STATE)
     new = tuple(one for one in (file, state, lock_of(state)) if not one.exists())
-    document = Document(file, read_document(made), settings=settings, made=new)
+    document = Document(file, read_document(made), settings=settings, command=command, made=new)
     _save(made, file)
     try:
         return apply_all(arguments, [document])
     finally:
         if file.exists():
             tell(f"document written to {file}")
+
+
+def _command(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """This command line, without what only says yes to it."""
+    flags = ["release", "bootstrap_server", "bootstrap_controller", "config", "controller_config", "save"]
+    flags += [flag for flag, default in _DEFAULTS.items() if getattr(arguments, flag) != default]
+    return ("upgrade", *flags_given(arguments, flags))
 
 
 def _tell_higher(levels: list[dict[str, Any]], release: str) -> None:

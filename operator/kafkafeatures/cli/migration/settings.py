@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     edge = next_edge(position, desired, facts)
     if isinstance(edge, Refused):
         raise CommandFailed(f"{edge.message}; {edge.remedy}", Exit.BLOCKED)
-    end = TARGETS[desired] if edge is None else edge.end
+    end = TARGETS[desired] if edge is None else edge.end_from(position)
     found = demands(position, end, edge, known_of(seen.said, release_of(seen.observation)), seen.said)
     found = msgspec.structs.replace(found, missing=(*found.missing, *unseen(found, seen.observation)))
     if arguments.output == "table":

@@ -163,7 +163,12 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         from difflib import get_close_matches
 
-        similar = get_close_matches(words[0], COMMANDS, n=1)
+        from kafkafeatures.cli.shell.other_words import ANSWERS
+
+        similar = get_close_matches(words[0].lower(), (*COMMANDS, *ANSWERS), n=1)
+        if similar and similar[0] in ANSWERS:
+            what, remedy = f"there is no command {words[0][:60]!r}", ANSWERS[similar[0]]
+            raise CommandFailed(f"{what}: {remedy}", Exit.USAGE, what=what, remedy=remedy)
         meant = f" (did you mean {similar[0]!r}?)" if similar else ""
         parser.error(f"unknown command {words[0][:60]!r}{meant}")
 

@@ -23,9 +23,27 @@ RUNS_SHOWN = 5
 """How many runs of ids are shown in a line: "1, 3, 5, ... 299" where there are more."""
 
 
+_SUBJECTS = {
+    BlockerKind.CONSENT: "spec.consents",
+    BlockerKind.METADATA: "metadata",
+    BlockerKind.MIGRATION: "migration",
+    BlockerKind.PARTITION: "partitions",
+    BlockerKind.QUORUM: "quorum",
+    BlockerKind.SETTING: "settings of nodes",
+    BlockerKind.WORKLOAD: "workloads",
+    BlockerKind.ZOOKEEPER: "ZooKeeper",
+    BlockerKind.ZOOKEEPER_MODE: "metadata mode",
+    **dict.fromkeys((BlockerKind.DEPENDENCY, BlockerKind.DOWNGRADE, BlockerKind.UNKNOWN_FEATURE), "features"),
+    **dict.fromkeys((BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE), "nodes"),
+    **dict.fromkeys((BlockerKind.NODE_RANGE, BlockerKind.NODE_UNKNOWN), "nodes"),
+}
+"""What a blocker is about that names neither nodes nor a feature."""
+
+
 @dataclass(frozen=True, slots=True)
 class Blocker:
     """One thing that prevents a change, and what a person can do about it. `reason` where its kind has several.
+    `about`: the object, where that is neither a node nor a feature.
 
     `nodes`: those it is about, all alike; empty where it is about the cluster. `wanted`: the level that is required,
     -1 for none. `why`: of what could not be read. `alike` and `wording` are for `grouped`: what a blocker must have in
@@ -34,18 +52,24 @@ class Blocker:
 
     kind: BlockerKind
     message: str
-    remedy: str = ""
+    remedy: str
     feature: str = ""
     wanted: int = -1
     nodes: Nodes = ()
     supported: VersionRange | None = None
     reason: Reason | None = None
     why: FailureKind | None = None
+    about: str = ""
     alike: Hashable = None
     wording: Wording | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+        return f"{self.message}; {self.remedy}"
+
+    @property
+    def subject(self) -> str:
+        """The object, nodes or feature that it is about."""
+        return self.about or (title_of(self.nodes) if self.nodes else self.feature) or _SUBJECTS[self.kind]
 
     @property
     def node(self) -> Node | None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.steps import Step
+from kafkafeatures.core.facts.readings import Failure
 
 
 class Act(Struct, frozen=True):
@@ -32,10 +33,19 @@ class Act(Struct, frozen=True):
         return ()
 
 
-class Wait(Struct, frozen=True):
+class Pending(Struct, frozen=True, kw_only=True):
+    """A wait, or a halt. `subject`: the node, pod, topic or object that it depends on, the same for as long as it is
+    the same wait. `remedy`: what a person can do. Since when it lasts is known outside (`core/engine/waits.py`).
+    """
+
+    subject: str
+    remedy: str
+
+
+class Wait(Pending, frozen=True):
     """What is waited for may resolve automatically; look again after `after` seconds. `condition`: one that is True
-    meanwhile. `steady`: look that often for as long as it takes, not later and later. `subject`: the node, pod, topic
-    or object that it depends on. `remedy`: what a person can do if it does not pass.
+    meanwhile. `steady`: look that often for as long as it takes, not later and later. `is_dated`: the message says by
+    itself since when, or until when, and what can be done.
     """
 
     reason: Reason
@@ -44,18 +54,15 @@ class Wait(Struct, frozen=True):
     blockers: tuple[Blocker, ...] = ()
     condition: tuple[Condition, Reason] | None = None
     steady: bool = False
-    subject: str = ""
-    remedy: str = ""
+    is_dated: bool = False
 
 
-class Stalled(Struct, frozen=True):
-    """Action is required. `subject`: the node, pod, topic or object it is about. `remedy`: what to do."""
+class Stalled(Pending, frozen=True):
+    """Action is required."""
 
     reason: Reason
     message: str
     blockers: tuple[Blocker, ...] = ()
-    subject: str = ""
-    remedy: str = ""
 
 
 class Held(Struct, frozen=True):
@@ -78,8 +85,9 @@ class Done(Struct, frozen=True):
 Decision = Act | Wait | Stalled | Held | Done
 
 PARTITIONS_ARE_NOT_NEEDED = Wait(
-    Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", after=2.0
-)
+    Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", after=2.0,
+    subject="spec", remedy="change what holds restarts back in the document: mode, suspend, paused or its windows",
+)  # fmt: skip
 """What a roll waits for where partitions were not read: the document holds it back, and the status has its needs
 already.
 """
@@ -116,11 +124,36 @@ def blocked(found: tuple[Blocker, ...]) -> Wait | Stalled:
     groups = grouped(found)
     action = [blocker for blocker in groups if blocker.kind in ACTION_REQUIRED]
     if action:
-        return Stalled(action[0].reason or ACTION_REQUIRED[action[0].kind], first_of(action[0], groups), found)
+        return stalled_by(action[0], *found, message=first_of(action[0], groups))
     impossible = next((blocker for blocker in groups if blocker.reason in DOES_NOT_PASS), None)
     if impossible is not None and impossible.reason is not None:
-        return Stalled(impossible.reason, first_of(impossible, groups), found)
-    return Wait(RESOLVES_AUTOMATICALLY[groups[0].kind], first_of(groups[0], groups), after=2.0, blockers=found)
+        return stalled_by(impossible, *found, message=first_of(impossible, groups))
+    first = groups[0]
+    return Wait(
+        RESOLVES_AUTOMATICALLY[first.kind], first_of(first, groups), after=2.0, blockers=found,
+        subject=first.subject, remedy=first.remedy,
+    )  # fmt: skip
+
+
+def stalled_by(
+    first: Blocker, *blockers: Blocker, message: str = "", reason: Reason = Reason.ROLLOUT_HALTED
+) -> Stalled:
+    """Halted by this blocker, of all of these. `reason`: where neither it nor its kind has one."""
+    return Stalled(
+        first.reason or ACTION_REQUIRED.get(first.kind, reason), message or str(first), blockers or (first,),
+        subject=first.subject, remedy=first.remedy,
+    )  # fmt: skip
+
+
+def waits_on(blocker: Blocker, reason: Reason, *, message: str = "", after: float = 2.0) -> Wait:
+    """A wait for what one blocker is about."""
+    text = message or str(blocker)
+    return Wait(reason, text, after=after, blockers=(blocker,), subject=blocker.subject, remedy=blocker.remedy)
+
+
+def unreadable(what: str, why: Failure, *, reason: Reason = Reason.PREFLIGHT, after: float = 2.0) -> Wait:
+    """A wait for what could not be read."""
+    return Wait(reason, f"{what}: {why}", after=after, subject=why.subject, remedy=why.action)
 
 
 def first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import not_approved
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait, unreadable, waits_on
 from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
 from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.settling import Open
@@ -26,6 +26,7 @@ from kafkafeatures.core.engine.windows import closed_until, opening
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 
+FOLLOWED = "bring back what is in flight; its progress is in status.rollout"
 LONGEST_NAP = 60.0
 """Seconds until it is looked again at most while a window is waited for."""
 
@@ -79,6 +80,8 @@ def cluster(question: Question) -> Decision | None:
             Reason.CLUSTER_ID_MISMATCH,
             f"the status is of cluster {memory.cluster_id}, the document names {pinned}; "
             "create a separate resource (and state file) for each cluster",
+            subject="spec.cluster",
+            remedy="create a separate resource (and state file) for each cluster",
         )
     wrong = _wrong_cluster(question.seen, pinned or memory.cluster_id, lost=memory.lost_cluster)
     return wrong or _wrong_ensemble(question.seen) or question.log_says
@@ -98,12 +101,15 @@ def _wrong_ensemble(seen: Observation) -> Stalled | None:
 def _wrong_cluster(seen: Observation, pinned: str, *, lost: bool) -> Decision | None:
     if isinstance(seen.cluster_id, Unknown):
         if seen.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
-            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(seen.cluster_id.why))
-        return Wait(Reason.PREFLIGHT, f"the cluster id could not be read: {seen.cluster_id.why}", after=2.0)
+            why = seen.cluster_id.why
+            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), subject=why.subject, remedy=why.action)
+        return unreadable("the cluster id could not be read", seen.cluster_id.why)
     if pinned and seen.cluster_id.value != pinned:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
             f"connected to cluster {seen.cluster_id.value}, expected {pinned}; check the bootstrap addresses",
+            subject="spec.cluster",
+            remedy="check the bootstrap addresses",
         )
     if lost and not pinned:
         return Stalled(
@@ -111,6 +117,8 @@ def _wrong_cluster(seen: Observation, pinned: str, *, lost: bool) -> Decision | 
             f"connected to cluster {seen.cluster_id.value}, and the status no longer says which is expected: "
             "its clusterId was removed, or dropped by an older CustomResourceDefinition; if this is the intended "
             f"cluster, set spec.cluster.clusterId to {seen.cluster_id.value}",
+            subject="status.clusterId",
+            remedy=f"set spec.cluster.clusterId to {seen.cluster_id.value}",
         )
     return None
 
@@ -129,15 +137,23 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
         return Stalled(
             Reason.DUPLICATE_OWNER,
             f"{owner.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
+            subject=owner.name,
+            remedy="set mode to Observe here, or delete one of the two",
         )
     if owner.is_acting:
         return Wait(
             Reason.VERIFYING,
             f"{owner.name} has changed this cluster; nothing is sent until the outcome is known, for at most 5 minutes",
             after=1.0,
+            subject=owner.name,
+            remedy=f"see the status of {owner.name}, and set mode to Observe there if it is to change nothing",
         )
     return Wait(
-        Reason.PREFLIGHT, f"{owner.name} is older and may own this cluster; its cluster is not known yet", after=1.0
+        Reason.PREFLIGHT,
+        f"{owner.name} is older and may own this cluster; its cluster is not known yet",
+        after=1.0,
+        subject=owner.name,
+        remedy=f"make the cluster of {owner.name} reachable, or delete {owner.name}",
     )
 
 
@@ -153,11 +169,18 @@ def unsettled(question: Question) -> Decision | None:
             Reason.UNKNOWN_INTENT,
             f"status.intents contains {', '.join(unknown)}, which this release cannot read; run the release that "
             "wrote it, or remove the intent once you know its outcome",
+            subject="status.intents",
+            remedy="run the release that wrote it, or remove the intent once you know its outcome",
         )
     text = f"the outcome of {first} is unknown; nothing else is sent until {first.settled_by}" + (
         f"; {still.why}" if still and still.why else ""
     )
-    return Stalled(Reason.NOT_AUTHORIZED, text) if still and still.rights else Wait(Reason.VERIFYING, text, after=1.0)
+    if still and still.rights:
+        return Stalled(
+            Reason.NOT_AUTHORIZED, text, subject=str(first), remedy="grant this principal the right that is missing"
+        )
+    remedy = f"make the cluster reachable: {first.settled_by} is needed"
+    return Wait(Reason.VERIFYING, text, after=1.0, subject=str(first), remedy=remedy)
 
 
 def mode(question: Question) -> Decision | None:
@@ -169,10 +192,11 @@ def mode(question: Question) -> Decision | None:
         return Done(Reason.OBSERVED, stage.next.message) if isinstance(stage.next, Done) else None
     if stage.is_at_work is not None:  # of before; it is followed to its end
         reason, titles = stage.is_at_work
-        return Wait(reason, f"mode Observe; still in flight: {titles}", after=1.0)
+        return Wait(reason, f"mode Observe; still in flight: {titles}", after=1.0, subject=titles, remedy=FOLLOWED)
     leaderless = next((blocker for blocker in stage.blockers if blocker.kind is BlockerKind.QUORUM), None)
     if leaderless is not None:
-        return Wait(Reason.WAITING_FOR_QUORUM, leaderless.message, after=2.0, blockers=stage.blockers)
+        wait = waits_on(leaderless, Reason.WAITING_FOR_QUORUM, message=leaderless.message)
+        return replace(wait, blockers=stage.blockers)
     return Done(Reason.OBSERVED, stage.outlook, stage.blockers)
 
 
@@ -214,7 +238,11 @@ def window(question: Question) -> Decision | None:
     if stage.is_at_work is not None:
         return _beside_work(question, text)
     seconds = max(1.0, (opens - question.now).total_seconds())
-    return _can_be_approved(question, Wait(Reason.WAITING_FOR_WINDOW, text, after=min(seconds, LONGEST_NAP)))
+    wait = Wait(
+        Reason.WAITING_FOR_WINDOW, text, after=min(seconds, LONGEST_NAP), is_dated=True,
+        subject="spec.rollout.windows", remedy="wait until it opens, or change spec.rollout.windows",
+    )  # fmt: skip
+    return _can_be_approved(question, wait)
 
 
 def approval(question: Question) -> Decision | None:
@@ -257,4 +285,4 @@ def _beside_work(question: Question, held: str) -> Wait | None:
     if work is None or not isinstance(question.stage.next, Act):
         return None
     reason, titles = work
-    return Wait(reason, f"{held}; still in flight: {titles}", after=1.0)
+    return Wait(reason, f"{held}; still in flight: {titles}", after=1.0, subject=titles, remedy=FOLLOWED)

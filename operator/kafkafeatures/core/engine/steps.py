@@ -21,7 +21,8 @@ from kafkafeatures.core.facts.observation import Observation
 
 
 class Rejection(Struct, frozen=True):
-    """What it means that a step was rejected. `needs_action`: a user has to act before it is tried again.
+    """What it means that a step was rejected. `remedy`: what a person can do. `needs_action`: someone has to act before
+    it is tried again.
 
     `recorded`: the message of its entry in the history; empty where it leaves none, because it was only refused for
     now: then it counts as not begun.
@@ -29,6 +30,7 @@ class Rejection(Struct, frozen=True):
 
     reason: Reason
     message: str
+    remedy: str
     needs_action: bool = True
     recorded: str = ""
 
@@ -170,6 +172,11 @@ class InFlight(Struct, frozen=True):
             others = {name: one for name, one in written.unknown.items() if name not in before}
             written = Intent(kind=written.kind, unknown={**others, **after})
         return replace(now, written=written)
+
+    @property
+    def consents_used(self) -> tuple[str, ...]:
+        """Consents that it has used up since its intent was written."""
+        return ()
 
     @property
     def seen_since(self) -> tuple[Stamp, ...]:

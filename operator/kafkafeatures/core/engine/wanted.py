@@ -88,9 +88,10 @@ class Wanted(Struct, frozen=True):
     the one of them that is an annotation. `uid` tells this resource from any other. `cluster_id`: the only cluster it
     is for; empty for any. `only`: the hash of the only plan that may be carried out, whatever the policy; empty for
     any. `may_approve_unseen`: a plan may be approved that no status has shown yet; so on the command line, where `plan`
-    shows it and writes nothing. `accepted_log`: of which restored metadata log a person says that it may be acted upon.
-    `cluster_flags`: how our own commands reach the cluster, for remedies. `finalize_after`: how long every node must
-    have been healthy on a binary that supports it before an irreversible change.
+    shows it and writes nothing. `approves_by_name`: a person wrote `levels`, which approves what is irreversible; not
+    so where a command made them of a release. `accepted_log`: of which restored metadata log a person says that it may
+    be acted upon. `cluster_flags`: how our own commands reach the cluster, for remedies. `finalize_after`: how long
+    every node must have been healthy on a binary that supports it before an irreversible change.
     """
 
     levels: Mapping[str, int]
@@ -106,6 +107,7 @@ class Wanted(Struct, frozen=True):
     uid: str = ""
     only: str = ""
     may_approve_unseen: bool = False
+    approves_by_name: bool = True
     accepted_log: str = ""
     cluster_flags: str = ANY_CLUSTER
     rollout: Rollout = Rollout()

@@ -102,6 +102,7 @@ class Node(Struct, frozen=True):
     registered: Mapping[Role, Known[Mapping[str, VersionRange]]] = field(default_factory=dict)
     is_voter: bool = False
     migrating_from_zookeeper: bool = False
+    registered_flag: bool | None = None  # whether its process that registered last as a controller may migrate
     broker_epoch: int = -1  # of its registration as a broker; -1 where it has none, or none is known. A czxid where it
     # is registered in ZooKeeper alone: numbers of the two are never compared, as they count different things
     czxid: int = (
@@ -111,6 +112,8 @@ class Node(Struct, frozen=True):
     listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
     proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did
     settings: Mapping[str, Setting] = field(default_factory=dict)  # that a stage demanded, by name
+    log_dirs: frozenset[str] = frozenset()  # ids of its log directories, by its registration; empty: not known
+    metadata_dir: str = ""  # id of the directory that its process fetches the metadata log into; empty: not known
 
     @property
     def title(self) -> str:

@@ -16,6 +16,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.early_rights import by_files, is_before_the_copy
 from kafkafeatures.core.facts.membership import FENCED_UNSEEN, Membership
 from kafkafeatures.core.facts.observation import (
     Known,
@@ -73,6 +75,9 @@ def observe(
     """
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))
+    if is_before_the_copy(probe, log, zookeeper):
+        log = by_files(log)
+        probe = replace(probe, controllers=by_files(probe.controllers), quorum=by_files(probe.quorum))
     reading = log if isinstance(log, LogReading) else None
     cluster_id = _proven_id(probe, log)
     zookeeper = _of_the_same_cluster(zookeeper, cluster_id)

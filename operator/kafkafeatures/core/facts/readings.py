@@ -66,6 +66,28 @@ _MAY_PASS = (
     FailureKind.DISCONNECTED, FailureKind.STALE, FailureKind.WAITING_FOR_BUDGET,
 )  # fmt: skip
 
+_REMEDIES = {
+    FailureKind.UNREACHABLE: "check its address, the network and the network policies",
+    FailureKind.NOT_LISTENING: "start it, or correct its address",
+    FailureKind.TIMED_OUT: "see its log, its load, and the network on the way to it",
+    FailureKind.TLS: "check the certificates of both sides, and spec.cluster.tls",
+    FailureKind.AUTHENTICATION: "check the credentials, and the SASL mechanism of the listener",
+    FailureKind.AUTHORIZATION: "grant this principal the right that the message names",
+    FailureKind.NOT_KAFKA: "correct the address: it must be that of a Kafka listener",
+    FailureKind.UNSUPPORTED: "upgrade it, or ask a newer node",
+    FailureKind.NO_LEADER: "bring the controllers back: a majority of them elects the active controller",
+    FailureKind.DISCONNECTED: "see its log for the reason why it closed the connection",
+    FailureKind.STALE: "bring back the controllers that the active controller does not hear from",
+    FailureKind.REJECTED: "see its log of this time",
+    FailureKind.WRONG_CLUSTER: "correct the addresses: they must all be those of one cluster",
+    FailureKind.CREDENTIALS: "correct the Secret that spec.cluster names",
+    FailureKind.FORBIDDEN: "use another address, or change the settings of the operator that forbid it",
+    FailureKind.TOO_LARGE: "give this process more memory, and raise its limit for one cluster",
+    FailureKind.NOT_ASKED: "look again; if it lasts, name the nodes in bootstrapServers and bootstrapControllers",
+    FailureKind.WAITING_FOR_BUDGET: "wait until other clusters were read, or give the operator more memory",
+}
+"""What to do where who failed to get an answer knows nothing better."""
+
 NO_CONNECTION = (FailureKind.UNREACHABLE, FailureKind.NOT_LISTENING)
 NO_ANSWER = (*NO_CONNECTION, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
 """Why a node that does not run gives no answer. One that refuses to answer runs."""
@@ -78,6 +100,16 @@ class Failure(Struct, frozen=True):
     where: str  # host:port, or what was asked
     message: str
     remedy: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What did not answer, or was not answered."""
+        return self.where or "the cluster"
+
+    @property
+    def action(self) -> str:
+        """The remedy, or what its kind has for one; never empty."""
+        return self.remedy or _REMEDIES[self.kind]
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.message}" if self.where else self.message
@@ -127,12 +159,15 @@ class ProbedNode(Struct, frozen=True):
 
 
 class ReplicaProgress(Struct, frozen=True):
-    """A voter or an observer as the leader sees it. Times in ms since the epoch, -1 unknown."""
+    """A voter or an observer as the leader sees it. Times in ms since the epoch, -1 unknown. `directory`: the id of the
+    one that holds its metadata log (KIP-853); empty where the leader does not say.
+    """
 
     id: int
     log_end_offset: int
     last_fetch_timestamp: int = -1
     last_caught_up_timestamp: int = -1
+    directory: str = ""
 
 
 MAJORITY_WITHIN_MS = 2_000

@@ -19,7 +19,8 @@ from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.ibp.place import Place, Roll
-from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of
+from kafkafeatures.core.migration.contradictions import position_of
+from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of
 
 
 class Asked(Struct, frozen=True):
@@ -47,7 +48,7 @@ def zookeeper_is_read(asked: Asked) -> Iterator[Blocker]:
     """ZooKeeper says which broker is controller, and so who has the partitions."""
     znodes = asked.znodes
     if isinstance(znodes, Failure):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.remedy)
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.action)
 
 
 def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
@@ -60,11 +61,12 @@ def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
         return
     facts = facts_of(seen, znodes)
     if isinstance(facts, Failure):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {facts}")
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {facts}", facts.action)
         return
     position = position_of(facts)
     if isinstance(position, Misplaced):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {position}")
+        text = f"it is not known whether a migration is open: {position.message}"
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, position.remedy, about=position.subject)
     elif position is not Position.ZOOKEEPER:
         yield _migrating(f"the cluster is at {position}")
     elif znodes.migration is not None:
@@ -87,7 +89,7 @@ def every_broker_was_asked(asked: Asked) -> Iterator[Blocker]:
     for id_, why in place.unknown.items():
         if id_ not in asked.flying:
             text = f"the {IBP} of broker {id_} is not known: {why.message}"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, why.remedy, nodes=_nodes(place, id_))
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, why.action, nodes=_nodes(place, id_))
     registered = {} if isinstance(znodes, Failure) or isinstance(znodes.brokers, Failure) else znodes.brokers
     for id_ in sorted(registered.keys() - place.brokers.keys() - asked.flying):
         text = f"broker {id_} is registered in ZooKeeper, but its address is not known"

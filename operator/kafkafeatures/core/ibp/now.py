@@ -16,7 +16,7 @@ from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked, unreadable
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
@@ -114,7 +114,7 @@ class IbpNow(StageNow, frozen=True):
         if self.is_in_kraft:
             return None
         if isinstance(self.facts.seen.mode, Unknown):
-            return Wait(Reason.PREFLIGHT, f"the metadata mode is not known: {self.facts.seen.mode.why}", after=2.0)
+            return unreadable("the metadata mode is not known", self.facts.seen.mode.why)
         return blocked(self.blockers) if self.blockers else None
 
     @property

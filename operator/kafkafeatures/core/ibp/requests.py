@@ -16,7 +16,11 @@ def asked_of_git(place: Place) -> Wait:
     """What is waited for, where no broker can be restarted as it is."""
     nodes = tuple(one.node for one in place.differing.values())
     if not nodes:
-        return Wait(Reason.WAITING_FOR_GIT, f"no broker says which {IBP} it uses", after=LOOK_AGAIN)
+        text, remedy = (
+            f"no broker says which {IBP} it uses",
+            "grant DescribeConfigs on the cluster, or bring a broker back",
+        )
+        return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN, subject="brokers", remedy=remedy)
     title = title_of(nodes)
     if place.roll is Roll.PIN:
         used = ", ".join(sorted({str(one.uses) for one in place.differing.values()}))
@@ -27,11 +31,14 @@ def asked_of_git(place: Place) -> Wait:
         text += f"Kafka {place.target.of_release} in Git, with {IBP} as it is"
     else:
         text = f"set {IBP}={place.target} in Git, for {title}; the image stays as it is"
-    return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN)
+    remedy = "roll out the change, and see whether the pods have it: kubectl get statefulset"
+    return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN, subject=title, remedy=remedy)
 
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
     """What is waited for while a person is to restart this broker, with what has to be changed before."""
     if id_ not in place.differing:
         return waits
-    return replace(waits, message=f"restart {place.told[id_].node.title} with {place.lines(id_)}")
+    title = place.told[id_].node.title
+    text = f"restart {title} with {place.lines(id_)}"
+    return replace(waits, message=text, subject=title, remedy=text)

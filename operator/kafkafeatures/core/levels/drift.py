@@ -28,6 +28,8 @@ def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[B
                     f"{change.feature} did not keep its level {MOST_CORRECTIONS + 1} times within an hour; "
                     "find out what else manages it, then update the document",
                     found,
+                    subject=change.feature,
+                    remedy="find out what else manages it, then update the document",
                 )
         return None
     if not part.drifted or part.changes != part.drifted:

@@ -41,6 +41,8 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
             f"{node.title} still reports {feature} {_seen_on(node, feature)}"
             + (f", and {len(behind) - 1} more readings are behind" if len(behind) > 1 else ""),
             after=LAG * max(1.0, len(observation.nodes) / 20),
+            subject=node.title,
+            remedy=f"see the log of {node.title} for why it does not follow the metadata log, and restart it",
         )
     if not desired:
         return Done(Reason.IN_SYNC, "the document names no level; the cluster is left unchanged")

@@ -24,6 +24,7 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.levels.behind import halted_by, with_nodes_behind
 from kafkafeatures.core.levels.changes import to_validate
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
@@ -100,7 +101,9 @@ class LevelsNow(StageNow, frozen=True):
     def blocked(self) -> Wait | Stalled | None:
         """What prevents the changes, the server's dry run last."""
         if self.blockers:
-            return blocked(self.blockers)
+            facts = self.facts
+            found, timeout = blocked(self.blockers), facts.wanted.rollout.node_timeout
+            return halted_by(found, self.blockers, facts.remembered, facts.age_of, timeout) if facts.ours else found
         return self._rejected() if self.is_due else None
 
     def _rejected(self) -> Wait | Stalled | None:
@@ -109,14 +112,24 @@ class LevelsNow(StageNow, frozen=True):
             return Stalled(
                 Reason.CONTROLLER_REJECTED,
                 f"dry run (validateOnly) rejected by the active controller: {verdict.message}",
+                subject="active controller",
+                remedy="change the levels of the document, or what the active controller names",
             )
         if not self.dry_run:
             return None  # kraft.version alone is judged when it is sent
         if isinstance(verdict, DryRunUnavailable) or verdict is None:
             why = verdict.why if verdict else "not run yet"
             if verdict and verdict.rights:
-                return Stalled(Reason.NOT_AUTHORIZED, why)
-            return Wait(Reason.PREFLIGHT, f"dry run (validateOnly) unavailable: {why}", after=2.0)
+                return Stalled(
+                    Reason.NOT_AUTHORIZED, why, subject="dry run", remedy="grant this principal ALTER on the cluster"
+                )
+            return Wait(
+                Reason.PREFLIGHT,
+                f"dry run (validateOnly) unavailable: {why}",
+                after=2.0,
+                subject="dry run",
+                remedy="make the active controller reachable: bootstrapControllers, network, TLS",
+            )
         return None
 
     def with_verdict(self, verdict: DryRun) -> LevelsNow:
@@ -134,7 +147,15 @@ class LevelsNow(StageNow, frozen=True):
         soak = self.soak
         if soak is None or soak.is_over or not self.part.changes or self.part.changes[0] not in soak.changes:
             return None
-        return Wait(Reason.SOAKING, str(soak), after=min(LOOK_AGAIN, soak.left.total_seconds()), steady=True)
+        return Wait(
+            Reason.SOAKING,
+            str(soak),
+            after=min(LOOK_AGAIN, soak.left.total_seconds()),
+            steady=True,
+            is_dated=True,
+            subject="spec.features.finalizeAfter",
+            remedy="wait until it is over, or shorten spec.features.finalizeAfter",
+        )
 
     @property
     def unverified(self) -> tuple[str, ...]:
@@ -144,9 +165,12 @@ class LevelsNow(StageNow, frozen=True):
     @property
     def needs_approval(self) -> bool:
         """A change that is not safe to undo is approved by being named exactly; one the operator computed, or corrects,
-        is not. To correct drift by an irreversible change takes a new approval, whatever the policy.
+        is not. To correct drift by an irreversible change takes a new approval, whatever the policy. What is
+        irreversible is not approved by levels that no person wrote.
         """
         wanted, part = self.facts.wanted, self.part
+        if not wanted.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
+            return True
         if wanted.policy is ApprovalPolicy.ALWAYS:
             return True
         if wanted.policy is ApprovalPolicy.NEVER:
@@ -175,6 +199,8 @@ class LevelsNow(StageNow, frozen=True):
             "sent after that; changes that can be sent to the active controller itself (bootstrapControllers) need no "
             "such wait",
             after=min(left.total_seconds(), LOOK_AGAIN),
+            subject=change.feature,
+            remedy="wait for 5 minutes, or add the controllers to bootstrapControllers",
         )
 
     @property
@@ -187,8 +213,11 @@ class LevelsNow(StageNow, frozen=True):
         return step in self.part.drifted
 
     def remembered(self, status: Status) -> Status:
-        """The status with the time since when every node has been healthy."""
-        return with_soak(status, self.soak, is_changing=self.facts.is_changing) if self.facts.ours else status
+        """The status with the time since when every node has been healthy, and since when nodes are too old."""
+        if not self.facts.ours:
+            return status
+        status = with_nodes_behind(status, self.blockers, self.facts.stamp)
+        return with_soak(status, self.soak, is_changing=self.facts.is_changing)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with every feature, and how far it is."""

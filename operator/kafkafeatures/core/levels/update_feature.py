@@ -104,7 +104,8 @@ class UpdateFeature(Struct, frozen=True):
     def rejection(self, code: int, message: str) -> Rejection:
         """Only what was not validated before comes to this: kraft.version, or a cluster that changed in between."""
         said = f"the active controller rejected {self}: {message}"
-        return Rejection(Reason.CONTROLLER_REJECTED, said, recorded=f"error {code}: {message}")
+        remedy = "see the log of the active controller; change the document, or what it names"
+        return Rejection(Reason.CONTROLLER_REJECTED, said, remedy, recorded=f"error {code}: {message}")
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""

@@ -13,7 +13,7 @@ from itertools import chain
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
-from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
+from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.replication import format_partitions
 from kafkafeatures.core.migration.copied.survey import Survey
@@ -28,12 +28,12 @@ from kafkafeatures.core.migration.edges import (
     STOP_CONTROLLERS,
     UNFLAG_BROKERS,
     WITHDRAW,
-    WITHDRAW_EARLY,
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
-from kafkafeatures.core.migration.finalize import consent_used, finalizing_is_consented, without_ending
+from kafkafeatures.core.migration.finalize import consent_used, unconsented, without_ending
 from kafkafeatures.core.migration.informed import uninformed
+from kafkafeatures.core.migration.led import not_led, not_voting
 from kafkafeatures.core.migration.losses import consentable, losses, needs_comparison, not_back, not_lifted
 from kafkafeatures.core.migration.place import PREFLIGHTED, Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
@@ -42,6 +42,7 @@ from kafkafeatures.core.migration.preflight_question import Preflight
 from kafkafeatures.core.migration.question import Asked
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
 from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, still_answering, unproven
+from kafkafeatures.core.migration.takeover import not_registered
 from kraftlog.image import ZkMigrationState
 
 LARGEST_LAG = 10.0
@@ -66,34 +67,13 @@ def lag_of(place: Place, seen: float | None) -> float | None:
 
 
 def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
-    """An active controller has a majority, and every voter is registered and answers."""
-    seen = asked.place.seen
-    why = seen.no_quorum
-    if why is not None:
-        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {why.message}", why.remedy)
-        return
-    if isinstance(seen.quorum, Unknown):
-        yield Blocker(BlockerKind.QUORUM, f"the quorum is not known: {seen.quorum.why}")
-        return
-    there = {node.id for node in seen.nodes if node.state is NodeState.LIVE}
-    registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
-    voters = {voter.id for voter in seen.quorum.value.voters} - asked.flying
-    for id_ in sorted(voters - (there & registered)):
-        text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
-        yield Blocker(BlockerKind.QUORUM, f"controller {id_} {text}", f"start controller {id_}")
+    """An active controller leads it, and no voter is away (`core/migration/led.py`)."""
+    yield from not_led(asked.place, asked.flying)
 
 
 def every_controller_votes(asked: Asked) -> Iterator[Blocker]:
-    """One that was formatted with `--no-initial-controllers`, and never added, keeps no log that counts: a quorum that
-    was begun with `--standalone` is that of one controller, and Kafka takes over with it.
-    """
-    if isinstance(asked.place.seen.quorum, Unknown):
-        return  # `quorum_is_led` says so
-    for node in asked.nodes(Role.CONTROLLER):
-        if node.state is NodeState.LIVE and not node.is_voter:
-            text = f"{node.title} runs, but is not a voter of the quorum"
-            remedy = f"add it with kafka-metadata-quorum.sh add-controller, run with the settings of {node.title}"
-            yield Blocker(BlockerKind.QUORUM, text, remedy, nodes=(node,))
+    """Each is one of the quorum that takes over."""
+    yield from not_voting(asked.place, asked.flying)
 
 
 def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
@@ -119,6 +99,11 @@ def brokers_are_registered(asked: Asked) -> Iterator[Blocker]:
     yield from missing(asked.place, asked.flying)
 
 
+def brokers_are_taken_over(asked: Asked) -> Iterator[Blocker]:
+    """Once each broker has the flag, the quorum waits until each is registered (`core/migration/takeover.py`)."""
+    yield from not_registered(asked.place, asked.flying)
+
+
 def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
     """Kafka finalizes a migration also while some are, which then can only go forward (KAFKA-20960)."""
     left = tuple(
@@ -138,12 +123,17 @@ def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
     yield from (found for _, found in not_back(asked))
 
 
+def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
+    """Nothing leads back from there."""
+    yield from unconsented(asked.place, asked.consents, asked.spent)
+
+
 def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
     """Nothing is under-replicated, and nothing is reassigned."""
     if asked.replication is None:
         partitions = asked.place.seen.partitions
         why = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
-        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}")
+        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}", _to_read(partitions))
         return
     for (count, names), text, remedy in (
         (asked.replication.reassigning(), "being reassigned", "wait until the reassignment is complete"),
@@ -161,7 +151,9 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
     if asked.place.facts.state is not ZkMigrationState.MIGRATION:
         return
     if asked.lag is None:
-        yield Blocker(BlockerKind.MIGRATION, "it is not known yet how far ZooKeeper is behind the metadata log")
+        text = "it is not known yet how far ZooKeeper is behind the metadata log"
+        remedy = "see the log of the active controller, which writes /migration; ZooKeeper must be reachable from here"
+        yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
     elif asked.lag > LARGEST_LAG:
         span = timedelta(seconds=round(asked.lag))
         yield Blocker(
@@ -188,6 +180,8 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(
             BlockerKind.MIGRATION,
             f"it is not known whether ZooKeeper and the metadata log hold the same metadata{message}",
+            _to_read(why) if message else "see what a comparison says: kafkafeatures migration compare",
+            about="ZooKeeper and the metadata log",
         )
     elif asked.compared.differences and asked.place.desired is not Desired.ROLLED_BACK:
         named = "; ".join(asked.compared.named)
@@ -222,12 +216,14 @@ def every_broker_was_seen(asked: Asked) -> Iterator[Blocker]:
     if absent is None:
         text = f": {why.why}" if isinstance(why, Unknown) else ""
         yield Blocker(
-            BlockerKind.PARTITION, f"it is not known whether every broker that has replicas is registered{text}"
+            BlockerKind.PARTITION,
+            f"it is not known whether every broker that has replicas is registered{text}",
+            _to_read(why),
         )
     for id_ in absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
         remedy = f"start broker {id_} without it, or move its replicas to other brokers"
-        yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
 def every_broker_is_informed(asked: Asked) -> Iterator[Blocker]:
@@ -247,13 +243,20 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, text, f"stop every controller; if it is to continue, check {REACH}")
     elif asked.still_for < least:
         text = f"/migration must stay unchanged for {least:g} s first: a controller of the quorum may still run"
-        yield Blocker(BlockerKind.MIGRATION, text)
+        remedy = f"stop every controller, and start none; if it is to continue instead, check {REACH}"
+        yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
+
+
+def _to_read(fact: object) -> str:
+    """What to do about what could not be read."""
+    return fact.why.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     START_CONTROLLERS: (preflight_passes,),
     FLAG_BROKERS: (
         preflight_passes, quorum_is_led, every_controller_votes, controllers_have_their_settings, settings_are_known,
+        brokers_are_taken_over,
     ),
     MOVE_BROKERS: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     FINALIZE: (
@@ -264,7 +267,6 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     STOP_CONTROLLERS: (every_broker_is_back, zookeeper_keeps_up, both_hold_the_same),
     RELEASE: (zookeeper_is_left_alone,),
     UNFLAG_BROKERS: (every_broker_was_seen, every_broker_is_informed),
-    WITHDRAW_EARLY: (no_controller_is_left,),
     WITHDRAW: (no_controller_is_left,),
 }  # fmt: skip
 """The checks of each way, in the order in which their blockers are listed."""
@@ -291,8 +293,9 @@ def setting_blocker(place: Place, one: NodeDemand) -> Blocker:
 
 
 def _unknown(asked: Asked, one: NodeDemand) -> Blocker:
-    why = one.differs
-    message, remedy = (why.message, why.remedy) if isinstance(why, Failure) else ("", "")
+    title, why = f"{one.role.value.lower()} {one.id}", one.differs
+    message, remedy = (why.message, why.action) if isinstance(why, Failure) else ("not read", f"bring {title} back")
     nodes = tuple(node for node in asked.place.seen.nodes if node.id == one.id)
-    text = f"the settings of {one.role.value.lower()} {one.id} are not known: {message}"
-    return Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=nodes)
+    return Blocker(
+        BlockerKind.NODE_UNKNOWN, f"the settings of {title} are not known: {message}", remedy, nodes=nodes, about=title
+    )

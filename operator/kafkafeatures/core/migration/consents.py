@@ -85,7 +85,7 @@ def held(facts: Facts, desired: Desired) -> frozenset[str]:
 def held_by(
     migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
 ) -> frozenset[str]:
-    """Consents that were spent on a plan, by a status and a document. plan: the standing one; consents: given."""
+    """Consents that were spent on the plan which still stands. plan: of the status; consents: those of the document."""
     own = [stage for stage in plan.stages if stage.kind == MIGRATION] if plan is not None else []
     if migration is None or [set(stage.target.values()) for stage in own] != [{desired.value}]:
         return frozenset()

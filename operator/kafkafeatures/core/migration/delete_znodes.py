@@ -43,7 +43,7 @@ class DeleteZnodes(Struct, frozen=True):
     """Delete what is not None, as it was read, while `/controller_epoch` is as it was read.
 
     epoch: `/controller_epoch`. raise_to: what it is set to in the same transaction; None: it stays. cluster_id: of
-    `/cluster/id`. kept: what stood in `/migration`. consent: the entry of `spec.consents` that it uses up.
+    `/cluster/id`. kept: what stood in `/migration`.
     """
 
     kind: ClassVar[str] = "DeleteZnodes"
@@ -54,6 +54,7 @@ class DeleteZnodes(Struct, frozen=True):
     settled_by: ClassVar[str] = "the znodes were read again"
     reason: ClassVar[Reason] = Reason.MIGRATING
     consents_of_plan: ClassVar[frozenset[str]] = frozenset()
+    consent: ClassVar[str] = ""  # the plan that asks for it has used them: `core/migration/consents.py`
     revision: ClassVar[str] = ""
     # The transaction itself fails if a znode is not as it was read. To read a cluster without a controller once more
     # takes up to all its timeouts.
@@ -65,7 +66,6 @@ class DeleteZnodes(Struct, frozen=True):
     controller: ZnodeLife | None = None
     raise_to: int | None = None
     kept: str = ""
-    consent: str = ""
 
     def __str__(self) -> str:
         raised = f", raise {EPOCH} {self.epoch.value} -> {self.raise_to}" if self.raise_to is not None else ""
@@ -108,7 +108,10 @@ class DeleteZnodes(Struct, frozen=True):
     def rejection(self, code: int, message: str) -> Rejection:
         """A right that is missing, or a znode that is another one by now: then it is decided anew."""
         reason, needs_action = _REJECTED.get(code, (Reason.MIGRATION_FAILED, True))
-        return Rejection(reason, f"ZooKeeper refused to {self}: {message}", needs_action)
+        remedy = "see which principal may change these znodes: zookeeper-shell.sh HOST:PORT getAcl /migration"
+        if not needs_action:
+            remedy = "stop what changes these znodes: a controller or broker that still runs"
+        return Rejection(reason, f"ZooKeeper refused to {self}: {message}", remedy, needs_action)
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""
@@ -122,7 +125,7 @@ class DeleteZnodes(Struct, frozen=True):
             if life is not None:
                 found |= {f"{name}Czxid": life.czxid, f"{name}Version": life.version}
         found |= {"raiseTo": self.raise_to} if self.raise_to is not None else {}
-        return {**found, **{name: text for name, text in (("kept", self.kept), ("consent", self.consent)) if text}}
+        return {**found, **({"kept": self.kept} if self.kept else {})}
 
     @classmethod
     def read(cls, intent: Intent) -> DeletionInFlight:
@@ -135,7 +138,6 @@ class DeleteZnodes(Struct, frozen=True):
             controller=_life(fields, "controller"),
             raise_to=_number(fields, "raiseTo") if "raiseTo" in fields else None,
             kept=read_text(fields.get("kept", "")),
-            consent=read_text(fields.get("consent", "")),
         )
         if not step.deletes:
             raise ValueError("it deletes nothing")

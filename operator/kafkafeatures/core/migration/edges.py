@@ -54,9 +54,19 @@ class Edge(Struct, frozen=True):
             "controller"
         )
 
+    def end_from(self, position: Position) -> Position:
+        """Where it leads from there. A broker keeps its flag where none is restarted."""
+        keeps = self.restarts is None and self.end is Position.ZOOKEEPER
+        return Position.RELEASED if keeps and position in (Position.FLAGGING, Position.RELEASED) else self.end
+
     def __str__(self) -> str:
         """For people: where it leads, and what has to be done on it."""
-        leads = f"{self.start[0]} -> {self.end}" if self.start != (self.end,) else str(self.end)
+        ends = tuple(map(self.end_from, self.start))
+        leads = f"{self.start[0]} -> {self.end}"
+        if len({*ends}) > 1:
+            leads = " or ".join(self.start) + (f" -> {' or '.join(ends)}" if ends != self.start else "")
+        elif self.start == (self.end,):
+            leads = str(self.end)
         does = []
         if self.restarts is not None and self.asks is not None:
             does.append(f"restart each {self.restarts.value.lower()} as {self.asks.value}")
@@ -86,15 +96,10 @@ MOVE_BROKERS_BACK = Edge((P.DUAL_WRITE, P.COPIED), P.COPIED, Shape.FLAGGED_BROKE
 STOP_CONTROLLERS = Edge((P.COPIED, P.COPYING), P.NO_CONTROLLER, beside=(Beside.NO_CONTROLLERS,))
 RELEASE = Edge((P.NO_CONTROLLER,), P.RELEASED, deletes=("/controller", "/migration"))
 UNFLAG_BROKERS = Edge((P.RELEASED, P.ZOOKEEPER), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(Beside.WIPE,))
-GIVE_UP_EARLY = Edge((P.PRE_MIGRATION,), P.ZOOKEEPER, beside=(Beside.NO_CONTROLLERS,))
-GIVE_UP_FLAGGING = Edge((P.FLAGGING,), P.RELEASED, beside=(Beside.NO_CONTROLLERS,))
-WITHDRAW_EARLY = Edge((P.ZOOKEEPER,), P.ZOOKEEPER, deletes=("/migration",))
-WITHDRAW = Edge((P.RELEASED,), P.RELEASED, deletes=("/migration",))
-WITHDRAWING = (WITHDRAW_EARLY, WITHDRAW)
+GIVE_UP = Edge((P.PRE_MIGRATION, P.FLAGGING), P.ZOOKEEPER, beside=(Beside.NO_CONTROLLERS,))
+WITHDRAW = Edge((P.ZOOKEEPER, P.RELEASED), P.ZOOKEEPER, deletes=("/migration",))
 """Where a quorum that never took over was stopped: what it left in ZooKeeper goes before anything else."""
-BACK = (
-    MOVE_BROKERS_BACK, STOP_CONTROLLERS, RELEASE, UNFLAG_BROKERS, GIVE_UP_EARLY, GIVE_UP_FLAGGING, *WITHDRAWING,
-)  # fmt: skip
+BACK = (MOVE_BROKERS_BACK, STOP_CONTROLLERS, RELEASE, UNFLAG_BROKERS, GIVE_UP, WITHDRAW)
 
 TARGETS = {
     Desired.PRE_MIGRATION: P.PRE_MIGRATION,
@@ -109,7 +114,7 @@ _WAY = (P.ZOOKEEPER, *(edge.end for edge in FORWARD))
 def next_edge(position: Position, desired: Desired, facts: Facts) -> Edge | Refused | None:
     """The way that comes next; None where the cluster is where the document wants it."""
     if desired is Desired.ROLLED_BACK and facts.has_progress and position in (P.ZOOKEEPER, P.RELEASED):
-        return WITHDRAW_EARLY if position is P.ZOOKEEPER else WITHDRAW
+        return WITHDRAW
     if desired is Desired.ROLLED_BACK and position is P.ZOOKEEPER and facts.absent != ():
         return UNFLAG_BROKERS  # one that is down may still have the flag
     if position is TARGETS[desired]:

@@ -1,14 +1,14 @@
 """What holds until a migration is finalized: a consent, a time of dual write, equal stores, an approval, old templates.
 
-Pure. While the metadata log says MIGRATION, and no step of this plan to finalize was begun with its consent, the
-cluster is in dual write and can go back, whatever single nodes say. A controller that lost its flag by accident is
-named, and nothing is made of it. Asked by `core/migration/now.py`, `core/migration/checks.py` and
+Pure. While the metadata log says MIGRATION, and no controller has lost its flag that was asked to by this plan and
+with its consent, the cluster is in dual write and can go back, whatever single nodes say. A controller that lost its
+flag by accident is named, and nothing is made of it. Asked by `core/migration/now.py`, `core/migration/checks.py` and
 `core/migration/looking.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from kafkafeatures.api.names import ZK_FINALIZE
@@ -19,40 +19,59 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.wanted import Migration
-from kafkafeatures.core.facts.observation import LastRegistration
+from kafkafeatures.core.facts.observation import Known, LastRegistration, Observation
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.consents import already_used, held_by
+from kafkafeatures.core.migration.contradictions import with_flags_first
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG
-from kafkafeatures.core.migration.question import Asked
 from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
 
 
-def is_begun(
+def asked_before(
     migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
-) -> bool:
-    """Whether a step of this plan to finalize was begun with its consent, which still stands. migration, plan: as the
-    status has them; one that was lost remembers no step.
+) -> frozenset[int]:
+    """Controllers that this plan has asked to lose the flag, while its consent still stands. migration, plan: as the
+    status has them; one that was lost remembers none.
     """
-    return desired is Desired.FINALIZED and ZK_FINALIZE in held_by(migration, plan, consents, desired)
+    if migration is None or desired is not Desired.FINALIZED:
+        return frozenset()
+    begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)
+    return frozenset(migration.asked_controllers) if begun else frozenset()
+
+
+def asked_by(place: Place, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
+    """Controllers that are asked to lose the flag, or have lost it so. flying: those whose restart is not over;
+    restarted: the node that is restarted now. One that was asked, and is as before, has been let off.
+    """
+    if place.way is not FINALIZE:
+        return ()
+    left = {id_ for id_ in place.asked if id_ in flying or place.facts.controllers.get(id_) is not True}
+    return tuple(sorted(left | ({restarted} if restarted is not None else set())))
 
 
 CLOCK_JUMPED = timedelta(minutes=1)
-"""By how much more than its own time a process may see the log's time go on: clocks of controllers differ."""
+"""By how much more than its own time a process may see the log's time advance: clocks of controllers differ."""
 
 
 def dual_write_of(
-    registration: LastRegistration | None, now: float, before: DualWrite | None, migration: MigrationStatus | None
+    registration: LastRegistration | None,
+    wall: datetime,
+    now: float,
+    before: DualWrite | None,
+    migration: MigrationStatus | None,
 ) -> DualWrite | None:
-    """For how long dual write was kept, by the metadata log; None where that cannot be read. now: seconds of a clock
-    that is never set. before: as this process knew it; migration: what a status says of the same registration, whose
-    time a snapshot does not have.
+    """For how long dual write was kept, by the metadata log; None where that cannot be read. wall: the time here, which
+    the log's time does not pass: a controller's clock may have been set forward while no process looked. now: seconds
+    of a clock that is never set. before: as this process knew it; migration: what a status says of the same
+    registration, whose time a snapshot does not have.
     """
     if registration is None:
         return None
-    found = DualWrite(registration.offset, registration.at, registration.read_at, now, now)
+    found = DualWrite(registration.offset, registration.at, min(registration.read_at, wall), now, now)
     if before is not None and before.offset == found.offset:
         ahead = (found.log_time - before.log_time) - timedelta(seconds=now - before.now)
         since = before.since + (ahead if ahead > CLOCK_JUMPED else timedelta(0))  # a controller's clock was set
@@ -80,7 +99,11 @@ def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait
             subject="metadata log", remedy="bring back every broker and the active controller, whose log is read",
         )  # fmt: skip
     remain = f"{text}, of which {format_left(left)} remain"
-    return Wait(Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True)
+    return Wait(
+        Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True, is_dated=True,
+        subject="spec.migration.holdDualWriteFor",
+        remedy="wait until it is over, or shorten spec.migration.holdDualWriteFor",
+    )  # fmt: skip
 
 
 def holds(place: Place) -> bool:
@@ -94,40 +117,70 @@ def may_begin(place: Place, blockers: tuple[Blocker, ...], *, soaks: bool, is_ap
     """
     if place.way is not FINALIZE or not holds(place):
         return place.way is FINALIZE
-    return place.is_begun or (not blockers and not soaks and is_approved)
+    return not blockers and not soaks and is_approved
 
 
 def unasked(place: Place, *, may_begin: bool) -> Iterator[Blocker]:
     """Controllers without the flag that were not asked to lose it, each of which may end the migration."""
-    if not holds(place) or may_begin:
-        return
-    for id_ in place.facts.unflagged:
+    if holds(place) and not may_begin:
+        yield from without_the_flag(place.seen, place.facts.unflagged)
+
+
+def without_the_flag(seen: Observation, ids: Iterable[int]) -> Iterator[Blocker]:
+    """What to do with controllers that lost it by accident."""
+    for id_ in ids:
         yield Blocker(
             BlockerKind.SETTING,
             f"controller {id_} runs without {FLAG}, and was not asked to: the migration ends, irreversibly, if it "
             "becomes the active controller",
             f"put the flag back on controller {id_} and restart it; restart no other node before that",
-            nodes=tuple(node for node in place.seen.nodes if node.id == id_),
+            nodes=tuple(node for node in seen.nodes if node.id == id_),
             reason=Reason.MIGRATION_BLOCKED,
         )
 
 
+def left_open(seen: Observation) -> tuple[Blocker, ...]:
+    """What to do with such controllers where no document asks for the migration."""
+    state = seen.zk_migration_state
+    if not isinstance(state, Known) or state.value != ZkMigrationState.MIGRATION:
+        return ()
+    ids = (
+        node.id
+        for node in seen.nodes
+        if Role.CONTROLLER in node.roles and isinstance(node.answer, Known) and not node.answer.value.zk_migration_ready
+    )
+    return tuple(without_the_flag(seen, ids))
+
+
+def why_let_off(place: Place, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
+    """Why a person who was asked to restart a node must not do so now: a gate of dual write is shut, or another
+    controller may end the migration meanwhile. Empty where the request stands.
+    """
+    if not holds(place):
+        return ""
+    shut = [*without_the_flag(place.seen, place.facts.unflagged)]
+    if place.way is FINALIZE:
+        if not soaks and not blockers and is_approved:
+            return ""
+        shut += [one for one in blockers if one.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
+        if not shut and soaks is None and not is_approved:
+            return "its plan is not approved"
+    return shut[0].message if shut else soaks.message if soaks is not None else ""
+
+
 def without_ending(place: Place, remedy: str) -> str:
     """A remedy by which another controller becomes the active one, where one of them would end the migration."""
-    if not holds(place) or not place.facts.unflagged:
-        return remedy
-    ids = ", ".join(map(str, place.facts.unflagged))
-    return f"first put {FLAG} back on controller {ids}, which would end the migration; then {remedy}"
+    return with_flags_first(place.facts, remedy) if holds(place) else remedy
 
 
-def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
-    """Nothing leads back from there. Once it has begun there is nothing left to consent to."""
-    if not holds(asked.place):
+def unconsented(place: Place, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
+    """A consent is needed until it has begun. spent: those that were used for something else."""
+    if not holds(place):
         return
     text = "finalizing the migration is irreversible"
-    if ZK_FINALIZE not in asked.consents:
+    if ZK_FINALIZE not in consents:
         yield Blocker(BlockerKind.CONSENT, text, f"add {ZK_FINALIZE} to consents")
-    elif ZK_FINALIZE in asked.spent:
+    elif ZK_FINALIZE in spent:
         yield Blocker(BlockerKind.CONSENT, text, already_used(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
 
 

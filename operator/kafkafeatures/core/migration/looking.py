@@ -12,7 +12,7 @@ from kafkafeatures.core.engine.kind import Asked, Demands
 from kafkafeatures.core.engine.wanted import Migration, Wanted
 from kafkafeatures.core.migration import finalize, preflight
 from kafkafeatures.core.migration.demands import NAMES
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS, WITHDRAWING
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS, WITHDRAW
 from kafkafeatures.core.migration.kept import MigrationKept
 from kafkafeatures.core.migration.losses import needs_comparison
 from kafkafeatures.core.migration.none_wanted import MIGRATION
@@ -32,8 +32,8 @@ while the controllers are to be stopped, as what is written after the last one m
 
 def demands_of(asked: Asked, wish: Migration) -> Demands:
     """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
-    begun = finalize.is_begun(asked.status.migration, asked.status.plan, asked.wanted.consents, wish.desired)
-    place = place_of(asked.seen, wish.desired, is_begun=begun) if asked.seen is not None else None
+    asked_before = finalize.asked_before(asked.status.migration, asked.status.plan, asked.wanted.consents, wish.desired)
+    place = place_of(asked.seen, wish.desired, asked=asked_before) if asked.seen is not None else None
     if not isinstance(place, Place):
         return Demands(znodes=True, settings=ALL_NAMES)
     shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)
@@ -48,7 +48,7 @@ def demands_of(asked: Asked, wish: Migration) -> Demands:
 
 def _former_controllers(asked: Asked, place: Place) -> frozenset[str]:
     """Where a controller may still answer, before znodes are deleted that it writes."""
-    if place.way is not RELEASE and place.way not in WITHDRAWING:
+    if place.way not in (RELEASE, WITHDRAW):
         return frozenset()
     known = asked.status.migration
     return addresses_of((*named_by_brokers(place.seen), *(known.voters if known is not None else ())))

@@ -25,7 +25,7 @@ from kafkafeatures.core.migration.edges import (
     MOVE_BROKERS_BACK,
     RELEASE,
     STOP_CONTROLLERS,
-    WITHDRAWING,
+    WITHDRAW,
 )
 from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.finalize import holds, without_ending
@@ -58,7 +58,7 @@ def consentable(asked: Asked) -> tuple[Consentable, ...]:
         found.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
     if place.way is RELEASE:
         found += losses(asked)
-    if place.way in (RELEASE, *WITHDRAWING) and not any(not_lifted(asked, found)):
+    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(asked, found)):
         doubt = unproven(place, asked.controllers, asked.voters)
         found += [Consentable(ZK_CONTROLLERS_STOPPED, "controllers stopped", doubt)] if doubt is not None else []
     return tuple(found)

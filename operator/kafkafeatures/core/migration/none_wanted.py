@@ -12,7 +12,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.decisions import Decision, Wait
+from kafkafeatures.core.engine.decisions import Decision, Wait, waits_on
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.stage import Kept, LastWord, NothingWanted, StageNow
 from kafkafeatures.core.facts.observation import Observation, Unknown
@@ -61,7 +61,7 @@ class NoMigration(NothingWanted, frozen=True):
 class LeftOpen(StageNow, frozen=True):
     """A migration is open that the document does not ask for. phase: at which the status knew it last; empty where it
     never did. is_seen: whether the cluster shows by itself that it is open. position: as the status knew it last. kept:
-    by the look before.
+    by the look before. dangers: controllers that may end it by accident.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -72,6 +72,7 @@ class LeftOpen(StageNow, frozen=True):
     seen: Observation
     position: str = ""
     kept: Kept | None = None
+    dangers: tuple[Blocker, ...] = ()
 
     @property
     def is_due(self) -> bool:
@@ -88,7 +89,9 @@ class LeftOpen(StageNow, frozen=True):
     @property
     def next(self) -> Wait:
         """Nothing is done."""
-        return Wait(Reason.MIGRATING, str(self.blocker), after=LOOKS_AGAIN, blockers=self.blockers)
+        text = "; ".join(map(str, self.blockers))
+        waits = waits_on(self.blockers[0], Reason.MIGRATING, message=text, after=LOOKS_AGAIN)
+        return replace(waits, blockers=self.blockers)
 
     @property
     def outlook(self) -> str:
@@ -107,8 +110,8 @@ class LeftOpen(StageNow, frozen=True):
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
-        """That it is open."""
-        return (self.blocker,)
+        """That it is open, and what may end it."""
+        return (*self.dangers, self.blocker)
 
     @property
     def blocked(self) -> Wait:
@@ -137,7 +140,7 @@ def left_open(facts: Facts) -> LeftOpen | None:
     before = facts.kept.get(MIGRATION)
     kept = before.interrupted("no document asks for it") if before is not None else None
     if isinstance(mode, Unknown) and mode.why.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
-        found = Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.remedy)
+        found = Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.action)
         return LeftOpen(found, phase, is_seen=True, seen=facts.seen, kept=kept)
     position = known.position if known is not None and phase else ""
     is_seen = facts.seen.is_migrating

@@ -20,21 +20,28 @@ from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned
-from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
+from kafkafeatures.core.engine.decisions import (
+    Act,
+    Decision,
+    Done,
+    Stalled,
+    Wait,
+    blocked,
+    stalled_by,
+    waits_on,
+)
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
-from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration import checks, finalize
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
-from kafkafeatures.core.migration.copied.survey import Survey
-from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAWING, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, Refused
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
 from kafkafeatures.core.migration.losses import given_up, requested_by
@@ -43,21 +50,21 @@ from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.migration.question import Asked
-from kafkafeatures.core.migration.release import release, withdraw
+from kafkafeatures.core.migration.release import deletion
 from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
+from kafkafeatures.core.migration.takeover import waits_for_quorum
+from kafkafeatures.core.migration.unplaced import CONTRADICTS_FOR, unplaced
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll, spent_by, unverified_of, with_requests
+from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
 WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
-CONTRADICTS_FOR = 60.0
-"""Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
 
 class MigrationNow(StageNow, frozen=True):
@@ -102,12 +109,14 @@ class MigrationNow(StageNow, frozen=True):
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents the next step."""
         if isinstance(self.place, Failure):
-            return (Blocker(BlockerKind.ZOOKEEPER, self.place.message, self.place.remedy),)
+            failed = self.place
+            return (Blocker(BlockerKind.ZOOKEEPER, failed.message, failed.action, about=failed.subject),)
         if isinstance(self.place, Misplaced):
-            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy or self.place.hint),)
+            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy, about=self.place.subject),)
         if isinstance(self.place.edge, Refused):
             refused = self.place.edge
-            return (Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED),)
+            past = Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED)
+            return (*finalize.unasked(self.place, may_begin=False), past)
         asked = self._asked(self.place)
         found, flying = checks.blockers(asked), asked.flying
         fleet = self.roll.fleet if self.roll is not None else None
@@ -115,7 +124,8 @@ class MigrationNow(StageNow, frozen=True):
         soaks = self.soaking is not None
         finalizes = finalize.may_begin(self.place, found, soaks=soaks, is_approved=self.is_approved)
         unasked = finalize.unasked(self.place, may_begin=finalizes)
-        begins = finalizes or self.place.way is not FINALIZE
+        is_asked_of_git = ZK_FINALIZE in self._held and not soaks
+        begins = finalizes or is_asked_of_git or self.place.way is not FINALIZE
         ahead = template_ahead(self.place, self.facts.seen, pods, may_begin=begins)
         return (*unasked, *found, *ahead, *wrongly_restarted(self.place, fleet, flying))
 
@@ -174,29 +184,16 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if isinstance(self.place, Place):
             if isinstance(self.place.edge, Refused):
-                return self._unreachable or Stalled(Reason.MIGRATION_BLOCKED, str(found[0]), found)
+                return self._unreachable or stalled_by(*found)
             waits = blocked(found)
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
             return waits
-        if isinstance(self.place, Failure) and self.place.kind is FailureKind.WRONG_CLUSTER:
-            place = self.place
-            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(place), found, subject=place.where, remedy=place.remedy)
-        if isinstance(self.place, Failure):
-            text, back = f"the phase is not known: {self.place}", self.wish.desired is Desired.ROLLED_BACK
-            return Wait(Reason.MIGRATING, text, after=2.0, steady=back, blockers=found)
-        if (away := self._away) is not None:
+        if isinstance(self.place, Misplaced) and (away := self._away) is not None:
             return away
-        since = self.memory.unknown_since
-        lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
-        if lasts or (self.place.remedy and not self.place.may_pass):
-            return Stalled(Reason.MIGRATION_FAILED, str(self.place), found)
-        if not self.place.may_pass:
-            return Wait(Reason.MIGRATING, str(self.place), after=2.0, blockers=found)
-        # Without the remedy, which is a lot of work and may be for nothing.
-        text = self.place.at_first or self.place.message
-        noted = (Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute"),) if self.place.remedy else ()
-        return Wait(Reason.MIGRATING, f"the phase is not known yet: {text}", after=2.0, blockers=noted)
+        since, goes_back = self.memory.unknown_since, self.wish.desired is Desired.ROLLED_BACK
+        unknown_for = 0.0 if since is None else self.facts.monotonic - since
+        return unplaced(self.place, found, unknown_for=unknown_for, goes_back=goes_back)
 
     @property
     def _unreachable(self) -> Wait | Stalled | None:
@@ -206,12 +203,15 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if self.memory.is_written(now):
             text = "a controller writes to ZooKeeper, but none can be reached"
-            return Stalled(Reason.MIGRATION_FAILED, text, (Blocker(BlockerKind.QUORUM, text, f"check {REACH}"),))
+            return replace(
+                stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text),
+                reason=Reason.MIGRATION_FAILED,
+            )
         if not place.facts.has_progress or self.memory.silent_for(now) >= CONTRADICTS_FOR:
             return None
         text = "no controller answers; this may pass within a minute"
-        noted = (Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves"),)
-        return Wait(Reason.MIGRATING, text, after=2.0, blockers=noted)
+        noted = Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves")
+        return waits_on(noted, Reason.MIGRATING, message=text)
 
     @property
     def _away(self) -> Wait | Stalled | None:
@@ -258,7 +258,11 @@ class MigrationNow(StageNow, frozen=True):
     def next(self) -> Next:
         """The next step, or what it waits for."""
         if not isinstance(self.place, Place):
-            return self.blocked or Wait(Reason.MIGRATING, "the phase is not known", after=2.0)
+            return self.blocked or blocked(self.blockers)
+        quorum = waits_for_quorum(self.place)
+        flies = self.roll is not None and bool(self.roll.in_flight)
+        if quorum is not None and (self.place.position is Position.COPYING or not flies):
+            return quorum
         deletes = self.place.way is not None and self.place.way.deletes  # which waits for no restart
         if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
             asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
@@ -271,22 +275,9 @@ class MigrationNow(StageNow, frozen=True):
             again = "; before you start the controllers again, wipe their disks" if went_back else ""
             if isinstance(self.facts.seen.zookeeper, Unknown):
                 why = self.facts.seen.zookeeper.why
-                again = f"; {why.where} is not needed any more ({why.message}): {WITHOUT_ZOOKEEPER}"
+                again = f"; {why.where} is no longer needed ({why.message}): {WITHOUT_ZOOKEEPER}"
             return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}{again}")
-        return self._deletion(self.place) or asked_of_git(self.place)
-
-    def _deletion(self, place: Place) -> Act | Stalled | None:
-        """The transaction that gives the cluster back to ZooKeeper, made of what this look has read."""
-        if place.way in WITHDRAWING:
-            return _act_on(withdraw(place.znodes))
-        if place.way is not RELEASE:
-            return None
-        found = place.seen.surveyed
-        survey = found.why if isinstance(found, Unknown) else found.value
-        if isinstance(survey, Survey) and not survey.failures:
-            return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
-        why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
-        return Stalled(Reason.MIGRATION_BLOCKED, f"the controller epochs of partitions could not be read: {why}")
+        return deletion(self.place) or asked_of_git(self.place)
 
     @property
     def approval_reason(self) -> Reason:
@@ -302,7 +293,12 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Restarts that a person must not carry out now, or does not have to."""
-        return self.roll.withdrawn if self.roll is not None else ()
+        if self.roll is None or not isinstance(self.place, Place):
+            return self.roll.withdrawn if self.roll is not None else ()
+        why = finalize.why_let_off(self.place, self.blockers, self.soaking, is_approved=self.is_approved)
+        live = {node.id for node in self.facts.seen.nodes if node.state is NodeState.LIVE}  # else it may stop just now
+        asked = (one for one in self.roll.in_flight if one.is_asked_of_a_person and one.step.node_id in live)
+        return (*self.roll.withdrawn, *((one.sent, why) for one in asked if why))
 
     @property
     def over(self) -> Sequence[tuple[InFlight, Result]]:
@@ -330,9 +326,20 @@ class MigrationNow(StageNow, frozen=True):
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """A consent is spent before it is used: a restart, or what Git is asked for, rests on it."""
+        """A consent is spent before it is used: a restart, or what Git is asked for, rests on it. Who is asked to lose
+        the flag is written before as well.
+        """
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
-        return with_spent(status, self._used(decision))
+        status = with_spent(status, self._used(decision))
+        asked = self._asked_controllers(decision)
+        if not asked or status.migration is None:
+            return status
+        return replace(status, migration=replace(status.migration, asked_controllers=asked))
+
+    def _asked_controllers(self, decision: Decision) -> tuple[int, ...]:
+        if not isinstance(self.place, Place):
+            return ()
+        return finalize.asked_by(self.place, self._flying, restarted_by(decision))
 
     def _used(self, decision: Decision) -> frozenset[str]:
         asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
@@ -344,7 +351,7 @@ class MigrationNow(StageNow, frozen=True):
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(
             status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
-            dual_write=self.dual_write, requested=self._requested,
+            dual_write=self.dual_write, requested=self._requested, asked=self._asked_controllers(decision),
         )  # fmt: skip
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
@@ -363,10 +370,6 @@ class MigrationNow(StageNow, frozen=True):
         return said
 
 
-def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
-    return Stalled(Reason.MIGRATION_FAILED, str(step)) if isinstance(step, Failure) else Act(step)
-
-
 def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:
     """Where the migration stands; None where another cluster answers. plan: the one that an approval is for."""
     wish, place = facts.wanted.migration, part.place
@@ -378,7 +381,7 @@ def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow
     offset = place.facts.offset if isinstance(place, Place) else -1
     found, known = facts.seen.compared, facts.remembered.migration
     last = later(kept.equality, known.equality if known is not None else None)
-    dual_write = finalize.dual_write_of(facts.seen.last_registration, now, kept.dual_write, known)
+    dual_write = finalize.dual_write_of(facts.seen.last_registration, facts.now, now, kept.dual_write, known)
     kept = kept.seen(
         now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
         compared=found.value if isinstance(found, Known) else None,

@@ -14,11 +14,13 @@ from msgspec import Struct
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.early_rights import GRANT
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.demands import Demands, NodeDemand, Said, demands, known_of
 from kafkafeatures.core.migration.edges import (
     MOVE_BROKERS_BACK,
@@ -30,14 +32,14 @@ from kafkafeatures.core.migration.edges import (
     next_edge,
 )
 from kafkafeatures.core.migration.phases import Phase, phase_of
-from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of, position_of
+from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of
 
 PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
 """Where nothing was copied yet, and what changes meanwhile may still prevent the copy."""
 
 
 class Place(Struct, frozen=True, dict=True):
-    """A position, and by which facts. is_begun: a step of this plan to finalize was begun with its consent
+    """A position, and by which facts. asked: controllers that were asked to lose the flag, with the consent
     (`core/migration/finalize.py`).
     """
 
@@ -46,7 +48,7 @@ class Place(Struct, frozen=True, dict=True):
     facts: Facts
     position: Position
     desired: Desired
-    is_begun: bool = False
+    asked: frozenset[int] = frozenset()
 
     @cached_property
     def edge(self) -> Edge | Refused | None:
@@ -72,8 +74,8 @@ class Place(Struct, frozen=True, dict=True):
     @cached_property
     def demands(self) -> Demands:
         """What each node has otherwise than the position that comes next needs it."""
-        said, edge = said_of(self.seen), self.way
-        end = edge.end if edge is not None else TARGETS[self.desired]
+        said, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
+        end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
         return demands(self.position, end, edge, known_of(said, release_of(self.seen)), said)
 
     @cached_property
@@ -103,7 +105,7 @@ class Place(Struct, frozen=True, dict=True):
 def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]:
     while isinstance(edge := next_edge(position, desired, facts), Edge):
         yield edge
-        position = edge.end
+        position = edge.end_from(position)
         if edge.deletes or Beside.NO_CONTROLLERS in edge.beside:  # which have left /migration
             facts = msgspec.structs.replace(facts, has_progress=not edge.deletes)
         if edge is UNFLAG_BROKERS:
@@ -114,11 +116,11 @@ def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]
 
 
 def place_of(
-    seen: Observation, desired: Desired, assigned: frozenset[int] | None = None, *, is_begun: bool = False
+    seen: Observation, desired: Desired, assigned: frozenset[int] | None = None, *, asked: frozenset[int] = frozenset()
 ) -> Place | Misplaced | Failure:
     """Where it is; or what contradicts what, or what could not be read. assigned: brokers that have replicas; None
-    where that is not known. is_begun: whether a step to finalize was begun with its consent: else a controller without
-    the flag has lost it by accident, and the cluster is still in dual write.
+    where that is not known. asked: controllers that were asked to lose the flag, with the consent: any other one
+    without it has lost it by accident, and the cluster is still in dual write.
     """
     if isinstance(seen.zookeeper, Known):
         znodes = seen.zookeeper.value
@@ -133,13 +135,13 @@ def place_of(
     position = position_of(facts)
     if isinstance(position, Misplaced):
         return position
-    if position is Position.DUAL_WRITE and is_begun and facts.unflagged:
+    if position is Position.DUAL_WRITE and not asked.isdisjoint(facts.unflagged):
         position = Position.FINALIZING
-    return Place(seen, znodes, facts, position, desired, is_begun)
+    return Place(seen, znodes, facts, position, desired, asked)
 
 
 def _unread(seen: Observation, why: Failure) -> ZooKeeperReading:
-    """Nothing of ZooKeeper, once it is no longer needed, and nothing of another cluster either."""
+    """A reading of ZooKeeper where none is needed any longer, and nothing of another cluster either."""
     own = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
     return ZooKeeperReading(seen.at, "", own, None, why, None, why, why, why, why)
 
@@ -162,21 +164,22 @@ def release_of(seen: Observation) -> str:
     return level_name(METADATA_VERSION, seen.level_of(METADATA_VERSION) or 0)
 
 
-def said_of(seen: Observation) -> Said:
+def said_of(seen: Observation, *, is_copied: bool) -> Said:
     """What each node says of its settings; of one that did not say who it is, nothing is known."""
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)
         if node.proved_at
-        else _silent(node.title, node.answer)
+        else _silent(node.title, node.answer, GRANT if role is Role.CONTROLLER and not is_copied else _GRANT)
         for node in seen.nodes
         for role in node.roles
     }
 
 
-def _silent(title: str, answer: object) -> Failure:
+_GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
+
+
+def _silent(title: str, answer: object, remedy: str) -> Failure:
     if isinstance(answer, Unknown):
         return answer.why
     why = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
-    return Failure(
-        FailureKind.AUTHORIZATION, title, why, "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
-    )
+    return Failure(FailureKind.AUTHORIZATION, title, why, remedy)

@@ -8,9 +8,10 @@ position is a row of `ROWS` that all of them fit, and what fits no row is not gu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct, field
 
 from kafkafeatures.core.facts.claims import ControllerClaim
@@ -61,7 +62,8 @@ class Facts(Struct, frozen=True):
     the flag; None for one that does not answer. has_progress: whether `/migration` is there at all.
     absent: brokers that have replicas, and that neither ZooKeeper nor the quorum has registered: how one of them will
     run is not known; None where it is not known whether there are any. unlisted: brokers that do not answer, and follow
-    the quorum without being registered with it.
+    the quorum without being registered with it. registered: of nodes that do not answer, how the process that
+    registered last ran, or whether it had the flag: it tells where the cluster is, and not how they start again.
     """
 
     state: ZkMigrationState | None
@@ -72,6 +74,7 @@ class Facts(Struct, frozen=True):
     has_progress: bool = False
     absent: tuple[int, ...] | None = ()
     unlisted: tuple[int, ...] = ()
+    registered: Mapping[int, BrokerMode | bool] = field(default_factory=dict)
 
     @property
     def unflagged(self) -> tuple[int, ...]:
@@ -82,6 +85,18 @@ class Facts(Struct, frozen=True):
     def silent(self) -> tuple[int, ...]:
         """Nodes whose mode or flag is not known."""
         return tuple(id_ for id_, it in (*self.brokers.items(), *self.controllers.items()) if it is None)
+
+    @property
+    def as_registered(self) -> Facts:
+        """These facts, with each node that does not answer as it registered last."""
+        modes = {
+            id_: _mode_registered(self.registered.get(id_)) if it is None else it for id_, it in self.brokers.items()
+        }
+        flags = {
+            id_: _flag_registered(self.registered.get(id_)) if it is None else it
+            for id_, it in self.controllers.items()
+        }
+        return msgspec.structs.replace(self, brokers=modes, controllers=flags)
 
     def __str__(self) -> str:
         modes = [one for one in self.brokers.values() if one is not None]
@@ -94,21 +109,29 @@ class Facts(Struct, frozen=True):
         )
 
 
+def _mode_registered(it: BrokerMode | bool | None) -> BrokerMode | None:
+    return it if isinstance(it, BrokerMode) else None
+
+
+def _flag_registered(it: BrokerMode | bool | None) -> bool | None:
+    return it if isinstance(it, bool) else None
+
+
 class Misplaced(Struct, frozen=True):
-    """No position, and why. remedy empty: it may pass by itself. may_pass: also where there is one, for a moment. hint:
-    what to look at where there is no remedy, and it does not pass. silent: nodes that do not answer, where what they
-    are is all that is missing. at_first: what is said while it may pass, where that is not the message.
+    """No position, why, and what to do. subject: the nodes, or the znode, that it is about. may_pass: within a minute
+    by itself, as while a leader is elected; at_first: what is said meanwhile, where that is not the message. silent:
+    nodes that do not answer, where what they are is all that is missing.
     """
 
     message: str
-    remedy: str = ""
+    remedy: str
+    subject: str
     may_pass: bool = False
-    hint: str = ""
-    silent: tuple[int, ...] = ()
     at_first: str = ""
+    silent: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+        return f"{self.message}; {self.remedy}"
 
 
 FLAG = "zookeeper.metadata.migration.enable"
@@ -169,134 +192,6 @@ ROWS = (
 )
 """What holds in each position: exactly one position fits a cluster that is somewhere."""
 
-WIPE = "stop the controllers, delete /migration if it exists, wipe the controllers' disks, format them, and begin again"
-
-
-def position_of(facts: Facts) -> Position | Misplaced:
-    """The one position that everything fits, else what contradicts what."""
-    wrong = _contradiction(facts)
-    if wrong is not None:
-        return wrong
-    found = {row.position for row in ROWS if row.fits(facts)}
-    if len(found) == 1:
-        return found.pop()
-    if facts.silent and found:
-        return _silent(facts)
-    return Misplaced(f"the phase cannot be determined: {facts}")
-
-
-def _silent(facts: Facts) -> Misplaced:
-    silent, unlisted = (", ".join(map(str, ids)) for ids in (facts.silent, facts.unlisted))
-    text = f"the phase is unknown while these nodes do not answer: {silent}"
-    if not unlisted:
-        return Misplaced(text, hint="bring each of them back", silent=facts.silent)
-    text += f"; brokers that run, but were unregistered: {unlisted}"
-    return Misplaced(text, hint="restart each of them with its settings, so that it registers again")
-
-
-def _mistaken(facts: Facts, in_zookeeper: Sequence[int]) -> Misplaced | None:
-    """States that make another cause of what follows from them: ids of two roles, and a claim that nothing supports."""
-    both = facts.brokers.keys() & facts.controllers.keys()
-    if both and (facts.state is S.PRE_MIGRATION or (facts.state is S.NONE and in_zookeeper)):
-        ids = ", ".join(map(str, sorted(both)))
-        return Misplaced(
-            f"controllers have ids of brokers: {ids}; no broker and controller may have the same id",
-            f"give these controllers ids that no broker has, in node.id and controller.quorum.voters; {WIPE}",
-        )
-    if facts.claim is Claim.KRAFT and facts.offset <= 0 and facts.state in (None, S.NONE, S.PRE_MIGRATION):
-        modes = {mode for mode in facts.brokers.values() if mode is not None}
-        if modes == {PLAIN}:
-            return Misplaced(
-                "the znode /controller names a controller of a KRaft quorum, but nothing was copied, no broker has the "
-                "flag, and no active controller is the one that it names",
-                "name the controllers in bootstrapControllers if some run; if none does, delete it: zookeeper-shell.sh "
-                "HOST:PORT delete /controller, so that a broker becomes the controller",
-            )
-    return None
-
-
-def _contradiction(facts: Facts) -> Misplaced | None:
-    """States that Kafka does not leave by itself, each seen on real nodes."""
-    in_zookeeper = [id_ for id_, mode in facts.brokers.items() if mode in (PLAIN, FLAGGED)]
-    if (found := _mistaken(facts, in_zookeeper)) is not None:
-        return found
-    if facts.state is S.MIGRATION and facts.offset <= 0 and facts.claim is Claim.BROKER:
-        return Misplaced(
-            "the metadata log says that a migration is in progress, but nothing was copied from ZooKeeper: the "
-            "controllers still have the disks of an earlier attempt, and will never take over",
-            WIPE,
-        )
-    if facts.state is S.PRE_MIGRATION and facts.offset > 0:
-        return Misplaced(
-            f"/migration says that ZooKeeper was copied up to offset {facts.offset}, but the metadata log has none "
-            "of it: the controllers would skip the copy, and delete every topic",
-            "stop the controllers now, before the brokers get the flag; " + WIPE,
-        )
-    if facts.state is None and facts.offset > 0 and facts.claim is Claim.BROKER:
-        return Misplaced(
-            f"/migration says that ZooKeeper was copied up to offset {facts.offset}, but no controller answers: new "
-            "controllers would skip the copy, and delete every topic",
-            "start no controller; delete /migration with zookeeper-shell.sh, and wipe the controllers' disks",
-        )
-    if facts.state is S.POST_MIGRATION and in_zookeeper:
-        ids = ", ".join(map(str, in_zookeeper))
-        return Misplaced(
-            f"the migration was finalized while brokers were in ZooKeeper mode: {ids}",
-            "restart each of them in KRaft mode; the migration cannot be rolled back",
-        )
-    if facts.state is None and facts.claim is Claim.NONE and in_zookeeper:  # until one is elected
-        hint = "see the logs of the brokers, and restart one: each tries to become the controller when it starts"
-        return Misplaced("no broker is controller: /controller is absent", may_pass=True, hint=hint)
-    in_kraft, plain = (
-        ", ".join(str(id_) for id_, mode in facts.brokers.items() if mode is one) for one in (KRAFT, PLAIN)
-    )
-    if facts.state is None and facts.claim is Claim.KRAFT and in_kraft:
-        return Misplaced(
-            f"no controller answers, while brokers are in KRaft mode: {in_kraft}",
-            may_pass=True,
-            hint="start the controllers with their disks, or make them reachable: bootstrapControllers, network, TLS",
-        )
-    if facts.state is S.MIGRATION and facts.claim is Claim.LEADER and facts.offset > 0 and plain:
-        return Misplaced(
-            f"brokers run in ZooKeeper mode without {FLAG}, and do not follow the controllers: {plain}",
-            "restart each of them as the other brokers are: kafkafeatures migration settings shows every line",
-        )
-    if facts.state is S.MIGRATION and facts.claim is Claim.KRAFT and facts.offset > 0:
-        return Misplaced(
-            "/controller does not name the active controller at its epoch: it cannot write to ZooKeeper",
-            may_pass=True,  # one that was just elected has not claimed it yet
-            hint="see the log of the active controller; it must reach ZooKeeper",
-        )
-    unflagged = facts.unflagged
-    if unflagged and (facts.state is S.PRE_MIGRATION or (facts.state is S.MIGRATION and in_zookeeper)):
-        ids = ", ".join(map(str, unflagged))
-        return Misplaced(
-            f"controllers run without {FLAG} while brokers are in ZooKeeper mode: "
-            f"{ids}; if one of them becomes the active controller, the migration ends with what was copied by then",
-            "set it to true on these controllers, and restart them, the active controller last; restart no other node "
-            "before that",
-        )
-    if facts.state is S.NONE and unflagged and in_zookeeper:
-        ids = ", ".join(map(str, unflagged))
-        return Misplaced(
-            f"controllers were started without {FLAG}: {ids}; their metadata log is that of a new cluster, and cannot "
-            "take over a cluster from ZooKeeper",
-            f"set it to true on these controllers; {WIPE}",
-        )
-    if facts.state is S.NONE and True in facts.controllers.values():
-        ids = ", ".join(map(str, unflagged))
-        return Misplaced(
-            f"controllers run without {FLAG}: {ids}; one of them led the quorum, so the metadata log is "
-            "that of a new cluster"
-            if unflagged
-            else f"the controllers have {FLAG}, but were once started without it: their metadata log is that of a new "
-            "cluster",
-            f"set it to true on these controllers; {WIPE}" if unflagged else WIPE,
-            may_pass=True,  # a leader that was just elected has not written its first state yet
-            at_first="" if unflagged else "the controllers have not written yet that they migrate",
-        )
-    return None
-
 
 # --- what was read ---
 
@@ -340,7 +235,19 @@ def facts_of(
         migration is not None,
         None if assigned is None else tuple(sorted(assigned - brokers.keys())),
         tuple(id_ for id_, mode in brokers.items() if mode is None and id_ in refused),
+        dict(_registered(seen)),
     )
+
+
+def _registered(seen: Observation) -> Iterator[tuple[int, BrokerMode | bool]]:
+    """Registrations in the metadata log, of nodes that do not answer."""
+    for node in seen.nodes:
+        if isinstance(node.answer, Known) or node.state is NodeState.REFUSED:
+            continue
+        if Role.BROKER in node.registered:
+            yield node.id, FLAGGED if node.migrating_from_zookeeper else KRAFT
+        elif node.registered_flag is not None:
+            yield node.id, node.registered_flag
 
 
 def _without_majority(controllers: Sequence[Node], goes_back: bool) -> Failure | None:

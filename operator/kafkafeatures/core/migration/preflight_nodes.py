@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, these, title_of, verb
+from kafkafeatures.core.facts.early_rights import GRANT
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, WITHOUT_ZOOKEEPER, metadata_version_named
@@ -38,7 +40,8 @@ def every_node_says_who_it_is(asked: Preflight) -> Iterator[Blocker]:
     for node in asked.nodes:
         if node.proved_at:
             continue
-        why = node.answer.why if isinstance(node.answer, Unknown) else _NO_SETTINGS
+        silent = _NO_SETTINGS if Role.BROKER in node.roles else replace(_NO_SETTINGS, remedy=GRANT)
+        why = node.answer.why if isinstance(node.answer, Unknown) else silent
         yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, why, why=why.kind)
 
 
@@ -152,7 +155,7 @@ def the_quorum_has_the_protocol(asked: Preflight) -> Iterator[Blocker]:
     finalized = asked.seen.finalized
     if isinstance(finalized, Unknown):
         text = f"the finalized metadata.version is not known: {finalized.why.message}"
-        yield Blocker(BlockerKind.QUORUM, text, finalized.why.remedy, why=finalized.why.kind)
+        yield Blocker(BlockerKind.QUORUM, text, finalized.why.action, why=finalized.why.kind)
         return
     level = finalized.value.get(METADATA_VERSION, 0)
     is_of_others = any(protocol_of(node) == level for node in asked.brokers)

@@ -23,7 +23,8 @@ def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """
     seen = place.seen
     if isinstance(seen.registered_brokers, Unknown):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {seen.registered_brokers.why}")
+        why = seen.registered_brokers.why
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {why}", why.action)
         return
     for node in (one for one in seen.nodes if Role.BROKER in one.roles and one.id not in flying):
         if node.id not in seen.registered_brokers.value:
@@ -45,7 +46,7 @@ def missing(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
                 f"broker {id_} has replicas but is not registered: it is not known in which mode it would start again"
             )
             remedy = f"start broker {id_} in the mode of the other brokers, or move its replicas to other brokers"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
 def with_other_levels(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:

@@ -41,10 +41,11 @@ def with_migration(
     equality: EqualityStatus | None = None,
     dual_write: DualWrite | None = None,
     requested: tuple[ConsentRequest, ...] = (),
+    asked: tuple[int, ...] = (),
 ) -> Status:
     """The status with where the migration is; as it was where that is not known now. `flying`: nodes that are being
     restarted. `equality`: the last comparison. `dual_write`: for how long it was kept. `requested`: consents that are
-    asked for.
+    asked for. `asked`: controllers that were asked to lose the flag.
     """
     before = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
@@ -75,6 +76,7 @@ def with_migration(
         requested=requested,
         dual_write_since=stamp(dual_write.since) if both and dual_write is not None else None,
         dual_write_offset=dual_write.offset if both and dual_write is not None else None,
+        asked_controllers=asked,
     )
     until = None
     if place.way is FINALIZE and finalize.holds(place):

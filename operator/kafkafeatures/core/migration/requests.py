@@ -28,11 +28,26 @@ def asked_of_git(place: Place) -> Wait:
     edge = place.way
     found = "; ".join(_asked(place, edge)) if edge is not None else ""
     if not found:
-        to = f": {edge.end}" if edge is not None else ""
-        return Wait(Reason.MIGRATING, f"the next position is not reached yet{to}", after=2.0)
+        to = f": {edge.end_from(place.position)}" if edge is not None else ""
+        return Wait(
+            Reason.MIGRATING,
+            f"the next position is not reached yet{to}",
+            after=2.0,
+            subject=edge.end_from(place.position) if edge is not None else place.position,
+            remedy="see the log of the active controller for KRaftMigrationDriver; if nodes were just restarted, wait "
+            "until each of them has registered",
+        )
     # Until the controllers stop, what they write is compared again and again: nothing can be afterwards.
     after = max(LOOK_AGAIN, len(place.seen.nodes) / NODES_A_SECOND)
-    return Wait(Reason.WAITING_FOR_GIT, found, after=after, steady=edge is STOP_CONTROLLERS)
+    return Wait(
+        Reason.WAITING_FOR_GIT,
+        found,
+        after=after,
+        steady=edge is STOP_CONTROLLERS,
+        subject=edge.end_from(place.position) if edge is not None else place.position,
+        remedy="make the change in Git and roll it out; where it is there already, see what each node says of itself: "
+        "kafkafeatures describe",
+    )
 
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
@@ -43,11 +58,13 @@ def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
     title = f"{one.role.value.lower()} {one.id}"
     if isinstance(one.differs, Failure):
         text = f"{title} must be restarted as {one.shape.value}; it is not known whether it was: {one.differs}"
+        remedy = one.differs.action
     elif one.differs:
-        text = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
+        text = remedy = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
     else:
         text = f"{title} has the settings of {one.shape.value}, but has not registered again yet"
-    return replace(waits, message=text)
+        remedy = f"see the log of {title}"
+    return replace(waits, message=text, subject=title, remedy=remedy)
 
 
 def _asked(place: Place, edge: Edge) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.status import Stage
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import Part, StageNow
@@ -43,7 +44,7 @@ class Migrations:
         """The way from where the cluster is to where the document wants it."""
         if facts.wanted.migration is None:
             return NoMigration()
-        from kafkafeatures.core.migration.finalize import is_begun
+        from kafkafeatures.core.migration.finalize import asked_before
         from kafkafeatures.core.migration.part import MigrationPart, shown_in
         from kafkafeatures.core.migration.place import place_of
         from kafkafeatures.core.roll.excuses import excused_in_all_rolls
@@ -56,14 +57,19 @@ class Migrations:
             unavailable=replication.never_available() if replication is not None else None,
         )
         assigned = replication.brokers() if replication is not None else None
-        begun = is_begun(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
-        place = place_of(facts.seen, desired, assigned, is_begun=begun)
+        asked = asked_before(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
+        place = place_of(facts.seen, desired, assigned, asked=asked)
         return MigrationPart(desired, place, excused)
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
         """Where the migration stands; None where none is wanted and none is open."""
         if facts.wanted.migration is None:
-            return left_open(facts)
+            found = left_open(facts)
+            if found is None or not found.is_seen:
+                return found
+            from kafkafeatures.core.migration import finalize
+
+            return replace(found, dangers=finalize.left_open(facts.seen))
         from kafkafeatures.core.migration.now import migration_now
         from kafkafeatures.core.migration.part import MigrationPart
 

@@ -33,7 +33,8 @@ def pods_left(place: Place) -> Iterator[Blocker]:
     workloads = place.seen.workloads
     if isinstance(workloads, Unknown):
         if workloads.why.kind is not FailureKind.NOT_ASKED:
-            yield Blocker(BlockerKind.MIGRATION, f"the pods could not be read: {workloads.why}")
+            why = workloads.why
+            yield Blocker(BlockerKind.MIGRATION, f"the pods could not be read: {why}", why.action, about="pods")
         return
     for owner in workloads.value.stateful_sets:
         if owner.role != "controllers" or not (owner.pods or owner.replicas):

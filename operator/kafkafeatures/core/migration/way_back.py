@@ -18,8 +18,7 @@ from kafkafeatures.api.status import ComparisonState, EqualityStatus, WayBack
 from kafkafeatures.core.migration.edges import (
     FINALIZE,
     FLAG_BROKERS,
-    GIVE_UP_EARLY,
-    GIVE_UP_FLAGGING,
+    GIVE_UP,
     MOVE_BROKERS,
     MOVE_BROKERS_BACK,
     RELEASE,
@@ -27,7 +26,6 @@ from kafkafeatures.core.migration.edges import (
     STOP_CONTROLLERS,
     UNFLAG_BROKERS,
     WITHDRAW,
-    WITHDRAW_EARLY,
     Edge,
 )
 from kafkafeatures.core.migration.positions import FLAG, Position
@@ -51,8 +49,7 @@ class Return(Struct, frozen=True):
 NOTHING = "nothing is lost"
 WHAT_LACKS = "metadata that ZooKeeper lacks by then is lost; ZooKeeper is first compared with the metadata log"
 _STOP = "stop the controllers, let KafkaFeatures delete /controller and /migration, restart each broker without"
-_ANEW = "a new migration can start once the controllers' disks are wiped"
-_ANEW_UNFLAGGED = f"a new migration can start once every broker runs without {FLAG}"
+_ANEW = f"a new migration can start once every broker runs without {FLAG}, and the controllers' disks are wiped"
 
 RETURNS: Mapping[Edge, Return] = {
     START_CONTROLLERS: Return(Position.ZOOKEEPER, "stop the controllers, let KafkaFeatures delete /migration", NOTHING),
@@ -65,12 +62,10 @@ RETURNS: Mapping[Edge, Return] = {
     STOP_CONTROLLERS: Return(
         None, "only ZooKeeper holds the metadata then; what it lacks is lost. A new migration can start later", ""
     ),
-    RELEASE: Return(None, _ANEW_UNFLAGGED, ""),
+    RELEASE: Return(None, _ANEW, ""),
     UNFLAG_BROKERS: Return(None, _ANEW, ""),
-    GIVE_UP_EARLY: Return(None, _ANEW, ""),
-    GIVE_UP_FLAGGING: Return(None, _ANEW_UNFLAGGED, ""),
-    WITHDRAW_EARLY: Return(None, _ANEW, ""),
-    WITHDRAW: Return(None, _ANEW_UNFLAGGED, ""),
+    GIVE_UP: Return(None, _ANEW, ""),
+    WITHDRAW: Return(None, _ANEW, ""),
 }
 """Every way, with the one that leads back."""
 

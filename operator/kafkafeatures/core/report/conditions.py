@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import ReadyReason, Status, StatusCondition
+from kafkafeatures.api.status import Status, StatusCondition
 from kafkafeatures.core.engine.stage import Conditions
 from kafkafeatures.core.words import cut
 
@@ -36,14 +36,6 @@ def conditions_of(said: Conditions, *, generation: int, previous: Status, at: St
             )
         )
     return tuple(conditions)
-
-
-def ready_reason_of(reason: Reason, previous: Status, at: Stamp) -> ReadyReason | None:
-    """Since when Ready has this reason; None where a release that does not say so has found it."""
-    if previous.reason(Condition.READY) != reason:
-        return ReadyReason(reason=reason.value, since=at)
-    known = previous.ready_reason
-    return known if known is not None and known.reason == reason else None
 
 
 def still_said(previous: Status, generation: int) -> Conditions:

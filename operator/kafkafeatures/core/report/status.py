@@ -25,6 +25,7 @@ from kafkafeatures.core.engine.blockers import grouped, title_and_address, verb
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, Said, StageNow
+from kafkafeatures.core.engine.waits import since_of, subject_of
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.soak import with_soak
@@ -32,7 +33,7 @@ from kafkafeatures.core.migration.none_wanted import kept_of
 from kafkafeatures.core.report.blockers import MAX_WORDS, blocker_status
 from kafkafeatures.core.report.bounds import bounded
 from kafkafeatures.core.report.cluster_document import or_none
-from kafkafeatures.core.report.conditions import conditions_of, ready_reason_of, still_said
+from kafkafeatures.core.report.conditions import conditions_of, still_said
 from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20
@@ -75,18 +76,27 @@ def status_of(
         intents=previous.intents,
         migration=kept_of(previous.migration, observation),
         history=previous.history,
-        ready_reason=ready_reason_of(ready[1], previous, stamp(now)),
+        ready_reason=since_of(ready[1], subject_of(decision), previous, stamp(now)),
         last_handled_reconcile_at=previous.last_handled_reconcile_at,
         unknown=previous.unknown,
     )
     for stage in stages:
         said.update(stage.conditions(decision))
         status = stage.reported(decision, status, previous)
+    status = _dated(status)
     in_order = {kind: said[kind] for kind in Condition if kind in said}
     conditions = conditions_of(in_order, generation=generation, previous=previous, at=stamp(now))
     names = {*observation.feature_names(), *(one.name for one in status.features)}
     there_are = len(names) if observation.shows_levels else len(status.features)
     return bounded(keeping_unknown(replace(status, conditions=conditions), previous), there_are)
+
+
+def _dated(status: Status) -> Status:
+    """Since when a roll has been waiting is since when the resource has."""
+    if status.rollout is None or not status.rollout.waiting_for:
+        return status
+    since = status.ready_reason.since if status.ready_reason is not None else None
+    return replace(status, rollout=replace(status.rollout, waiting_since=since))
 
 
 def _planned(
@@ -135,6 +145,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
         generation=generation,
         previous=previous,
         now=now,
+        subject=subject_of(decision),
     )
 
 
@@ -181,10 +192,12 @@ def status_of_failed_reconciliation(message: str, *, generation: int, previous: 
     return _facts_of_before(said, generation=generation, previous=previous, now=now)
 
 
-def _facts_of_before(said: Conditions, *, generation: int, previous: Status, now: datetime) -> Status:
+def _facts_of_before(
+    said: Conditions, *, generation: int, previous: Status, now: datetime, subject: str = ""
+) -> Status:
     conditions = conditions_of(said, generation=generation, previous=previous, at=stamp(now))
     ready = said[Condition.READY]
-    since = ready_reason_of(ready[1], previous, stamp(now)) if ready else None
+    since = since_of(ready[1], subject, previous, stamp(now)) if ready else None
     status = replace(previous, observed_generation=generation, conditions=conditions, ready_reason=since)
     return bounded(keeping_unknown(status, previous), len(previous.features))
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kafkafeatures.core.facts.observation import Node, Observation
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.znodes import FeatureStatus, MigrationProgress, ZooKeeperReading
-from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, position_of, why_uncertain
+from kafkafeatures.core.migration.contradictions import position_of
+from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, why_uncertain
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:

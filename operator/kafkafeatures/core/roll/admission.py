@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.decisions import Stalled, Wait, waits_on
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.quorum import may_restart
 from kafkafeatures.core.facts.readings import Role
@@ -63,7 +63,8 @@ def refusal_of(question: RestartQuestion, id_: int, given: str = "") -> Wait | S
         why = may_restart(id_, question.seen.quorum.value, down)
         if why:
             text = f"{question.title(id_)} cannot be restarted now: {why}"
-            return Wait(Reason.WAITING_FOR_QUORUM, text, after=2.0)
+            remedy = f"bring the other controllers back; {question.title(id_)} stays as it is until then"
+            return Wait(Reason.WAITING_FOR_QUORUM, text, after=2.0, subject=question.title(id_), remedy=remedy)
     node = question.node(id_)
     is_broker = node is not None and Role.BROKER in node.roles
     if is_broker and id_ in question.unavailable:
@@ -84,13 +85,22 @@ def refused_as_unavailable(question: RestartQuestion, id_: int) -> Wait:
         why = why_not_running(pod)
         text = f"{question.title(id_)} is unavailable, and its pod {pod.name} does not run ({why}): it may run again by"
         remedy = "delete the pod if it does not: its next one is of the current revision"
-        return Wait(Reason.ROLLING_NODES, f"{text} itself; {remedy}", after=2.0)
+        return Wait(
+            Reason.ROLLING_NODES, f"{text} itself; {remedy}", after=2.0, subject=question.title(id_), remedy=remedy
+        )
     if pod is not None and pod.waiting:
         text = f"{question.title(id_)} answers, but the container of its pod {pod.name} waits ({pod.waiting})"
-        return Wait(Reason.ROLLING_NODES, f"{text}: one of the two is out of date", after=2.0)
+        return Wait(
+            Reason.ROLLING_NODES,
+            f"{text}: one of the two is out of date",
+            after=2.0,
+            subject=question.title(id_),
+            remedy=f"see `kubectl describe pod {pod.name}`",
+        )
     text = f"{question.title(id_)} is unavailable, and its pod runs: it may recover its log for hours"
     look = f"; see `kubectl logs {pod.name}`, and delete the pod if it hangs" if pod is not None else ""
-    return Wait(Reason.ROLLING_NODES, text + look, after=2.0)
+    remedy = look.removeprefix("; ") or f"see the log of {question.title(id_)}, and restart it if it hangs"
+    return Wait(Reason.ROLLING_NODES, text + look, after=2.0, subject=question.title(id_), remedy=remedy)
 
 
 _FORBIDS: Mapping[Why, tuple[str, str, str]] = {
@@ -113,7 +123,7 @@ def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) 
     message = f"{question.title(id_)} cannot be restarted now: {partitions}{f'; unavailable: {away}' * bool(away)}"
     remedy = f"bring {away} back" if away else "bring the other replicas back in sync"
     blocker = Blocker(BlockerKind.PARTITION, message, remedy, nodes=question.nodes(id_))
-    return Wait(Reason.ROLLING_NODES, message, after=2.0, blockers=(blocker,))
+    return waits_on(blocker, Reason.ROLLING_NODES, message=message)
 
 
 def budget_allows(question: RestartQuestion, id_: int) -> Wait | None:
@@ -122,6 +132,15 @@ def budget_allows(question: RestartQuestion, id_: int) -> Wait | None:
     """
     out_of_order = question.fleet.out_of_order.get(id_)
     if out_of_order:
-        return Wait(Reason.ROLLING_NODES, out_of_order, after=2.0)
+        remedy = "bring the pods that the message names back"
+        return Wait(Reason.ROLLING_NODES, out_of_order, after=2.0, subject=question.title(id_), remedy=remedy)
     why_not = question.fleet.kept.get(id_)
-    return Wait(Reason.WAITING_FOR_BUDGET, why_not, after=REFUSED_POLL) if why_not else None
+    if not why_not:
+        return None
+    return Wait(
+        Reason.WAITING_FOR_BUDGET,
+        why_not,
+        after=REFUSED_POLL,
+        subject=question.title(id_),
+        remedy="bring back the pods that the PodDisruptionBudget counts as missing, or let it allow one to be away",
+    )

@@ -13,7 +13,7 @@ from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import topics_and_partitions
-from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
+from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait, stalled_by, unreadable
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
@@ -39,9 +39,10 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
     driver, found = question.driver, question.fleet.blockers
     if driver.reach is not Reach.ONE_NODE:
         text = f"driver {driver.name} restarts {driver.reach.value}, but a roll restarts one node after the other"
-        return Stalled(Reason.ROLLOUT_HALTED, f"{text}; choose another driver in spec.workload.driver")
+        remedy = "choose another driver in spec.workload.driver"
+        return Stalled(Reason.ROLLOUT_HALTED, f"{text}; {remedy}", subject=f"driver {driver.name}", remedy=remedy)
     if found:
-        return Stalled(found[0].reason or Reason.ROLLOUT_HALTED, str(found[0]), found)
+        return stalled_by(found[0], *found)
     return None
 
 
@@ -62,11 +63,11 @@ def quorum_is_known(question: RestartQuestion) -> Refusal | None:
         return None
     why = question.seen.no_quorum
     if why is not None:
-        return Wait(Reason.WAITING_FOR_QUORUM, f"no active controller is known: {why}", after=2.0)
+        return unreadable("no active controller is known", why, reason=Reason.WAITING_FOR_QUORUM)
     if isinstance(question.seen.quorum, Unknown):
-        return Wait(Reason.WAITING_FOR_QUORUM, f"the quorum is not known: {question.seen.quorum.why}", after=2.0)
+        return unreadable("the quorum is not known", question.seen.quorum.why, reason=Reason.WAITING_FOR_QUORUM)
     if isinstance(question.seen.finalized, Unknown):
-        return Wait(Reason.PREFLIGHT, f"the finalized levels are not known: {question.seen.finalized.why}", after=2.0)
+        return unreadable("the finalized levels are not known", question.seen.finalized.why)
     return None
 
 
@@ -110,8 +111,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
         remedy = f"the consent was used by an earlier roll: {anew}"
     else:
         remedy, reason = f"add replicas, or add {SINGLE_REPLICA_TOPICS} to consents", Reason.CONSENT_REQUIRED
-    blocker = Blocker(BlockerKind.PARTITION, message, remedy)
-    return Stalled(reason, str(blocker), (blocker,))
+    return stalled_by(Blocker(BlockerKind.PARTITION, message, remedy, reason=reason))
 
 
 def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:
@@ -122,7 +122,8 @@ def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:
     text = (
         f"a reassignment is in progress: {format_partitions(count, names)}; no node is restarted until it is complete"
     )
-    return Wait(Reason.ROLLING_NODES, text, after=2.0)
+    remedy = "wait until it is complete; kafka-reassign-partitions.sh --list shows it, and --cancel ends it"
+    return Wait(Reason.ROLLING_NODES, text, after=2.0, subject="reassignment", remedy=remedy)
 
 
 def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
@@ -141,7 +142,10 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
             found = f"{format_partitions(count, names)} {one if count == 1 else several}"
             back = f"; bring {question.titles(question.gone)} back" if question.gone else ""
             text = f"{found}; no node is restarted until this is resolved{back}{_looks(question)}"
-            return Wait(Reason.ROLLING_NODES, text, after=2.0)
+            away = question.titles(question.gone)
+            remedy = f"bring {away} back" if away else "bring the brokers of its other replicas back in sync"
+            subject = f"partition {names[0]}" if names else "partitions"
+            return Wait(Reason.ROLLING_NODES, text, after=2.0, subject=subject, remedy=remedy)
     return None
 
 
@@ -154,7 +158,7 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     are = "is" if len(question.gone) == 1 else "are"
     gone = question.titles(question.gone)
     text = f"{gone} {are} unavailable; bring {gone} back: no node is restarted until then"
-    return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0)
+    return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0, subject=gone, remedy=f"bring {gone} back")
 
 
 def _looks(question: RestartQuestion) -> str:

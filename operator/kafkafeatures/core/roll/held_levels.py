@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.decisions import stalled_by
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Unknown
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -25,8 +25,7 @@ def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
     blockers = tuple(_levels_in_danger(question))
     if not blockers:
         return None
-    first = blockers[0]
-    return Stalled(first.reason or Reason.NODES_BEHIND, str(first), blockers)
+    return stalled_by(*blockers)
 
 
 def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.decisions import Wait, stalled_by, waits_on
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import WITHOUT_ZOOKEEPER
@@ -38,8 +38,7 @@ def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
             "no node is restarted in ZooKeeper mode",
             "restart nodes by hand, set spec.interBrokerProtocolVersion, or migrate to KRaft first",
         )
-        blocker = Blocker(BlockerKind.ZOOKEEPER_MODE, text, remedy)
-        return Stalled(Reason.ZOOKEEPER_MODE, str(blocker), (blocker,))
+        return stalled_by(Blocker(BlockerKind.ZOOKEEPER_MODE, text, remedy))
     if seen.mode.value is MetadataMode.MIGRATING:
         return _wait("a migration from ZooKeeper is in progress", _BY_HAND)
     migrating = [node.id for node in seen.nodes if node.migrating_from_zookeeper]
@@ -64,4 +63,4 @@ def _is_certain(seen: Observation) -> bool:
 
 def _wait(why: str, remedy: str) -> Wait:
     blocker = Blocker(BlockerKind.MIGRATION, f"no node is restarted: {why}", remedy)
-    return Wait(Reason.MIGRATING, str(blocker), after=5.0, blockers=(blocker,))
+    return waits_on(blocker, Reason.MIGRATING, after=5.0)

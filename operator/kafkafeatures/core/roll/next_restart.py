@@ -23,6 +23,7 @@ from kafkafeatures.core.roll.admission import (
 )
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, OF_PODS, refusal
 from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported_now
+from kafkafeatures.core.roll.disks import disks_of
 from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.question import Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
@@ -122,13 +123,20 @@ def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> 
         if why_not is None:
             return Act(_restart(question, id_))
         refused, left = refused or why_not, left - {id_}
-    return refused or Wait(Reason.WAITING_FOR_QUORUM, "no controller can be restarted now", after=2.0)
+    return refused or Wait(
+        Reason.WAITING_FOR_QUORUM,
+        "no controller can be restarted now",
+        after=2.0,
+        subject="controllers",
+        remedy="bring the controllers back that are missing in the quorum",
+    )
 
 
 def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     replication, admission = question.replication, question.admission()
     if replication is None or admission is None:  # `partitions_are_known` has refused already
-        return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0)
+        remedy = "make the brokers reachable, and grant DESCRIBE on the cluster and on all topics"
+        return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0, subject="partitions", remedy=remedy)
     too_few = voters_allow(question)
     if too_few is not None:
         return too_few
@@ -156,7 +164,7 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if admission.allows(first):  # so it is the first of an unknown image, and not alone
         text = f"{question.title(first)} is restarted alone, as the Kafka version of its new image is not known"
         remedy = f"bring {question.titles(question.gone)} back, or set the template's annotation {KAFKA_VERSION}"
-        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", after=2.0)
+        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", after=2.0, subject=question.title(first), remedy=remedy)
     return forbidden_by(question, first, admission.forbidding(first))
 
 
@@ -166,6 +174,7 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
     in_zookeeper = node is not None and node.czxid >= 0 and not node.runs_in_kraft_mode
     lives = question.replication is not None and node is not None and node.state is NodeState.LIVE
     most = MOST_LAGGING if len(question.in_flight) < FEW else 0
+    earlier = next((one.step for one in question.in_flight if one.step.node_id == id_), None)
     lagging, names = question.replication.out_of_sync(id_, most) if question.replication and lives else (0, ())
     return RestartNode(
         node_id=id_,
@@ -181,4 +190,6 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
         consent=QUORUM_OF_ONE if is_only_voter(question, id_) else "",
         lagging=frozenset(map(mark_of, names)) if lagging == len(names) else frozenset(),
         by=question.driver.request,
+        # Of a stuck one that is restarted once more: what it had before it was lost.
+        disks=earlier.disks if earlier is not None else disks_of(node) if node is not None else frozenset(),
     )

@@ -24,8 +24,17 @@ def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
     late = next(without_node_for_long(question), None)
     if late is not None:
         return never_registered(question, late)
-    text = _unregistered_since(question.fleet.without_node[0], "yet")
-    return waiting(question) if question.in_flight else Wait(Reason.ROLLING_NODES, text, after=2.0)
+    if question.in_flight:
+        return waiting(question)
+    first = question.fleet.without_node[0]
+    pod = first.pod.name
+    return Wait(
+        Reason.ROLLING_NODES,
+        _unregistered_since(first, "yet"),
+        after=2.0,
+        subject=f"pod {pod}",
+        remedy=f"{look_at(pod)}; repair it, or scale {first.owner.name} back",
+    )
 
 
 def without_node_for_long(question: RestartQuestion) -> Iterator[PodWithoutNode]:

@@ -63,8 +63,7 @@ def rollout_status(
             before = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
         if before is None:
             return None
-        status = replace(before, revisions=_since(roll, now)) if roll.is_read else before
-        return _waiting(status, roll, decision, before, now)
+        return _waiting(replace(before, revisions=_since(roll, now)) if roll.is_read else before, roll, decision)
     if not roll.is_active:
         return replace(completed(before), revisions=_since(roll, now)) if before is not None else None
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
@@ -83,7 +82,7 @@ def rollout_status(
         revisions=_since(roll, now),
         unknown=before.unknown if before is not None else {},
     )
-    return _waiting(status, roll, decision, before, now)
+    return _waiting(status, roll, decision)
 
 
 def completed(rollout: RolloutStatus) -> RolloutStatus:
@@ -109,16 +108,10 @@ def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:
     return tuple(replace(one, since=None if waits or not one.left else one.since or now) for one in roll.revisions)
 
 
-def _waiting(
-    status: RolloutStatus, roll: Roll, decision: Decision, before: RolloutStatus | None, now: Stamp
-) -> RolloutStatus:
-    """The status of a roll with what it waits for, and since when."""
-    waits_for = _message_of(decision)
-    since = before.waiting_since if before is not None and before.waiting_for == waits_for else None
+def _waiting(status: RolloutStatus, roll: Roll, decision: Decision) -> RolloutStatus:
+    """The status of a roll with what it waits for; since when is said for all kinds in `core/report/status.py`."""
     unconfirmed = tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*roll.unconfirmed.items()][:MOST]))
-    return replace(
-        status, waiting_for=waits_for, waiting_since=(since or now) if waits_for else None, unconfirmed=unconfirmed
-    )
+    return replace(status, waiting_for=_message_of(decision), waiting_since=None, unconfirmed=unconfirmed)
 
 
 def _waits_for_levels(roll: Roll) -> bool:

@@ -11,7 +11,7 @@ from kafkafeatures.api.names import QUORUM_OF_ONE
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import ConsentState, state_of
-from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.decisions import Stalled, stalled_by
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.roll.question import RestartQuestion
 
@@ -59,5 +59,4 @@ def refused_by_small_quorum(question: RestartQuestion, id_: int, given: str) -> 
 
 
 def _stalled(question: RestartQuestion, id_: int, reason: Reason, message: str, remedy: str) -> Stalled:
-    blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=question.nodes(id_), reason=reason)
-    return Stalled(reason, str(blocker), (blocker,))
+    return stalled_by(Blocker(BlockerKind.QUORUM, message, remedy, nodes=question.nodes(id_), reason=reason))

@@ -113,9 +113,17 @@ def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
         text = f"{found.node.title} needs a newer snapshot, or would replay what its new image cannot: {found.why}"
         if found.until is None:
             remedy = f"set {SNAPSHOT_INTERVAL} on it above 0, and grant DescribeConfigs on the cluster"
-            return Stalled(Reason.ROLLOUT_HALTED, f"{text}; when it writes one is not known: {remedy}")
+            text = f"{text}; when it writes one is not known: {remedy}"
+            return Stalled(Reason.ROLLOUT_HALTED, text, subject=found.node.title, remedy=remedy)
         after = min(max((found.until - now).total_seconds(), 1.0), LOOK_AGAIN)
-        return Wait(Reason.ROLLING_NODES, f"{text}; not before {_time(found.until)}", after=after)
+        return Wait(
+            Reason.ROLLING_NODES,
+            f"{text}; not before {_time(found.until)}",
+            after=after,
+            is_dated=True,
+            subject=found.node.title,
+            remedy=f"wait until then, or lower {SNAPSHOT_INTERVAL} on it",
+        )
     return None
 
 

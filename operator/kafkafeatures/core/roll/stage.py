@@ -217,6 +217,11 @@ def spent_by(decision: Decision, excused: ExcusedTopics | Excused | None) -> fro
     return decision.step.consents_of_plan if excused is not None and isinstance(decision, Act) else frozenset()
 
 
+def restarted_by(decision: Decision) -> int | None:
+    """The node that it restarts."""
+    return decision.step.node_id if isinstance(decision, Act) and isinstance(decision.step, RestartNode) else None
+
+
 def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Facts) -> tuple[str, ...]:
     """The consents to restarts that are still to be made which may have been used before the status began.
 

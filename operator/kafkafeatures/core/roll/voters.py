@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.decisions import Wait, waits_on
 from kafkafeatures.core.facts.observation import Node, NodeState, Unknown
 from kafkafeatures.core.facts.quorum import is_caught_up
 from kafkafeatures.core.facts.readings import FailureKind
@@ -44,7 +44,7 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
     remedy = f"{look}bring {question.title(voter)} back, or remove it from the quorum if it no longer exists"
     nodes = tuple(node for one in missing for node in question.nodes(one))
     blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=nodes)
-    return Wait(Reason.WAITING_FOR_QUORUM, str(blocker), after=2.0, blockers=(blocker,))
+    return waits_on(blocker, Reason.WAITING_FOR_QUORUM)
 
 
 def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.decisions import Stalled, Wait, unreadable
 from kafkafeatures.core.facts.observation import Node, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import Pod
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.pods import Awaited, look_at
-from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+from kafkafeatures.core.roll.question import Refusal, Restarting, RestartQuestion
 from kafkafeatures.core.words import format_span
 
 POLL = 1.0
@@ -30,7 +30,8 @@ def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") ->
     """What is waited for, since when, and what to do about it. `meanwhile`: what the others wait for."""
     since = f" since {question.unconfirmed[one.node.id]}" if one.node is not None else ""
     text = f"{one.text}{since}; {one.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
-    return Wait(Reason.ROLLING_NODES, text, after=2.0)
+    subject = one.node.title if one.node is not None else "pods"
+    return Wait(Reason.ROLLING_NODES, text, after=2.0, subject=subject, remedy=one.remedy)
 
 
 def stalled(
@@ -43,12 +44,12 @@ def stalled(
 
 def unread(fact: Unknown, what: str) -> Refusal:
     """What it means that something could not be read."""
-    text = f"{what}: {fact.why}"
-    if fact.why.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
-        return Stalled(Reason.NOT_AUTHORIZED, text)
-    if fact.why.kind is FailureKind.WAITING_FOR_BUDGET:
-        return Wait(Reason.WAITING_FOR_BUDGET, text, after=REFUSED_POLL)
-    return Wait(Reason.PREFLIGHT, text, after=2.0)
+    why = fact.why
+    if why.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
+        return Stalled(Reason.NOT_AUTHORIZED, f"{what}: {why}", subject=why.subject, remedy=why.action)
+    if why.kind is FailureKind.WAITING_FOR_BUDGET:
+        return unreadable(what, why, reason=Reason.WAITING_FOR_BUDGET, after=REFUSED_POLL)
+    return unreadable(what, why)
 
 
 def why_not_running(pod: Pod) -> str:
@@ -72,4 +73,16 @@ def waiting(question: RestartQuestion) -> Wait:
     if first.is_asked_of_a_person:
         taken = question.remembered.age_of(first.sent.at).total_seconds()
         poll = min(max(taken / PATIENCE, POLL), REFUSED_POLL)
-    return Wait(Reason.ROLLING_NODES, text, after=max(poll, len(question.seen.nodes) / NODES_A_SECOND))
+    return Wait(
+        Reason.ROLLING_NODES,
+        text,
+        after=max(poll, len(question.seen.nodes) / NODES_A_SECOND),
+        subject=first.step.title,
+        remedy=_remedy_of(first),
+    )
+
+
+def _remedy_of(first: Restarting) -> str:
+    if first.is_asked_of_a_person:
+        return f"restart {first.step.title}"
+    return look_at(first.step.pod) if first.step.pod else f"see the log of {first.step.title}, and repair it"

@@ -1,0 +1,320 @@
+"""Where a cluster is, or what contradicts what: a table of states that Kafka does not leave by itself, each with what
+to do first.
+
+Pure. The first row that holds is said; only where none does, the position is looked for in `ROWS` of
+`core/migration/positions.py`. A row names its nodes, or its znode, and never leaves a person without an action.
+Sources: what was seen on real nodes, `KRaftMigrationDriver` and `KafkaZkClient` of Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from kafkafeatures.core.migration.positions import (
+    FLAG,
+    ROWS,
+    BrokerMode,
+    Claim,
+    Facts,
+    Misplaced,
+    Position,
+)
+from kraftlog.image import ZkMigrationState
+
+S, C = ZkMigrationState, Claim
+Nodes = Callable[[Facts], tuple[int, ...]]
+"""The nodes that a row is about; it holds only where there are some."""
+
+
+def in_zookeeper(facts: Facts) -> tuple[int, ...]:
+    """Brokers in ZooKeeper mode, with the flag or without."""
+    return tuple(id_ for id_, mode in facts.brokers.items() if mode in (BrokerMode.PLAIN, BrokerMode.FLAGGED))
+
+
+def plain(facts: Facts) -> tuple[int, ...]:
+    """Brokers in ZooKeeper mode that do not follow the quorum."""
+    return tuple(id_ for id_, mode in facts.brokers.items() if mode is BrokerMode.PLAIN)
+
+
+def in_kraft(facts: Facts) -> tuple[int, ...]:
+    """Brokers in KRaft mode."""
+    return tuple(id_ for id_, mode in facts.brokers.items() if mode is BrokerMode.KRAFT)
+
+
+def unflagged_beside_zookeeper(facts: Facts) -> tuple[int, ...]:
+    """Controllers without the flag, where brokers in ZooKeeper mode may lose their metadata by it."""
+    return facts.unflagged if in_zookeeper(facts) else ()
+
+
+def unflagged_beside_flagged(facts: Facts) -> tuple[int, ...]:
+    """Controllers without the flag, where another one has it."""
+    return facts.unflagged if True in facts.controllers.values() else ()
+
+
+def all_flagged(facts: Facts) -> tuple[int, ...]:
+    """Controllers, where each has the flag."""
+    return tuple(facts.controllers) if set(facts.controllers.values()) == {True} else ()
+
+
+def flagged(facts: Facts) -> tuple[int, ...]:
+    """Controllers with the flag."""
+    return tuple(id_ for id_, flag in facts.controllers.items() if flag)
+
+
+def of_two_roles(facts: Facts) -> tuple[int, ...]:
+    """Ids that brokers and controllers share, where no node can be both."""
+    if facts.state is not S.PRE_MIGRATION and not in_zookeeper(facts):
+        return ()
+    return tuple(sorted(facts.brokers.keys() & facts.controllers.keys()))
+
+
+def all_plain(facts: Facts) -> tuple[int, ...]:
+    """Brokers, where no broker that is known follows a quorum."""
+    return plain(facts) if {mode for mode in facts.brokers.values() if mode is not None} == {BrokerMode.PLAIN} else ()
+
+
+class Contradiction(Struct, frozen=True):
+    """A state that no position has. state, claim: where it holds. copied: whether `/migration` says that ZooKeeper was
+    copied; None where it does not matter. nodes: that it is about. subject: what it is about; `{nodes}` in the texts
+    are their ids, `{offset}` is that of `/migration`. elects: whether the remedy makes another controller the active
+    one. may_pass, at_first: see `Misplaced`.
+    """
+
+    state: tuple[ZkMigrationState | None, ...]
+    claim: tuple[Claim, ...]
+    copied: bool | None
+    nodes: Nodes | None
+    subject: str
+    message: str
+    remedy: str
+    elects: bool = False
+    may_pass: bool = False
+    at_first: str = ""
+
+    def of(self, facts: Facts) -> Misplaced | None:
+        """What is said of these facts; None where it does not hold."""
+        if facts.state not in self.state or facts.claim not in self.claim:
+            return None
+        if self.copied is not None and self.copied is not (facts.offset > 0):
+            return None
+        nodes = self.nodes(facts) if self.nodes is not None else ()
+        if self.nodes is not None and not nodes:
+            return None
+
+        def filled(text: str) -> str:
+            return text.replace("{nodes}", ", ".join(map(str, nodes))).replace("{offset}", str(facts.offset))
+
+        subject, message, remedy = map(filled, (self.subject, self.message, self.remedy))
+        if self.elects:
+            remedy = with_flags_first(facts, remedy)
+        return Misplaced(message, remedy, subject, self.may_pass, filled(self.at_first))
+
+
+def with_flags_first(facts: Facts, remedy: str) -> str:
+    """A remedy by which another controller becomes the active one: none that would end the migration may be it."""
+    if facts.state is not S.MIGRATION or not facts.unflagged:
+        return remedy
+    ids = ", ".join(map(str, facts.unflagged))
+    return f"first put {FLAG} back on controller {ids}, which would end the migration; then {remedy}"
+
+
+ANY = tuple(Claim)
+WIPE = "stop the controllers, delete /migration if it exists, wipe the controllers' disks, format them, and begin again"
+RECLAIM = (
+    "restart the active controller, with its settings unchanged: the controller that is elected claims /controller"
+)
+RESTORE = (
+    "create it again with zookeeper-shell.sh: create /migration "
+    '\'{"version":0,"kraft_metadata_offset":1,"kraft_controller_id":-1,"kraft_metadata_epoch":-1,'
+    '"kraft_controller_epoch":-1}\' (set, if it exists); then restart the active controller, with its settings '
+    "unchanged: the controller that is elected writes all metadata to ZooKeeper again"
+)
+NO_CHANGES = "create, delete and reassign no topic, and restart no broker meanwhile"
+
+CONTRADICTIONS = (
+    # Two controllers at once.
+    Contradiction(
+        (S.MIGRATION,), (C.BROKER,), True, None, "/controller",
+        "two controllers at once: /controller names a broker in ZooKeeper mode, while the controllers of the quorum "
+        "still lead: a partition may get two leaders, and records may be lost",
+        f"first {RECLAIM}, and the broker is deposed; {NO_CHANGES}; then compare: kafkafeatures migration compare",
+        elects=True,
+    ),
+    Contradiction(
+        (S.MIGRATION,), (C.BROKER,), False, in_kraft, "/controller",
+        "two controllers at once: /controller names a broker in ZooKeeper mode, and /migration has lost what was "
+        "copied, while the controllers of the quorum still lead brokers in KRaft mode ({nodes}): a partition may get "
+        "two leaders, and records may be lost",
+        f"do not restart a controller before /migration is there; {NO_CHANGES}; first {RESTORE}; "
+        "then compare: kafkafeatures migration compare",
+        elects=True,
+    ),
+    Contradiction(
+        (None,), (C.BROKER,), None, in_kraft, "/controller",
+        "/controller names a broker in ZooKeeper mode, while brokers run in KRaft mode ({nodes}), whose controllers do "
+        "not answer: these may still lead, and a partition may get two leaders",
+        "first start the controllers with their disks, or make them reachable (bootstrapControllers, network, TLS); "
+        f"delete no znode, wipe no disk; {NO_CHANGES}",
+    ),
+    # States that make another cause of what follows from them.
+    Contradiction(
+        (S.NONE, S.PRE_MIGRATION), ANY, None, of_two_roles, "controllers {nodes}",
+        "controllers have ids of brokers: {nodes}; no broker and controller may have the same id",
+        f"give these controllers ids that no broker has, in node.id and controller.quorum.voters; {WIPE}",
+    ),
+    Contradiction(
+        (None, S.NONE, S.PRE_MIGRATION), (C.KRAFT,), False, all_plain, "/controller",
+        "the znode /controller names a controller of a KRaft quorum, but nothing was copied, no broker has the "
+        "flag, and no active controller is the one that it names",
+        "name the controllers in bootstrapControllers if some run; if none does, delete it: zookeeper-shell.sh "
+        "HOST:PORT/CHROOT delete /controller, so that a broker becomes the controller",
+    ),
+    # Disks or znodes of another attempt, or none where they are needed.
+    Contradiction(
+        (S.MIGRATION,), (C.BROKER,), False, None, "disks of the controllers",
+        "the metadata log says that a migration is in progress, but nothing was copied from ZooKeeper: the "
+        "controllers still have the disks of an earlier attempt, and will never take over",
+        WIPE,
+    ),
+    Contradiction(
+        (S.PRE_MIGRATION,), ANY, True, None, "/migration",
+        "/migration says that ZooKeeper was copied up to offset {offset}, but the metadata log has none "
+        "of it: the controllers would skip the copy, and delete every topic",
+        "stop the controllers now, before the brokers get the flag; " + WIPE,
+    ),
+    Contradiction(
+        (None,), (C.BROKER,), True, None, "/migration",
+        "/migration says that ZooKeeper was copied up to offset {offset}, but no controller answers: new "
+        "controllers would skip the copy, and delete every topic",
+        "start no controller; delete /migration with zookeeper-shell.sh, and wipe the controllers' disks",
+    ),
+    Contradiction(
+        (S.POST_MIGRATION,), ANY, None, in_zookeeper, "brokers {nodes}",
+        "the migration was finalized while brokers were in ZooKeeper mode: {nodes}",
+        "restart each of them in KRaft mode; the migration cannot be rolled back",
+    ),
+    Contradiction(
+        (S.POST_MIGRATION,), ANY, None, all_flagged, "controllers {nodes}",
+        f"the migration is finalized, but its controllers run with {FLAG}: {{nodes}}",
+        "set it to false on each of them and restart them, one after the other; it has no effect any more",
+    ),
+    # Controllers that cannot be seen, or that have not claimed ZooKeeper.
+    Contradiction(
+        (None,), (C.KRAFT, C.NONE), None, in_kraft, "controllers",
+        "no controller answers, while brokers are in KRaft mode: {nodes}",
+        "start the controllers with their disks, or make them reachable: bootstrapControllers, network, TLS",
+        may_pass=True,
+    ),
+    Contradiction(
+        (None, S.PRE_MIGRATION), (C.NONE,), None, in_zookeeper, "/controller",
+        "no broker is controller: /controller is absent",
+        "see the logs of the brokers, and restart one: each tries to become the controller when it starts",
+        may_pass=True,  # until one is elected
+    ),
+    Contradiction(
+        (S.MIGRATION,), (C.LEADER, C.KRAFT, C.NONE), False, None, "/migration",
+        "/migration is absent, or says that nothing was copied, while the metadata log has the copy: no change reaches "
+        "ZooKeeper, and a controller that is elected now never takes over",
+        f"do not restart a controller before it is there; {RESTORE}",
+        elects=True,
+        may_pass=True,  # the copy was committed, and is noted there next
+    ),
+    Contradiction(
+        (S.MIGRATION,), (C.NONE,), True, None, "/controller",
+        "/controller is absent, although the controllers of the quorum lead: a broker that starts in ZooKeeper mode "
+        "becomes a second controller",
+        f"{RECLAIM}; {NO_CHANGES}",
+        elects=True,
+    ),
+    Contradiction(
+        (S.PRE_MIGRATION,), ANY, None, in_kraft, "brokers {nodes}",
+        "brokers run in KRaft mode before ZooKeeper was copied, and no controller registers them: {nodes}",
+        "restart each of them in ZooKeeper mode, as the other brokers are",
+    ),
+    Contradiction(
+        (S.PRE_MIGRATION, S.MIGRATION), (C.LEADER,), None, plain, "brokers {nodes}",
+        f"brokers run in ZooKeeper mode without {FLAG}, and do not follow the controllers: {{nodes}}",
+        "restart each of them as the other brokers are: kafkafeatures migration settings shows every line",
+    ),
+    Contradiction(
+        (S.PRE_MIGRATION, S.MIGRATION), (C.KRAFT,), None, None, "/controller",
+        "/controller does not name the active controller at its epoch: it cannot write to ZooKeeper",
+        "see the log of the active controller for KRaftMigrationDriver; it must reach ZooKeeper, and may change "
+        "/controller, /controller_epoch and /migration there",
+        may_pass=True,  # one that was just elected has not claimed it yet
+    ),
+    # Controllers without the flag, or that were begun without it.
+    Contradiction(
+        (S.PRE_MIGRATION, S.MIGRATION), ANY, None, unflagged_beside_zookeeper, "controllers {nodes}",
+        f"controllers run without {FLAG} while brokers are in ZooKeeper mode: {{nodes}}; if one of them becomes the "
+        "active controller, the migration ends with what was copied by then",
+        "set it to true on these controllers, and restart them, the active controller last; restart no other node "
+        "before that",
+    ),
+    Contradiction(
+        (S.NONE,), ANY, None, unflagged_beside_zookeeper, "controllers {nodes}",
+        f"controllers were started without {FLAG}: {{nodes}}; their metadata log is that of a new cluster, and cannot "
+        "take over a cluster from ZooKeeper",
+        f"set it to true on these controllers; {WIPE}",
+    ),
+    Contradiction(
+        (S.NONE,), ANY, None, unflagged_beside_flagged, "controllers {nodes}",
+        f"controllers run without {FLAG}: {{nodes}}; one of them led the quorum, so the metadata log is that of a new "
+        "cluster",
+        f"set it to true on these controllers; {WIPE}",
+        may_pass=True,
+    ),
+    Contradiction(
+        (S.NONE,), ANY, None, flagged, "controllers {nodes}",
+        f"the controllers have {FLAG}, but were once started without it: their metadata log is that of a new cluster",
+        WIPE,
+        may_pass=True,  # a leader that was just elected has not written its first state yet
+        at_first="the controllers have not written yet that they migrate",
+    ),
+    Contradiction(
+        (S.NONE,), ANY, None, in_kraft, "metadata log",
+        "the metadata log is that of a cluster that was created in KRaft mode, and has nothing to migrate; brokers in "
+        "KRaft mode: {nodes}",
+        "remove spec.migration; if this is not the intended cluster, check the bootstrap addresses",
+        may_pass=True,
+    ),
+)  # fmt: skip
+"""The first that holds is said: of two controllers before all else."""
+
+
+def position_of(facts: Facts) -> Position | Misplaced:
+    """The one position that everything fits, else what contradicts what."""
+    wrong = next((it for row in CONTRADICTIONS if (it := row.of(facts)) is not None), None)
+    if wrong is not None:
+        return wrong
+    for known in (facts, facts.as_registered):
+        found = {row.position for row in ROWS if row.fits(known)}
+        if len(found) == 1:
+            return found.pop()
+    if facts.silent:
+        return _silent(facts)
+    return Misplaced(
+        f"the phase cannot be determined: {facts}",
+        "see which of these facts is not as you expect it, and undo what was changed last: the page Migration of the "
+        "reference shows what holds in each phase",
+        "phase of the migration",
+        may_pass=True,
+        at_first=str(facts),
+    )
+
+
+def _silent(facts: Facts) -> Misplaced:
+    silent, unlisted = (", ".join(map(str, ids)) for ids in (facts.silent, facts.unlisted))
+    text, remedy = f"the phase is unknown while these nodes do not answer: {silent}", "bring each of them back"
+    if unlisted:
+        text += f"; brokers that run, but were unregistered: {unlisted}"
+        remedy = "restart each of them with its settings, so that it registers again"
+    return Misplaced(
+        text,
+        remedy,
+        f"node {silent}" if len(facts.silent) == 1 else f"nodes {silent}",
+        may_pass=True,
+        silent=facts.silent,
+    )

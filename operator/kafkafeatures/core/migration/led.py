@@ -1,0 +1,56 @@
+"""Does an active controller lead the quorum, and is each controller one of it? What a step of a migration rests on.
+
+Pure. Called by `core/migration/checks.py`. `flying`: nodes that are being restarted, of which nothing is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.migration.edges import MOVE_BROKERS, MOVE_BROKERS_BACK
+from kafkafeatures.core.migration.place import Place
+
+
+def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+    """An active controller has a majority, and every voter is registered and answers. While brokers are restarted, one
+    that does not answer holds nothing up where it had the flag when it registered last.
+    """
+    seen = place.seen
+    why = seen.no_quorum
+    if why is not None:
+        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {why.message}", why.action)
+        return
+    if isinstance(seen.quorum, Unknown):
+        yield Blocker(BlockerKind.QUORUM, f"the quorum is not known: {seen.quorum.why}", seen.quorum.why.action)
+        return
+    there = {node.id for node in seen.nodes if node.state is NodeState.LIVE}
+    registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
+    voters = {voter.id for voter in seen.quorum.value.voters} - flying
+    goes_on = place.way in (MOVE_BROKERS, MOVE_BROKERS_BACK)  # a majority leads, and no controller is restarted
+    flagged = {node.id for node in seen.nodes if node.registered_flag}
+    for id_ in sorted(voters - (there & registered) - (flagged if goes_on else frozenset())):
+        text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
+        title = f"controller {id_}"
+        yield Blocker(BlockerKind.QUORUM, f"{title} {text}", f"start {title}", about=title)
+
+
+def not_voting(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+    """One that was formatted with `--no-initial-controllers`, and never added, keeps no log that counts: a quorum that
+    was begun with `--standalone` is that of one controller, and Kafka takes over with it.
+    """
+    if isinstance(place.seen.quorum, Unknown):
+        return  # `not_led` says so
+    for node in place.seen.nodes:
+        if (
+            Role.CONTROLLER in node.roles
+            and node.id not in flying
+            and node.state is NodeState.LIVE
+            and not node.is_voter
+        ):
+            text = f"{node.title} runs, but is not a voter of the quorum"
+            remedy = f"add it with kafka-metadata-quorum.sh add-controller, run with the settings of {node.title}"
+            yield Blocker(BlockerKind.QUORUM, text, remedy, nodes=(node,))

@@ -1,0 +1,64 @@
+"""What is waited for between the last broker with the flag and the end of the copy: nothing that Kafka tells by itself.
+
+Pure. Called by `core/migration/now.py`. The quorum takes over once each controller and each broker is registered; who
+is not, and the lines of its log that tell why, are named, as neither ends in an error that a client could see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.migration.edges import FLAG_BROKERS
+from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
+
+LOGGER = "org.apache.kafka.metadata.migration"
+GIVE_UP = "to give up instead, set spec.migration.desired to RolledBack"
+
+
+def has_every_flag(place: Place) -> bool:
+    """Whether each broker has the flag, and the quorum has not taken over."""
+    return place.position is Position.FLAGGING and place.way is FLAG_BROKERS and not place.differing
+
+
+def not_registered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+    """Brokers for which the quorum waits before it takes over: those that ZooKeeper has, and those that have replicas.
+    `flying`: nodes that are being restarted.
+    """
+    if has_every_flag(place):
+        yield from with_other_levels(place, flying)
+        yield from unregistered(place, flying)
+        yield from missing(place, flying)
+
+
+def waits_for_quorum(place: Place) -> Wait | None:
+    """What the controllers have to do next, where it is their turn; None where it is not."""
+    active = place.seen.active_controller
+    leader = f"controller {active.value}" if isinstance(active, Known) else "the active controller"
+    if place.position is Position.COPYING and place.way is FLAG_BROKERS:
+        return Wait(
+            Reason.MIGRATING,
+            f"{leader} has taken over, and copies ZooKeeper; the copy is not complete yet",
+            after=2.0,
+            subject="copy of ZooKeeper",
+            remedy=f"see the log of {leader} for KRaftMigrationDriver: an error there names what cannot be copied, or "
+            f'the right in ZooKeeper that is missing (NoAuth), and "Aborting the metadata migration" means that it '
+            f"starts anew with the next controller; at level TRACE the logger {LOGGER} shows each record; {GIVE_UP}",
+        )
+    if has_every_flag(place):
+        return Wait(
+            Reason.MIGRATING,
+            f"every broker has the flag and is registered; {leader} has not taken over yet",
+            after=2.0,
+            subject="take-over by the controllers",
+            remedy=f'see the log of {leader} for KRaftMigrationDriver: "Still waiting for" names the controllers or '
+            'brokers that it misses, "No brokers are known to KRaft" a broker whose principal lacks CLUSTER_ACTION; '
+            "without either line it cannot write to ZooKeeper: its credentials there must be those of the brokers; at "
+            f"level TRACE the logger {LOGGER} shows each attempt; {GIVE_UP}",
+        )
+    return None

@@ -1,0 +1,111 @@
+"""The tests' cluster by kind meets no other: only what the tests made is deleted. On a `kind` that only remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.rig.kubernetes import kind as module
+from tests.e2e.rig.kubernetes.audit import AuditLog
+from tests.e2e.rig.kubernetes.binaries import Failed
+from tests.e2e.rig.kubernetes.kind import KindNode
+
+_KIND = """#!/bin/sh
+# Clusters are files. As with kind, a name that is there already is refused, and what is not there is deleted as well.
+cd "$CLUSTERS" || exit 1
+word="$1 $2"
+config=""; name=""
+while [ $# -gt 0 ]; do
+    case "$1" in --config) config="$2";; --name) name="$2";; esac
+    shift
+done
+[ -z "$name" ] && [ -n "$config" ] && name=$(sed -n 's/^name: //p' "$config")
+case "$word" in
+"get clusters") ls;;
+"create cluster")
+    [ -e "$name" ] && { echo "node(s) already exist for a cluster with the name \\"$name\\"" >&2; exit 1; }
+    cat "$config" > "$name"
+    [ -z "$BREAKS" ] || { echo broken >&2; exit 1; };;
+"delete cluster") rm -f "${name:-kind}";;
+esac
+"""
+
+
+class _Tools:
+    def __init__(self, folder: Path, kubeconfig: Path, audit: AuditLog) -> None:
+        self.kubeconfig = kubeconfig
+
+    def wait_for_controllers(self) -> None:
+        """There are none."""
+
+
+@pytest.fixture
+def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Clusters of the machine; a person has one of kind-config.yaml's name, and one of kind's own."""
+    programs, made = tmp_path / "bin", tmp_path / "clusters"
+    for folder in (programs, made):
+        folder.mkdir()
+    for name, text in (("kind", _KIND), ("docker", "#!/bin/sh\necho 172.18.0.2\n")):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setenv("CLUSTERS", str(made))
+    monkeypatch.setenv("BREAKS", "")
+    monkeypatch.setattr(module, "Tools", _Tools)
+    monkeypatch.setattr(module, "KIND", "1")
+    for name in (_config()["name"], "kind"):
+        (made / name).write_text("a person's")
+    return made
+
+
+def _config(text: str | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(text or module.CONFIG.read_text())
+    return found
+
+
+def names(clusters: Path) -> set[str]:
+    return {one.name for one in clusters.iterdir()}
+
+
+def test_a_cluster_of_a_person_is_still_there_afterwards(clusters: Path, tmp_path: Path) -> None:
+    before = names(clusters)
+    with KindNode(tmp_path / "node") as node:
+        assert names(clusters) == {*before, node.name}
+    assert names(clusters) == before
+
+
+def test_also_where_the_cluster_of_the_tests_cannot_be_made(
+    clusters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = names(clusters)
+    monkeypatch.setenv("BREAKS", "yes")
+    with pytest.raises(Failed, match="broken"), KindNode(tmp_path / "node"):
+        pass
+    assert names(clusters) == before
+
+
+def test_also_where_another_has_the_very_name(clusters: Path, tmp_path: Path) -> None:
+    node = KindNode(tmp_path / "node")
+    (clusters / node.name).write_text("a person's")
+    with pytest.raises(RuntimeError, match="not made here"), node:
+        pass
+    assert (clusters / node.name).read_text() == "a person's"
+
+
+def test_two_runs_side_by_side_do_not_meet(clusters: Path, tmp_path: Path) -> None:
+    with KindNode(tmp_path / "a") as one:
+        with KindNode(tmp_path / "b") as other:
+            assert {one.name, other.name} < names(clusters)
+        assert one.name in names(clusters)
+
+
+def test_its_audit_log_is_not_that_of_the_cluster_of_a_person(clusters: Path, tmp_path: Path) -> None:
+    with KindNode(tmp_path / "node") as node:
+        made = _config((clusters / node.name).read_text())
+    ours = _config()
+    mounts, own = ([one["hostPath"] for one in config["nodes"][0]["extraMounts"]] for config in (made, ours))
+    assert [one for one in mounts if one not in own] == [str(tmp_path / "node" / "audit")]
+    assert made["name"] != ours["name"]

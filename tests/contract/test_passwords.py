@@ -1,0 +1,47 @@
+"""One answer to whether a password is sent without TLS: what pages and the CRD say of it is what happens."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kafkafeatures.api.spec import ClusterSpec, ListenerSpec, LoginSecretRef, ZooKeeperSpec
+from kafkafeatures.cli.cluster.zookeeper_config import PASSWORD, USER, read_access
+from kafkafeatures.reconcile.credentials import ensemble_of
+
+ROOT = Path(__file__).parents[2]
+LOGIN = LoginSecretRef(name="login")
+SAYING_SO = (
+    "SECURITY.md",
+    "docs/explanation/what-it-never-does.md",
+    "docs/how-to/connect.md",
+    "crds/kafkafeatures.yaml",
+)
+
+SAID = re.compile(r"(digest.{0,150}without `?tls|without tls.{0,90}digest).{0,150}\bsent in plain text", re.IGNORECASE)
+
+
+def test_a_digest_for_zookeeper_is_allowed_without_tls() -> None:
+    tls, digest = read_access({USER: "kafka", PASSWORD: "its-secret"}, "f")
+    assert (tls, digest is None) == (None, False)
+    cluster = ClusterSpec(
+        bootstrap_servers="kafka:9092", zookeeper=ZooKeeperSpec(connect="zk:2181", digest_secret_ref=LOGIN)
+    )
+    ensemble = ensemble_of(cluster, lambda *_: "its-secret")
+    assert ensemble is not None
+    assert (ensemble.tls, ensemble.digest is None) == (None, False)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_a_password_or_a_token_of_a_kafka_user_is_not(mechanism: str) -> None:
+    sasl = {"mechanism": mechanism, "secret_ref": {"name": "login"}}
+    with pytest.raises(msgspec.ValidationError, match="without TLS would send the secret unencrypted"):
+        msgspec.convert({"sasl": sasl}, ListenerSpec)
+
+
+@pytest.mark.parametrize("page", SAYING_SO)
+def test_each_place_that_promises_something_of_passwords_says_so(page: str) -> None:
+    assert SAID.search(re.sub(r"\s+", " ", (ROOT / page).read_text()))

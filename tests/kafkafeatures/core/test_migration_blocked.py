@@ -1,0 +1,126 @@
+"""What keeps a migration from its next step, and what one process counts anew after a look at which it read nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.engine.memory import memory_of
+from kafkafeatures.core.facts.observation import Node, NodeState, Unknown
+from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from tests.kafkafeatures.core.migrations import (
+    FINALIZING,
+    Look,
+    a_node,
+    after,
+    approved,
+    cluster,
+    looks,
+    restarted,
+    said,
+    status_after,
+    wanting,
+)
+from tests.kafkafeatures.core.replicas import row
+from tests.kafkafeatures.worlds import NOW, SILENT
+
+P, D = Position, Desired
+
+
+def fenced(id_: int, shape: Shape) -> Node:
+    return replace(a_node(id_, shape), state=NodeState.FENCED)
+
+
+def test_a_fenced_broker_is_brought_back_before_the_others_are_moved() -> None:
+    found = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, fenced(2, Shape.FLAGGED_BROKER)))
+    assert not isinstance(found.decision, Act)
+    assert "broker 2 is fenced" in said(found)
+    assert "bring broker 2 back" in said(found)
+
+
+def test_a_fenced_broker_is_brought_back_before_the_others_are_moved_back() -> None:
+    found = looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
+    assert not isinstance(found.decision, Act)
+    assert "broker 2 is fenced" in said(found)
+
+
+def test_nothing_is_finalized_while_a_broker_is_fenced() -> None:
+    found = approved(cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
+    assert not isinstance(found.decision, Act)
+    assert "broker 2 is fenced" in said(found)
+
+
+def test_nothing_is_finalized_while_a_partition_is_reassigned() -> None:
+    moving = (row("orders", 1, 2, 3, adding=(3,), removing=(1,)),)
+    found = approved(cluster(P.DUAL_WRITE, partitions=moving))
+    assert not isinstance(found.decision, Act)
+    assert "1 partition (orders-0) is being reassigned" in said(found)
+
+
+def test_a_node_that_no_restart_explains_is_not_waited_for_like_the_one_that_is_restarted() -> None:
+    sent = RestartInFlight(RestartNode(2, "broker 2", broker_epoch=102), Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+
+    def look(*away: int) -> Look:
+        silent = (replace(a_node(id_, Shape.KRAFT_BROKER), answer=Unknown(SILENT), state=NodeState.UNREACHABLE)
+                  for id_ in away)  # fmt: skip
+        return looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE, *silent), sent=(sent,))
+
+    explained, unexplained = look(2), look(1, 2)
+    assert isinstance(explained.decision, Wait)
+    assert said(explained) == "broker 2 does not answer yet"
+    assert isinstance(unexplained.decision, Wait)
+    assert (unexplained.decision.subject, unexplained.decision.remedy) == ("broker 1", "bring broker 1 back")
+
+
+def test_a_consent_that_was_taken_back_holds_for_no_later_step_also_when_it_is_given_again() -> None:
+    first = approved(cluster(P.DUAL_WRITE))
+    status = after(first)
+    memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    without = looks(replace(first.wanted, consents=frozenset()), cluster(P.DUAL_WRITE), status=status, memory=memory)
+    left = status_after(without, status)
+    assert left.migration is not None
+    assert left.migration.consents == ()
+    memory = memory_of(left, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    approvals = frozenset({first.proposal.plan.hash})
+    again = looks(replace(first.wanted, approvals=approvals), cluster(P.DUAL_WRITE), status=left, memory=memory)
+    assert not isinstance(again.decision, Act)
+
+
+def test_the_consent_to_finalize_is_used_up_also_where_a_person_finalized_by_hand() -> None:
+    assert after(looks(FINALIZING, cluster(P.FINALIZED))).spent_consents == ("zk-finalize",)
+    assert after(looks(FINALIZING, cluster(P.DUAL_WRITE))).spent_consents == ()
+    assert after(looks(wanting(D.FINALIZED), cluster(P.FINALIZED)), EMPTY).spent_consents == ()
+
+
+@pytest.fixture
+def lived() -> MigrationKept:
+    """A process that has seen a minute of stillness, with controllers, and compared both stores."""
+    kept = MigrationKept()
+    for now in (0.0, 60.0):
+        kept = kept.seen(now, known=True, end=100, offset=99, compared=Compared(NOW, 99), controllers=True)
+    return kept
+
+
+def test_what_stood_still_is_counted_anew_after_a_look_at_which_nothing_could_be_read(lived: MigrationKept) -> None:
+    assert (lived.still_for(60.0), lived.lag(60.0), lived.comparison(60.0)) == (60.0, 0.0, Compared(NOW, 99))
+    blind = lived.interrupted("the cluster could not be read").seen(70.0, known=True, end=-1, offset=99)
+    assert (blind.still_for(71.0), blind.lag(71.0), blind.comparison(71.0)) == (1.0, None, None)
+    assert blind.controllers_for(71.0).total_seconds() == 0.0
+
+
+def test_for_how_long_it_is_unknown_where_the_cluster_is_counts_on_through_such_a_look() -> None:
+    lost = MigrationKept().seen(10.0, known=False, end=-1, offset=-1)
+    assert lost.interrupted("the cluster could not be read").unknown_since == 10.0
+
+
+def test_all_gates_open_the_first_controller_goes() -> None:
+    """Without it the tests above could not fail."""
+    assert restarted(approved(cluster(P.DUAL_WRITE))) == 3001

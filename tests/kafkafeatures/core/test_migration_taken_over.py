@@ -1,0 +1,161 @@
+"""A take-over that does not come, a copy that does not end, znodes changed by hand, and nodes that are away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.migration.contradictions import position_of
+from kafkafeatures.core.migration.positions import BrokerMode, Claim, Facts, Misplaced, Position
+from kafkafeatures.core.migration.settings import Shape
+from kraftlog.image import ZkMigrationState
+from tests.kafkafeatures.core.migrations import BROKERS, Look, a_node, cluster, looks, said, wanting
+from tests.kafkafeatures.ensembles import claimed, elected
+from tests.kafkafeatures.worlds import SILENT, known
+
+P, D, S = Position, Desired, ZkMigrationState
+FLAGGED, KRAFT = BrokerMode.FLAGGED, BrokerMode.KRAFT
+FLAGS: Mapping[int, bool | None] = dict.fromkeys((3001, 3002, 3003), True)
+FLAGGED_BROKERS = tuple(a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS)
+
+
+def with_every_flag() -> Observation:
+    return cluster(P.PRE_MIGRATION, *FLAGGED_BROKERS)
+
+
+def copying() -> Observation:
+    seen = with_every_flag()
+    assert isinstance(seen.zookeeper, Known)
+    return replace(
+        seen, zookeeper=replace(seen.zookeeper, value=replace(seen.zookeeper.value, controller=claimed(3003, epoch=3)))
+    )
+
+
+def decided(seen: Observation) -> Wait:
+    found = looks(wanting(D.DUAL_WRITE), seen).decision
+    assert isinstance(found, Wait), found
+    return found
+
+
+def test_where_the_quorum_does_not_take_over_its_leader_and_the_lines_of_its_log_are_named() -> None:
+    found = decided(with_every_flag())
+    assert "controller 3003 has not taken over yet" in found.message
+    for line in ("controller 3003", "Still waiting for", "CLUSTER_ACTION", "cannot write to ZooKeeper", "RolledBack"):
+        assert line in found.remedy
+    unled = decided(replace(with_every_flag(), active_controller=known(3001)))
+    assert "controller 3001" in unled.remedy
+
+
+def test_whom_the_quorum_misses_is_named_before_its_log() -> None:
+    seen = with_every_flag()
+    unregistered = replace(seen, registered_brokers=known(frozenset({1, 3})))
+    assert decided(unregistered).message.startswith("broker 2 is not registered with the controllers yet")
+    nodes = (replace(one, state=NodeState.FENCED) if one.id == 2 else one for one in seen.nodes)
+    found = decided(replace(seen, nodes=tuple(nodes)))
+    assert (found.subject, found.remedy) == ("broker 2", "bring broker 2 back")
+    controllers = replace(seen, registered_controllers=known(frozenset({3001, 3003})))
+    found = decided(controllers)
+    assert (found.reason, found.subject) == (Reason.WAITING_FOR_QUORUM, "controller 3002")
+    assert "has not registered" in found.message
+
+
+def test_a_copy_that_does_not_end_has_a_name_and_a_log_at_once_and_after_an_hour() -> None:
+    look = None
+    for seconds in (2.0, 2.0, 3600.0):
+        look = Look(wanting(D.DUAL_WRITE), copying(), before=look, seconds=seconds)
+        assert isinstance(look.decision, Wait)
+        assert look.decision.subject == "copy of ZooKeeper"
+        assert "controller 3003 has taken over, and copies ZooKeeper" in look.decision.message
+        for line in ("controller 3003", "NoAuth", "Aborting the metadata migration", "TRACE"):
+            assert line in look.decision.remedy
+
+
+def facts(claim: Claim, mode: BrokerMode, offset: int = 409, state: ZkMigrationState | None = S.MIGRATION) -> Facts:
+    return Facts(state, claim, offset, dict.fromkeys(BROKERS, mode), FLAGS)
+
+
+DO_FIRST = "first restart the active controller, with its settings unchanged"
+
+
+@pytest.mark.parametrize(
+    ("changed", "subject", "says", "remedy"),
+    [
+        (facts(Claim.BROKER, FLAGGED), "/controller", "two controllers at once", DO_FIRST),
+        (facts(Claim.BROKER, KRAFT), "/controller", "two controllers at once", DO_FIRST),
+        (
+            facts(Claim.BROKER, KRAFT, -1),
+            "/controller",
+            "two controllers at once",
+            "do not restart a controller before",
+        ),
+        (facts(Claim.BROKER, KRAFT, state=None), "/controller", "may still lead", "first start the controllers"),
+        (facts(Claim.NONE, FLAGGED), "/controller", "becomes a second controller", "restart the active controller"),
+        (facts(Claim.NONE, KRAFT), "/controller", "becomes a second controller", "restart the active controller"),
+        (facts(Claim.LEADER, FLAGGED, -1), "/migration", "never takes over", "do not restart a controller before"),
+        (facts(Claim.LEADER, KRAFT, -1), "/migration", "never takes over", "create /migration"),
+        (facts(Claim.KRAFT, KRAFT, -1), "/migration", "never takes over", "create /migration"),
+        (facts(Claim.NONE, KRAFT, -1), "/migration", "never takes over", "create /migration"),
+    ],
+)
+def test_what_was_deleted_by_hand_is_named_with_what_to_do_first(
+    changed: Facts, subject: str, says: str, remedy: str
+) -> None:
+    found = position_of(changed)
+    assert isinstance(found, Misplaced)
+    assert found.subject == subject
+    assert says in found.message
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    "changed", [facts(Claim.BROKER, KRAFT), facts(Claim.NONE, KRAFT), facts(Claim.LEADER, KRAFT, -1)]
+)
+def test_no_controller_is_made_the_active_one_that_would_end_the_migration(changed: Facts) -> None:
+    found = position_of(replace(changed, controllers={**FLAGS, 3002: False}))
+    assert isinstance(found, Misplaced)
+    assert found.remedy.startswith("first put zookeeper.metadata.migration.enable back on controller 3002")
+
+
+@pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
+def test_two_controllers_at_once_halt_whatever_is_wanted(desired: Desired) -> None:
+    seen = cluster(P.COPIED)
+    assert isinstance(seen.zookeeper, Known)
+    both = replace(seen.zookeeper, value=replace(seen.zookeeper.value, controller=elected(1)))
+    found = looks(wanting(desired), replace(seen, zookeeper=both))
+    assert isinstance(found.decision, Stalled)
+    assert (found.decision.reason, found.decision.subject) == (Reason.MIGRATION_FAILED, "/controller")
+    assert DO_FIRST in said(found)
+
+
+def without(seen: Observation, id_: int, *, flag: bool | None) -> Observation:
+    return replace(
+        seen,
+        nodes=tuple(
+            replace(one, answer=Unknown(SILENT), state=NodeState.UNREACHABLE, registered_flag=flag)
+            if one.id == id_
+            else one
+            for one in seen.nodes
+        ),
+    )
+
+
+@pytest.mark.parametrize("id_", [2, 3002])
+@pytest.mark.parametrize("position", [P.COPIED, P.DUAL_WRITE])
+def test_one_node_that_is_away_hides_no_phase_where_its_registration_is_known(position: Position, id_: int) -> None:
+    look = None
+    for seconds in (2.0, 2.0, 3600.0):
+        seen = without(cluster(position), id_, flag=True if id_ > 3000 else None)
+        look = Look(wanting(D.ROLLED_BACK), seen, before=look, seconds=seconds)
+    assert look is not None
+    assert not isinstance(look.decision, Stalled), look.decision
+    assert "unknown" not in said(look)
+    if position is P.DUAL_WRITE or id_ == 2:  # else all controllers are to be stopped
+        assert isinstance(look.decision, Wait)
+        assert str(id_) in look.decision.subject
+        assert str(id_) in look.decision.remedy

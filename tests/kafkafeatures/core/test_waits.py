@@ -1,0 +1,141 @@
+"""Since when the same thing is waited for, and when its message says so."""
+
+from __future__ import annotations
+
+import ast
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import kafkafeatures
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.status import EMPTY, ReadyReason, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Decision, Stalled, Wait
+from kafkafeatures.core.engine.waits import explained, without_time
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.report.status import status_of_wrong_cluster
+from kafkafeatures.reconcile.ages import Ages
+from tests.kafkafeatures.worlds import NOW
+
+WAIT = Wait(Reason.ROLLING_NODES, "broker 2 is stopping", after=1.0, subject="broker 2", remedy="see its log")
+MINUTE = timedelta(minutes=1)
+
+
+class Process:
+    """A process that looks again and again, with what it wrote last; its successor begins with that alone."""
+
+    def __init__(self, status: Status = EMPTY) -> None:
+        self.status, self.seconds, self.ages = status, 0.0, Ages(lambda: self.seconds)
+        self.writes = 0
+
+    def look(self, decision: Decision, now: datetime, after: timedelta = timedelta(0)) -> str:
+        """The message of Ready; `after`: by the clock that is never set."""
+        self.seconds += after.total_seconds()
+        said = explained(decision, self.status, stamp(now), lambda moment: self.ages.of(moment, now))
+        status = status_of_wrong_cluster(said, generation=1, previous=self.status, now=now)
+        self.writes += status != self.status
+        self.status = status
+        return said.message
+
+
+def test_a_wait_says_once_since_when_and_what_to_do_after_two_minutes() -> None:
+    process = Process()
+    assert process.look(WAIT, NOW) == "broker 2 is stopping"
+    assert process.look(WAIT, NOW + 1.9 * MINUTE, 1.9 * MINUTE) == "broker 2 is stopping"
+    assert process.writes == 1
+    for minutes in range(2, 20):
+        said = process.look(WAIT, NOW + minutes * MINUTE, MINUTE)
+        assert said == "broker 2 is stopping; since 2026-01-02 03:04 UTC; see its log"
+    assert process.writes == 2
+    assert without_time(said) == "broker 2 is stopping"
+
+
+def test_its_beginning_outlives_a_process_and_words_that_change() -> None:
+    process = Process()
+    process.look(WAIT, NOW)
+    successor = Process(process.status)
+    said = successor.look(replace(WAIT, message="broker 2 has stopped"), NOW + 3 * MINUTE)
+    assert said == "broker 2 has stopped; since 2026-01-02 03:04 UTC; see its log"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [replace(WAIT, subject="broker 3"), replace(WAIT, reason=Reason.WAITING_FOR_QUORUM)],
+    ids=["subject", "reason"],
+)
+def test_it_begins_anew_with_another_subject_or_reason(other: Wait) -> None:
+    process = Process()
+    process.look(WAIT, NOW)
+    assert process.look(other, NOW + 3 * MINUTE, 3 * MINUTE) == other.message
+    assert process.look(other, NOW + 5 * MINUTE, 2 * MINUTE).endswith("; since 2026-01-02 03:07 UTC; see its log")
+
+
+def test_a_clock_that_is_set_neither_hurries_nor_delays_it() -> None:
+    process = Process()
+    process.look(WAIT, NOW)
+    process.look(WAIT, NOW + timedelta(seconds=1), timedelta(seconds=1))
+    assert process.look(WAIT, NOW + timedelta(days=1), timedelta(seconds=1)) == WAIT.message
+    assert process.look(WAIT, NOW - timedelta(days=1), 2 * MINUTE).endswith("; see its log")
+
+
+def test_a_release_that_knew_no_subject_leaves_no_beginning() -> None:
+    before = status_of_wrong_cluster(WAIT, generation=1, previous=EMPTY, now=NOW)
+    old = replace(before, ready_reason=ReadyReason(reason=WAIT.reason.value, since=stamp(NOW)))
+    assert Process(old).look(WAIT, NOW + 9 * MINUTE) == WAIT.message
+
+
+def test_what_tells_its_time_by_itself_is_left_as_it_is() -> None:
+    process, wait = Process(), replace(WAIT, is_dated=True)
+    assert {process.look(wait, NOW + minutes * MINUTE, MINUTE) for minutes in range(9)} == {wait.message}
+    assert process.writes == 1
+
+
+def test_what_needs_a_person_says_at_once_what_to_do_where_no_blocker_does() -> None:
+    stalled = Stalled(Reason.NODE_REFUSED, "broker 2 is refused", subject="broker 2", remedy="upgrade it")
+    assert Process().look(stalled, NOW) == "broker 2 is refused; upgrade it"
+    blocker = Blocker(BlockerKind.REFUSED_NODE, stalled.message, "upgrade it")
+    assert Process().look(replace(stalled, blockers=(blocker,)), NOW) == stalled.message
+    assert Process().look(replace(stalled, message="upgrade it"), NOW) == "upgrade it"
+
+
+def test_a_long_message_loses_its_end_and_keeps_the_remedy() -> None:
+    stalled = Stalled(Reason.NODE_REFUSED, 2000 * "x", subject="broker 2", remedy="upgrade it")
+    said = Process().look(stalled, NOW)
+    assert said.endswith("x; upgrade it")
+    assert len(said) < 1024
+
+
+def test_whatever_prevents_a_step_names_something_and_whatever_could_not_be_read_has_a_remedy() -> None:
+    for kind in BlockerKind:
+        assert Blocker(kind, "it is so", "change it").subject
+        assert Blocker(kind, "it is so", "change it", about="pods").subject == "pods"
+    for failure in FailureKind:
+        assert Failure(failure, "", "no answer").action
+        assert Failure(failure, "", "no answer").subject
+        assert Failure(failure, "a:1", "no answer", "start it").action == "start it"
+
+
+MADE = ("Wait", "Stalled", "Blocker", "Misplaced", "Rejection")
+
+
+def test_none_of_them_is_made_with_an_empty_subject_or_remedy() -> None:
+    """The types ask for both; a text of nothing would pass them."""
+    calls = [
+        (path.name, call.lineno, call)
+        for path in Path(kafkafeatures.__file__).parent.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in MADE
+    ]
+    assert len(calls) > 100
+    empty = [
+        (name, line)
+        for name, line, call in calls
+        if any(
+            isinstance(one, ast.Constant) and one.value == "" for one in (*call.args, *(k.value for k in call.keywords))
+        )
+    ]
+    assert empty == []

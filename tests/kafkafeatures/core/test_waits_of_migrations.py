@@ -1,0 +1,148 @@
+"""Nothing of a migration is waited for, and nothing halts it, without saying what it depends on and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Pending
+from kafkafeatures.core.engine.waits import explained
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
+from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.contradictions import CONTRADICTIONS
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from tests.kafkafeatures.core.migrations import (
+    BROKERS,
+    CONTROLLERS,
+    Look,
+    a_node,
+    cluster,
+    status_after,
+    wanting,
+    without_quorum,
+)
+from tests.kafkafeatures.ensembles import claimed, elected, progress
+from tests.kafkafeatures.worlds import NOW, SILENT, known
+
+P, D = Position, Desired
+POSITIONS = (P.ZOOKEEPER, P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE, P.FINALIZED)
+FAILED = Failure(FailureKind.TIMED_OUT, "zk1:2181", "no answer within 5 s")
+Change = Callable[[Observation], Observation]
+
+
+def znodes(**parts: Any) -> Change:
+    def changed(seen: Observation) -> Observation:
+        assert isinstance(seen.zookeeper, Known)
+        return replace(seen, zookeeper=replace(seen.zookeeper, value=replace(seen.zookeeper.value, **parts)))
+
+    return changed
+
+
+def fact(**parts: Any) -> Change:
+    return lambda seen: replace(seen, **parts)
+
+
+def without(*ids: int) -> Change:
+    """These nodes do not answer, and are registered as they were."""
+
+    def changed(seen: Observation) -> Observation:
+        return replace(
+            seen,
+            nodes=tuple(
+                replace(node, answer=Unknown(SILENT), state=NodeState.UNREACHABLE) if node.id in ids else node
+                for node in seen.nodes
+            ),
+        )
+
+    return changed
+
+
+def shaped(shape: Shape, *ids: int) -> Change:
+    def changed(seen: Observation) -> Observation:
+        return replace(seen, nodes=tuple(a_node(node.id, shape) if node.id in ids else node for node in seen.nodes))
+
+    return changed
+
+
+CHANGES: Mapping[str, Change] = {
+    "nothing": lambda seen: seen,
+    "a broker is away": without(2),
+    "all brokers are away": without(*BROKERS),
+    "a controller is away": without(3002),
+    "two controllers are away": without(3001, 3002),
+    "no controller is left": without_quorum,
+    "no controller answers": lambda seen: without_quorum(seen, SILENT),
+    "/controller is absent": znodes(controller=None),
+    "/migration is absent": znodes(migration=None),
+    "neither is there": znodes(controller=None, migration=None),
+    "a broker is controller": znodes(controller=elected(1)),
+    "a broker is controller, nothing was copied": znodes(controller=elected(1), migration=None),
+    "an older controller is claimed": znodes(controller=claimed(3001, epoch=1)),
+    "the quorum has claimed /controller": znodes(controller=claimed(3003, epoch=3)),
+    "/migration is of another log": znodes(migration=progress(999)),
+    "ZooKeeper does not answer": fact(zookeeper=Unknown(FAILED)),
+    "ZooKeeper was not asked": fact(zookeeper=Unknown(NOT_ASKED)),
+    "the quorum is not known": fact(quorum=Unknown(FAILED)),
+    "no active controller": fact(active_controller=Unknown(FAILED), quorum=Unknown(FAILED)),
+    "registered brokers are not known": fact(registered_brokers=Unknown(FAILED)),
+    "partitions are not known": fact(partitions=Unknown(FAILED)),
+    "the mode is not known": fact(mode=Unknown(FAILED)),
+    "the cluster id is not known": fact(cluster_id=Unknown(FAILED)),
+    "pods are not known": fact(workloads=Unknown(FAILED)),
+    "not compared": fact(compared=Unknown(NOT_ASKED)),
+    "comparing failed": fact(compared=Unknown(FAILED)),
+    "both stores differ": fact(compared=known(Compared(NOW, 99, 2, "2 topics differ", ("topic a", "topic b")))),
+    "not surveyed": fact(surveyed=Unknown(FAILED)),
+    "a controller without the flag": shaped(Shape.CONTROLLER, 3001),
+    "all controllers without the flag": shaped(Shape.CONTROLLER, *CONTROLLERS),
+    "a broker with the flag": shaped(Shape.FLAGGED_BROKER, 1),
+    "all brokers with the flag": shaped(Shape.FLAGGED_BROKER, *BROKERS),
+    "a broker without the flag": shaped(Shape.PLAIN_BROKER, 1),
+    "a broker in KRaft mode": shaped(Shape.KRAFT_BROKER, 1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_every_wait_has_a_subject_a_beginning_and_a_remedy(position: Position, change: str) -> None:
+    """At once, after a minute, and after an hour: each is decided on otherwise."""
+    for desired in (D.PRE_MIGRATION, D.DUAL_WRITE, D.FINALIZED, D.ROLLED_BACK):
+        look, status = None, EMPTY
+        for seconds in (2.0, 70.0, 3600.0):
+            wanted = wanting(desired, consents=frozenset({"zk-finalize"} if seconds > 1000 else ()))
+            look = Look(wanted, CHANGES[change](cluster(position)), before=look, seconds=seconds, status=status)
+            decision = look.decision
+            status = status_after(look, status)
+            for blocker in decision.blockers:
+                assert blocker.message, blocker
+                assert blocker.remedy, blocker
+                assert blocker.subject, blocker
+            if not isinstance(decision, Pending):
+                continue
+            assert type(decision.message) is type(decision.remedy) is str, decision
+            assert decision.message, decision
+            assert decision.subject, decision
+            assert decision.remedy, decision
+            assert status.ready_reason is not None
+            assert (status.ready_reason.subject, status.ready_reason.since) == (decision.subject, stamp(NOW))
+            told = explained(decision, status, stamp(NOW), lambda _: timedelta(minutes=3))
+            assert told is not None
+            whole = "; ".join([told.message, *(blocker.remedy for blocker in told.blockers)])
+            assert decision.remedy in whole, told
+
+
+def test_every_contradiction_names_something_and_says_what_to_do() -> None:
+    for row in CONTRADICTIONS:
+        assert row.message, row
+        assert row.remedy, row
+        assert row.subject, row
+        assert ("{nodes}" not in row.message + row.subject) or row.nodes is not None, row

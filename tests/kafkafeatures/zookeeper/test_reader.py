@@ -1,0 +1,71 @@
+"""What decides the phase of a migration is read from no server that is behind its leader."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import Znode, ZooKeeperReading
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.zookeeper import reader
+from kafkafeatures.zookeeper.ensemble import Ensemble
+
+BEHIND = Failure(FailureKind.TIMED_OUT, "ZooKeeper", "not in sync with its leader")
+PHASE = {"/controller", "/controller_epoch", "/migration"}
+
+
+class Recorded:
+    """A session that records in which order it is asked. Real ensembles are in tests/e2e."""
+
+    def __init__(self, is_behind: bool = False) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.is_behind = is_behind
+
+    async def __aenter__(self) -> Recorded:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def synced(self, path: str) -> Failure | None:
+        self.asked.append(("sync", path))
+        return BEHIND if self.is_behind else None
+
+    async def get(self, path: str) -> Znode | None:
+        self.asked.append(("get", path))
+        return Znode(path, b'{"version":"1","id":"abc"}', 0, 1, False) if path == "/cluster/id" else None
+
+    async def children(self, path: str) -> None:
+        self.asked.append(("children", path))
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    recorded = Recorded()
+    monkeypatch.setattr(reader, "Session", lambda _: recorded)
+    return recorded
+
+
+async def read(session: Recorded) -> Any:
+    del session
+    return await reader.read_zookeeper(Ensemble((Address("zk", 2181),)), lambda: datetime(2026, 1, 2, tzinfo=UTC))
+
+
+async def test_a_server_catches_up_with_its_leader_before_it_is_asked_for_what_decides_the_phase(
+    session: Recorded,
+) -> None:
+    assert isinstance(await read(session), ZooKeeperReading)
+    assert {path for kind, path in session.asked if kind == "sync"} == PHASE
+    for path in PHASE:
+        assert session.asked.index(("sync", path)) < session.asked.index(("get", path))
+
+
+async def test_a_server_that_could_not_catch_up_tells_nothing_of_the_phase(session: Recorded) -> None:
+    session.is_behind = True
+    found = await read(session)
+    assert isinstance(found, ZooKeeperReading)
+    assert (found.controller, found.controller_epoch, found.migration) == (BEHIND, BEHIND, BEHIND)
+    assert not PHASE & {path for kind, path in session.asked if kind == "get"}
+    assert not isinstance(found.cluster_id, Failure)

@@ -243,6 +243,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     waiting_for: str = ""
     waiting_since: Stamp | None = None
     unconfirmed: tuple[NodeSince, ...] = ()
+    behind: tuple[NodeSince, ...] = ()
     restarted: int = 0
     nodes: str = ""
     node_seconds: int = 0

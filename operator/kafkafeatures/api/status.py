@@ -297,12 +297,12 @@ class VoterStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class ConsentRequest(StatusRecord, frozen=True, kw_only=True):
-    """A consent that was asked for while the document did not have it. `about`: for what; empty for nothing yet."""
+    """A consent that was asked for while the document did not have it. `about`: for what."""
 
     KEY: ClassVar[tuple[str, ...]] = ("consent",)
 
     consent: str
-    about: str = ""
+    about: str
     since: Stamp | None = None
 
 

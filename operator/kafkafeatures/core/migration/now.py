@@ -28,7 +28,6 @@ from kafkafeatures.core.engine.decisions import (
     Wait,
     blocked,
     stalled_by,
-    unreadable,
     waits_on,
 )
 from kafkafeatures.core.engine.kind import Facts
@@ -42,9 +41,7 @@ from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration import checks, finalize
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
-from kafkafeatures.core.migration.copied.survey import Survey
-from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAW, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, Refused
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
 from kafkafeatures.core.migration.losses import given_up, requested_by
@@ -53,12 +50,13 @@ from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.migration.question import Asked
-from kafkafeatures.core.migration.release import release, withdraw
+from kafkafeatures.core.migration.release import deletion
 from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.migration.takeover import waits_for_quorum
+from kafkafeatures.core.migration.unplaced import CONTRADICTS_FOR, unplaced
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
@@ -67,8 +65,6 @@ if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
 WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
-CONTRADICTS_FOR = 60.0
-"""Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
 
 class MigrationNow(StageNow, frozen=True):
@@ -193,33 +189,11 @@ class MigrationNow(StageNow, frozen=True):
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
             return waits
-        if isinstance(self.place, Failure) and self.place.kind is FailureKind.WRONG_CLUSTER:
-            why = self.place
-            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), found, subject=why.where, remedy=why.remedy)
-        if isinstance(self.place, Failure):
-            wait = unreadable("the phase is not known", self.place, reason=Reason.MIGRATING)
-            return replace(wait, steady=self.wish.desired is Desired.ROLLED_BACK, blockers=found)
-        if (away := self._away) is not None:
+        if isinstance(self.place, Misplaced) and (away := self._away) is not None:
             return away
-        since, place = self.memory.unknown_since, self.place
-        lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
-        if lasts or not place.may_pass:
-            # Nodes that do not answer contradict nothing: they are brought back.
-            reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
-            return Stalled(reason, str(place), found, subject=place.subject, remedy=place.remedy)
-        # Without the remedy of a contradiction, which is a lot of work and may be for nothing.
-        text = place.at_first or place.message
-        noted = Blocker(
-            BlockerKind.MIGRATION, f"{text}; this may pass within a minute", "wait a minute, and look again"
-        )
-        return Wait(
-            Reason.MIGRATING,
-            text if place.silent else f"the phase is not known yet: {text}",
-            after=2.0,
-            blockers=found if place.silent else (noted,),
-            subject=place.subject,
-            remedy=place.remedy,
-        )
+        since, goes_back = self.memory.unknown_since, self.wish.desired is Desired.ROLLED_BACK
+        unknown_for = 0.0 if since is None else self.facts.monotonic - since
+        return unplaced(self.place, found, unknown_for=unknown_for, goes_back=goes_back)
 
     @property
     def _unreachable(self) -> Wait | Stalled | None:
@@ -303,25 +277,7 @@ class MigrationNow(StageNow, frozen=True):
                 why = self.facts.seen.zookeeper.why
                 again = f"; {why.where} is no longer needed ({why.message}): {WITHOUT_ZOOKEEPER}"
             return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}{again}")
-        return self._deletion(self.place) or asked_of_git(self.place)
-
-    def _deletion(self, place: Place) -> Act | Stalled | None:
-        """The transaction that gives the cluster back to ZooKeeper, made of what this look has read."""
-        if place.way is WITHDRAW:
-            return _act_on(withdraw(place.znodes))
-        if place.way is not RELEASE:
-            return None
-        found = place.seen.surveyed
-        survey = found.why if isinstance(found, Unknown) else found.value
-        if isinstance(survey, Survey) and not survey.failures:
-            return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
-        why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
-        return Stalled(
-            Reason.MIGRATION_BLOCKED,
-            f"the controller epochs of partitions could not be read: {why}",
-            subject=why.subject if isinstance(why, Failure) else "znodes of partitions",
-            remedy=why.action if isinstance(why, Failure) else "make ZooKeeper reachable",
-        )
+        return deletion(self.place) or asked_of_git(self.place)
 
     @property
     def approval_reason(self) -> Reason:
@@ -412,12 +368,6 @@ class MigrationNow(StageNow, frozen=True):
         if self.roll is not None:
             said[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
         return said
-
-
-def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
-    if isinstance(step, Failure):
-        return Stalled(Reason.MIGRATION_FAILED, str(step), subject=step.subject, remedy=step.action)
-    return Act(step)
 
 
 def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:

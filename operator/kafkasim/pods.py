@@ -17,7 +17,17 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from kafkasim.node import Node
 from kafkasim.releases import Release
-from kafkasim.statefulsets import LEAKY, NAMESPACE, BudgetPlan, PodTiming, SetPlan, host_of, release_of, revision_of
+from kafkasim.statefulsets import (
+    EMPTY,
+    LEAKY,
+    NAMESPACE,
+    BudgetPlan,
+    PodTiming,
+    SetPlan,
+    host_of,
+    release_of,
+    revision_of,
+)
 from kafkasim.world import World
 
 _CRASH_LOOP, _LONGEST_BACKOFF_MS = "CrashLoopBackOff", 300_000
@@ -271,6 +281,8 @@ class Pods:
     def _boot(self, pod: _Pod, release: Release, life: int) -> None:
         if not self._is_there(pod) or not pod.running or pod.terminating or pod.restarts != life:
             return
+        if pod.image.endswith(EMPTY):
+            self.world.format_disk(pod.node_id)
         for node in self._nodes(pod):
             self.world.start(node.role, node.id, release)
         if not all(node.running for node in self._nodes(pod)):

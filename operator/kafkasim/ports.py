@@ -108,6 +108,11 @@ class SimulatedCluster:
         self._pass_time(CALL_MS)
         return await self._adapter.named_controllers()
 
+    async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
+        """What the adapter finds there."""
+        self._pass_time(CALL_MS)
+        return await self._adapter.former_controllers(addresses)
+
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
         """What the adapter reads of the log before its last reading; or all of the world's log, of which nothing was
         cut off.
@@ -237,9 +242,11 @@ class SimulatedWorkloads:
         self._pass_time()
         return self._pods.reading()
 
-    async def restart(self, step: RestartNode) -> Outcome:
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         """By name and uid; 429 where a budget says no."""
         self._pass_time()
+        if why := withheld():
+            return NotSent(why)
         return Applied() if self._pods.evict(step.pod, step.pod_uid) else Rejected(429, REFUSED)
 
     def _pass_time(self) -> None:

@@ -40,7 +40,7 @@ from kafkasim.connection import Access
 from kafkasim.node import Key, Node
 from kafkasim.rules import CONTROLLER_REGISTRATION
 from kafkasim.settings import minimum_of, setting_of
-from kafkasim.world import World
+from kafkasim.world import Replica, World
 from kraftlog import BrokerRegistration, ControllerRegistration, FormerLevels, Image
 
 if TYPE_CHECKING:
@@ -222,17 +222,10 @@ class Client:
     def _quorum(self, leader: int) -> QuorumAnswer:
         world = self._world
         watermark = world.log.high_watermark
-        observers = [node for _, node in sorted(world.nodes.items()) if node.running and node.id not in world.voters]
+        voters, observers = world.quorum_replicas()
         return QuorumAnswer(
-            leader,
-            world.epoch,
-            watermark,
-            tuple(self._progress(one) for one in world.voting()),
-            tuple(self._progress(one) for one in observers),
+            leader, world.epoch, watermark, tuple(map(_progress, voters)), tuple(map(_progress, observers))
         )
-
-    def _progress(self, node: Node) -> ReplicaProgress:
-        return ReplicaProgress(node.id, *self._world.progress(node))
 
     def _voters(self) -> tuple[Host, ...]:
         return tuple(Host(node.id, node.host, node.port) for node in self._world.voting())
@@ -344,6 +337,11 @@ def _nothing() -> Partitions:
     from kraftlog.partitions import MinInsyncReplicas, Partitions
 
     return Partitions({}, (), MinInsyncReplicas({}, {}, None))
+
+
+def _progress(replica: Replica) -> ReplicaProgress:
+    node, directory, progress = replica
+    return ReplicaProgress(node.id, *progress, directory=str(directory) if directory else "")
 
 
 def _host(registered: BrokerRegistration | ControllerRegistration) -> Host:

@@ -152,6 +152,7 @@ def _registered(node: Node, found: BrokerRegistration, metadata_version: int) ->
         "features": _features(found.features),
         "fenced": found.fenced,
         "inControlledShutdown": found.in_controlled_shutdown,
+        "logDirs": found.log_dirs,
     }
     return Write(write.type, _fitting(data, write.version), write.version)
 

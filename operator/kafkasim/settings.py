@@ -16,7 +16,12 @@ NAMES = (MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL)
 DEFAULTS: Mapping[str, str | None] = {
     "alter.config.policy.class.name": None, "authorizer.class.name": "", "auto.leader.rebalance.enable": "true",
     "broker.id": "-1", "broker.id.generation.enable": "true", "control.plane.listener.name": None,
-    "controller.listener.names": None, "controller.quorum.bootstrap.servers": "", "controller.quorum.voters": "",
+    "controller.listener.names": None, "controller.quota.window.num": "11", "controller.quota.window.size.seconds": "1",
+    "delegation.token.expiry.check.interval.ms": "3600000", "delegation.token.expiry.time.ms": "86400000",
+    "delegation.token.max.lifetime.ms": "604800000",
+    "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    "controller.quorum.bootstrap.servers": "", "controller.quorum.voters": "",
+    "sasl.mechanism.controller.protocol": "GSSAPI",
     "create.topic.policy.class.name": None, "default.replication.factor": "1", "delete.topic.enable": "true",
     "inter.broker.listener.name": None, "inter.broker.protocol.version": "3.9-IV0",
     "leader.imbalance.check.interval.seconds": "300",

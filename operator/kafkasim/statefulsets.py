@@ -3,7 +3,7 @@
 Called by `pods`, which runs them, and by tests and the walkthrough, which plan a world and its pods together.
 
 An image is a name and a tag. A tag that is no release is an image whose process ends again and again. One that ends in
-"-leaky" runs, and ends after a while, again and again.
+"-leaky" runs, and ends after a while, again and again; one in "-empty" formats a new disk whenever it starts.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kafkasim.releases import Release, release_named
 NAMESPACE = "kafka"
 PORT = 9092
 LEAKY = "-leaky"
+EMPTY = "-empty"
 
 
 class PodTiming(Struct, frozen=True):

@@ -57,6 +57,9 @@ class NoActiveControllerError(Exception):
     """A broker keeps the request until a controller is active: no answer now."""
 
 
+Replica = tuple[Node, UUID | None, tuple[int, int, int]]
+
+
 class World(Quorum):
     """See the module. `advance` moves time; everything else happens at the time of the last call of it. `partitions`:
     topics will be created, though the plan has none.
@@ -95,6 +98,23 @@ class World(Quorum):
         if self.now_ms < node.caught_up_ms:
             return max(self.log.high_watermark - 1, 0), self.now_ms, -1
         return self.log.high_watermark, self.now_ms, self.now_ms
+
+    def quorum_replicas(self) -> tuple[list[Replica], list[Replica]]:
+        """Voters and observers as the leader names them: each with its directory, as far as that is known, and how far
+        it is. In a dynamic quorum a voter whose disk is another one only observes, and the voter never fetches again.
+        """
+        known = {voter.id: voter.directory_id for voter in self.image.voters or ()}
+        voters: list[Replica] = []
+        observers: list[Replica] = []
+        for node in self.voting():
+            replaced = known.get(node.id, node.directory) != node.directory
+            voters.append((node, known.get(node.id), (-1, -1, -1) if replaced else self.progress(node)))
+            if replaced and node.running:
+                observers.append((node, node.directory, self.progress(node)))
+        for _, node in sorted(self.nodes.items()):
+            if node.running and node.id not in self.voters:
+                observers.append((node, node.directory, self.progress(node)))
+        return voters, observers
 
     def partitions(self) -> list[Found]:
         """Every partition, by topic and number, with what is not committed yet; none in a world that has no topics."""
@@ -221,6 +241,13 @@ class World(Quorum):
         self._quorum_changed()
         self._tell_soon(node.id)
         self._register_again(node, node.incarnation)
+
+    def format_disk(self, node_id: int) -> None:
+        """Give a node that does not run another disk. Both roles of a combined node share it."""
+        directory = self._uuid()
+        for node in (self.nodes[role, node_id] for role in Role if (role, node_id) in self.nodes):
+            if not node.running:
+                node.directory = directory
 
     def upgrade(self, role: Role, node_id: int, release: Release) -> None:
         """Stop, and start with other binaries a moment after it ended. KeyError for a node there is not."""

@@ -56,7 +56,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """One registered broker, running or not. `features` maps a feature to its supported (min, max) at registration."""
+    """One registered broker, running or not. `features` maps a feature to its supported (min, max) at registration.
+    `log_dirs`: the ids of its log directories that are online; empty below metadata.version 3.7-IV2.
+    """
 
     id: int
     epoch: int
@@ -67,6 +69,7 @@ class BrokerRegistration:
     fenced: bool
     in_controlled_shutdown: bool
     is_migrating_zk_broker: bool
+    log_dirs: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

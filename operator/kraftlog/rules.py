@@ -43,6 +43,7 @@ def _register_broker(state: State, data: Data) -> None:
             fenced=data["fenced"],
             in_controlled_shutdown=data.get("inControlledShutdown", False),
             is_migrating_zk_broker=data.get("isMigratingZkBroker", False),
+            log_dirs=tuple(data.get("logDirs", ())),
         ),
     )
 
@@ -77,6 +78,7 @@ def _change_broker(state: State, data: Data) -> None:
         now,
         fenced=now.fenced if _FENCED[fenced] is None else bool(_FENCED[fenced]),
         in_controlled_shutdown=now.in_controlled_shutdown or bool(_SHUTDOWN[shutdown]),
+        log_dirs=tuple(data.get("logDirs", ())) or now.log_dirs,  # a change of the fencing names none
     )
     state.brokers.put(now.id, changed)
 

@@ -50,10 +50,11 @@ OF_ROLLS: Mapping[Reason, Page] = {
     ),
     Reason.NODES_BEHIND: page(
         r"""
-        Safe: The operator evicts no pod. A node that starts on the new image could not register again, because the
-        image does not support a finalized level.
+        Safe: The operator changes no level and evicts no pod. Either live nodes have been too old for the level that
+        the document asks for, for longer than `rollout.nodeTimeout`, and none of them was upgraded meanwhile; or a node
+        that starts on the new image could not register again, because the image does not support a finalized level.
 
-        Confirm: The message names the StatefulSet, the feature, and both levels:
+        Confirm: The message names the nodes or the StatefulSet, the feature, and both levels:
 
         <message>
 
@@ -63,6 +64,7 @@ OF_ROLLS: Mapping[Reason, Page] = {
           names. The operator downgrades the level, then restarts the nodes. It restarts a controller only once that
           controller has a newer snapshot.
         - Use an image that supports the level.
+        - Upgrade Kafka on the nodes that the message names; the operator continues by itself.
         """
     ),
     Reason.UPDATE_STRATEGY_UNSAFE: page(

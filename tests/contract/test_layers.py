@@ -27,7 +27,7 @@ ROOMS = {
         "api core.words core.facts core.engine core.roll kraftlog.image kraftlog.partitions kraftlog.clients "
         "kraftlog.digests kraftlog.redaction"
     ),
-    "core.ibp": "api core.words core.facts core.engine core.roll core.migration",
+    "core.ibp": "api core.facts core.engine core.roll core.migration",
     "core.kinds": "api core.facts core.engine core.levels core.roll core.migration core.ibp",
     "core.resolve": "api core.facts core.engine core.ibp.versions core.roll.drivers",
     "core.ports": "api core.facts core.engine core.levels core.roll core.migration",

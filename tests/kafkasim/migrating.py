@@ -22,7 +22,7 @@ from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.connection import Access
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.person import Person
-from kafkasim.migration.ports import SimulatedEnsemble, kafka_of
+from kafkasim.migration.ports import MigrationNetwork, SimulatedEnsemble, kafka_of
 from kafkasim.plan import TopicPlan
 
 START_MS = 1_800_000_000_000
@@ -140,6 +140,13 @@ class Migration:
     def loses_controllers(self) -> None:
         """The operator alone does not reach them."""
         self._kafka, self._network = kafka_of(self.cluster, Access(reaches_controllers=False))
+
+    def starts_anew(self, *, through: type[MigrationNetwork] = MigrationNetwork, remembers: bool = True) -> None:
+        """Another process of the operator, which reaches the cluster in this way; the status may be lost with it."""
+        self._kafka, self._network = kafka_of(self.cluster, through=through)
+        self._ages = Ages(self._monotonic)
+        if not remembers:
+            self._state.unlink()
 
     # --- what a person does ---
 

@@ -12,9 +12,11 @@ from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.kafka.base.settings import Address
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.driver import CONTROLLER, EPOCH, PROGRESS, Driving
 from kafkasim.migration.files import Form
+from kafkasim.migration.ports import MigrationNetwork, SimulatedEnsemble
 from kafkasim.migration.topics import states
 from kafkasim.plan import TopicPlan
 from kraftlog.image import ZkMigrationState
@@ -252,6 +254,115 @@ async def test_what_runs_is_not_given_back_because_it_cannot_be_reached(migratio
         migration.passes(5.0)
     assert not [one for one in migration.effects if isinstance(one.step, DeleteZnodes)]
     assert "controllers may still run" in str(migration.status.blockers)
+
+
+@pytest.mark.parametrize("position", ["ZooKeeper", "PreMigration", "Copied"])
+async def test_nothing_is_done_by_what_the_ensemble_of_another_cluster_says(
+    migration: Migration, position: str
+) -> None:
+    """The chroot in the document is edited: the other cluster waits for its brokers, and its controllers run."""
+    if position == Position.ZOOKEEPER:
+        migration.ask("PreMigration")
+        await migration.look()
+    else:
+        await migration.until(lambda: migration.position == position)
+    other = migrating(seed=2)
+    _started(other)
+    other.advance(migration.cluster.now_ms + 60_000, sparse=True)
+    before = len(migration.effects)
+    migration._zookeeper = SimulatedEnsemble(other)
+    for desired in ("RolledBack", "DualWrite"):
+        migration.ask(desired, "zk-rollback-lossy", "zk-controllers-stopped")
+        for _ in range(8):
+            await migration.look()
+            migration.passes(10.0)
+        assert migration.reason == Reason.CLUSTER_ID_MISMATCH
+        assert f"it is the ensemble of cluster {other.cluster_id}" in migration.message
+    assert migration.effects[before:] == []
+    assert other.tree.get(PROGRESS) is not None
+
+
+async def test_the_transaction_itself_is_not_sent_to_the_ensemble_of_another_cluster(migration: Migration) -> None:
+    """The names of one connect string may lead to two ensembles, of which each session picks one."""
+    await migration.until(lambda: migration.position == "PreMigration")
+    migration.ask("RolledBack")
+    await migration.look()
+    migration.person.stops_controllers()
+    other = migrating(seed=2)
+    _started(other)
+    other.advance(migration.cluster.now_ms + 60_000, sparse=True)
+
+    class Mixed(SimulatedEnsemble):
+        prepared = SimulatedEnsemble(other).prepared
+
+    migration._zookeeper = Mixed(migration.cluster)
+    await migration.until(lambda: any("ensemble of cluster" in one.message for one in migration.status.history))
+    assert not [one for one in migration.effects if isinstance(one.step, DeleteZnodes)]
+    assert other.tree.get(PROGRESS) is not None
+
+
+class OtherAddresses(MigrationNetwork):
+    """A document that names only these controllers; `wrong` where it names a port at which nothing listens."""
+
+    named: tuple[int, ...] = ()
+    wrong = False
+
+    def addresses(self, role: Role) -> tuple[Address, ...]:
+        found = super().addresses(role)
+        if role is not Role.CONTROLLER:
+            return found
+        return (
+            (Address("127.0.0.1", 1),) if self.wrong else tuple(at for at in found if self._keys[at][1] in self.named)
+        )
+
+
+class NamesOne(OtherAddresses):
+    named = (3001,)
+
+
+class NamesNone(OtherAddresses):
+    pass
+
+
+class NamesAWrongPort(OtherAddresses):
+    wrong = True
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+@pytest.mark.parametrize("names", [NamesOne, NamesNone, NamesAWrongPort])
+@pytest.mark.parametrize("position", ["PreMigration", "Flagging", "Copied"])
+async def test_nothing_is_deleted_under_controllers_that_the_document_does_not_name(
+    migration: Migration, position: str, names: type[OtherAddresses], remembers: bool
+) -> None:
+    """Controllers that it names refuse the connection; the others lead, and nothing of them is written to ZooKeeper."""
+    await migration.until(lambda: migration.position == position)
+    migration.ask("RolledBack")
+    await migration.look()
+    if names is NamesOne:
+        migration.cluster.stop(Role.CONTROLLER, 3001)
+        migration.passes(10.0)
+    migration.cluster.faults = Faults(stalls=True)
+    migration.starts_anew(through=names, remembers=remembers)
+    for _ in range(20):
+        await migration.look()
+        migration.passes(5.0)
+    assert not [one for one in migration.effects if isinstance(one.step, DeleteZnodes)]
+    running = [one for one in (3001, 3002, 3003) if migration.cluster.runs(Role.CONTROLLER, one)]
+    assert len(running) == (2 if names is NamesOne else 3)
+
+
+@pytest.mark.parametrize("names", [NamesOne, NamesNone])
+@pytest.mark.parametrize("position", ["PreMigration", "Flagging"])
+async def test_all_that_were_seen_before_prove_it_whatever_the_document_names_by_then(
+    migration: Migration, position: str, names: type[OtherAddresses]
+) -> None:
+    await migration.until(lambda: migration.position == position)
+    migration.ask("RolledBack")
+    await migration.look()
+    migration.person.stops_controllers()
+    migration.starts_anew(through=names)
+    await migration.until(lambda: any(isinstance(one.step, DeleteZnodes) for one in migration.effects))
+    assert migration.cluster.tree.get(PROGRESS) is None
 
 
 async def test_a_standby_that_lost_its_flag_ends_nothing_and_gets_it_back(migration: Migration) -> None:

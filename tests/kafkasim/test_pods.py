@@ -218,12 +218,12 @@ async def test_the_port_reads_pods_and_evicts_one_life_of_a_pod_by_its_uid() -> 
         return RestartNode(made.node_of(name), "broker", name, made.uid(name))
 
     first, second = restart("brokers-0"), restart("brokers-1")
-    assert isinstance(await port.restart(first), Applied)
-    assert isinstance(await port.restart(first), Applied)
-    assert isinstance(await port.restart(second), Rejected)
+    assert isinstance(await port.restart(first, lambda: None), Applied)
+    assert isinstance(await port.restart(first, lambda: None), Applied)
+    assert isinstance(await port.restart(second, lambda: None), Rejected)
     settle(made.world, A_RESTART)
     again = made.uid("brokers-0")
-    assert isinstance(await port.restart(first), Applied)  # that life is over: nothing is done
+    assert isinstance(await port.restart(first, lambda: None), Applied)  # that life is over: nothing is done
     settle(made.world, A_RESTART)
     assert made.uid("brokers-0") == again
 

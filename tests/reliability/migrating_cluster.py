@@ -247,6 +247,10 @@ class MigrationConnection:
         await self.reached()
         return await self._kafka.named_controllers()
 
+    async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
+        await self.reached()
+        return await self._kafka.former_controllers(addresses)
+
     async def unchanged(self) -> bool:
         await self.reached()
         return await self._kafka.unchanged()

@@ -74,8 +74,8 @@ class _Workloads:
         self._connection.pods_seen = self._pods.nodes()
         return self._pods.reading()
 
-    async def restart(self, step: RestartNode) -> Outcome:
-        return await self._connection.restart(step, self._pods)
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
+        return await self._connection.restart(step, self._pods, withheld)
 
 
 class _Prepared:
@@ -110,7 +110,7 @@ class Connection:
         await self._reached()
         return self._draw(self._weather.lost_before)
 
-    async def restart(self, step: RestartNode, pods: Pods) -> Outcome:
+    async def restart(self, step: RestartNode, pods: Pods, withheld: Withheld) -> Outcome:
         """Ends one life of a pod; what a broken connection hides is drawn."""
         assert self._cluster is not None
         line = self._process.logged.pop() if self._process.logged else None
@@ -118,6 +118,8 @@ class Connection:
         told = self._process.name, self._uid, self._cluster.world.cluster_id, step, logged
         number = self._process.world.asked(*told)
         await self._reached()
+        if (why := withheld()) is not None:
+            return NotSent(why)
         if self._draw(self._weather.lost_before) or self._weather.roads.eviction_lost:
             return OutcomeUnknown("no answer")
         with self._cluster.world.sent_by(number):
@@ -152,6 +154,11 @@ class Connection:
         """What each broker answers; nothing where no server is there."""
         cluster = await self._reached()
         return {} if cluster is None or self._client is None else await self._client.named_controllers()
+
+    async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
+        """What is found there; nothing where no server is."""
+        cluster = await self._reached()
+        return {} if cluster is None or self._client is None else await self._client.former_controllers(addresses)
 
     def _looked(self, cluster: Cluster) -> Looked:
         looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from aiohttp import ClientConnectionError
 
+from kafkafeatures.kube.client import before_first_byte
 from tests.simulated.requests import Faults, Reply, Request
 
 Json = dict[str, Any]
@@ -44,6 +45,7 @@ class Connection:
         if self._latency is not None:
             await self._latency()
         fault = self._faults(request)
+        before_first_byte()
         if fault is None or fault.lag:
             return _Answer(self._server, self._server.answer(request, fault.lag if fault else 0))
         if fault.carried_out:

@@ -180,7 +180,10 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             ),
             Reason.DRIVER_CONFLICT: "another operator, or an older resource, restarts the same pods",
             Reason.ROLLOUT_HALTED: "the roll is halted: no other node is restarted until the cause is gone",
-            Reason.NODES_BEHIND: ("the new image does not support a finalized level, which has to be downgraded first"),
+            Reason.NODES_BEHIND: (
+                "nodes have been too old for a level for longer than rollout.nodeTimeout, or the new image does not "
+                "support a finalized level"
+            ),
         },
     ),
     **_each(

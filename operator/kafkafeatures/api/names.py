@@ -39,6 +39,8 @@ ZK_FINALIZE = "zk-finalize"
 """The consent to end a migration from ZooKeeper: there is no way back from KRaft mode alone."""
 ZK_ROLLBACK_LOSSY = "zk-rollback-lossy"
 """The consent to go back to ZooKeeper mode although ZooKeeper lacks something that the metadata log has."""
+ZK_LOSE_BROKER = "zk-lose-broker"
+"""The consent to go back although one broker, which stands behind a colon, is not known to be in ZooKeeper mode."""
 ZK_CONTROLLERS_STOPPED = "zk-controllers-stopped"
 """The consent to go back although it is not proven that every controller has stopped."""
 

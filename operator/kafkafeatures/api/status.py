@@ -208,6 +208,13 @@ class NodeSince(StatusRecord, frozen=True, kw_only=True):
     since: Stamp
 
 
+class NodesSince(StatusRecord, frozen=True, kw_only=True):
+    """Since when it is exactly these nodes, as `core/facts/node_sets.py` writes them."""
+
+    nodes: str
+    since: Stamp
+
+
 class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
     """One target of restarts: a revision of a StatefulSet, or what a person restarts nodes for. See
     `core/roll/revisions.py`. `left`: pods that have not reached it. `reached`: all of them have, once.
@@ -268,14 +275,35 @@ class ComparisonState(StrEnum):
 
 class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
     """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState; where that is Unknown, all
-    else is of the last one that had a result. `written_at`: when `/migration` was last written before it, by
-    ZooKeeper's clock.
+    else is of the last one that had a result. `digest`: of what differs. `written_at`: when `/migration` was last
+    written before it, by ZooKeeper's clock.
     """
 
     at: Stamp | None = None
     state: str = ""
     differences: int | None = None
+    digest: str = ""
     written_at: Stamp | None = None
+
+
+class VoterStatus(StatusRecord, frozen=True, kw_only=True):
+    """A voter of the quorum. `address`: at which it proved last who it is; empty where it never did. `pod`: its pod."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("node_id",)
+
+    node_id: int
+    address: str = ""
+    pod: str = ""
+
+
+class ConsentRequest(StatusRecord, frozen=True, kw_only=True):
+    """A consent that was asked for while the document did not have it. `about`: for what; empty for nothing yet."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("consent",)
+
+    consent: str
+    about: str = ""
+    since: Stamp | None = None
 
 
 class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
@@ -294,6 +322,8 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     restarts_left: int | None = None
     node_seconds: int = 0
     consents: tuple[str, ...] = ()
+    voters: tuple[VoterStatus, ...] = ()
+    requested: tuple[ConsentRequest, ...] = ()
     dual_write_since: Stamp | None = None
     dual_write_offset: int | None = None
     asked_controllers: tuple[int, ...] = ()
@@ -342,6 +372,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[StatusCondition, ...] = ()
     ready_reason: ReadyReason | None = None
+    nodes_behind: NodesSince | None = None
     last_handled_reconcile_at: str = ""
 
     def condition(self, kind: Condition) -> StatusCondition | None:

@@ -21,10 +21,11 @@ Consent = Annotated[
     Text(
         128,
         0,
-        r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum|zk-finalize|zk-rollback-lossy|zk-controllers-stopped"
-        r"|single-replica-topics|quorum-of-one)$",
+        r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum|zk-finalize|zk-rollback-lossy|zk-lose-broker:[0-9]{1,10}"
+        r"|zk-controllers-stopped|single-replica-topics|quorum-of-one"
+        r"|new-disk:(broker|controller|node)-[0-9]+:[0-9a-f]{8})$",
         "a consent such as 'group.version:1->0', dynamic-quorum, zk-finalize, zk-rollback-lossy, "
-        "zk-controllers-stopped, single-replica-topics or quorum-of-one",
+        "zk-lose-broker:3, zk-controllers-stopped, single-replica-topics, quorum-of-one or new-disk:broker-3:1f0c22ab",
     ),
 ]
 PlanHash = Annotated[str, Text(71, 0, r"^sha256:[0-9a-f]{8,64}$", "the hash of a plan, such as sha256:9f3c1b7a51c2")]

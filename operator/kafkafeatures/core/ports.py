@@ -72,6 +72,11 @@ class KafkaPort(Protocol):
         several times, -1 for none. One that follows a controller of the quorum names any broker, by chance.
         """
 
+    async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
+        """Why no controller answers at each of these addresses (host:port) now; None where one does. All are tried,
+        whatever the document names.
+        """
+
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
         """The moves of levels from this position of the metadata log up to its last reading, and whether the log ever
         had that position.
@@ -96,7 +101,7 @@ class WorkloadPort(Protocol):
     async def read(self) -> WorkloadsReading | Failure:
         """Every StatefulSet of the document with its pods, and the budgets that cover them, as they are now."""
 
-    async def restart(self, step: RestartNode) -> Outcome:
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         """Ask once for the restart of exactly this life of a pod, by name and uid.
 
         Applied also where that pod is gone. Rejected with code 429: it is not allowed now, such as by a

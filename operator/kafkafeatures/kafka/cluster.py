@@ -38,6 +38,7 @@ from kafkafeatures.kafka.log.level_history import LevelHistory, moves_between
 from kafkafeatures.kafka.log.outcome import NO_CONTROLLER, reading_of, result_of, says_the_same
 from kafkafeatures.kafka.log.source import LogSource
 from kafkafeatures.kafka.partitions.images import PartitionImages
+from kafkafeatures.kafka.probe import broker_defaults, former_controllers, named_controllers
 from kafkafeatures.kafka.probe.directory import hosts_from_registrations
 from kafkafeatures.kafka.probe.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.probe.quorum import quorum_again
@@ -273,12 +274,10 @@ class Cluster:
 
     async def default_min_insync_replicas(self) -> int | Failure:
         """What applies to topics that set none: the highest of the brokers that answered in the last reading."""
-        from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
-
         nodes = self._last.nodes if self._last is not None else ()
         asked = (one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer))
         addresses = {one.id: Address(one.host, one.port) for one in asked if one.id is not None}
-        return await BrokerDefaults(self._pool).by_asking(addresses)
+        return await broker_defaults.BrokerDefaults(self._pool).by_asking(addresses)
 
     async def settings_of(self, names: frozenset[str]) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
         """These settings of each node of the last reading; of one that cannot be asked, why."""
@@ -288,9 +287,11 @@ class Cluster:
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
         """Which node each broker of the last reading takes for the controller."""
-        from kafkafeatures.kafka.probe.named_controllers import named_controllers
+        return await named_controllers.named_controllers(self._pool, self._last.nodes if self._last is not None else ())
 
-        return await named_controllers(self._pool, self._last.nodes if self._last is not None else ())
+    async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
+        """Why no controller answers at each of these addresses now; None where one does."""
+        return await former_controllers.former_controllers(self._pool, addresses)
 
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
         """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""

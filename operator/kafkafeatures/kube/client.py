@@ -16,19 +16,22 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
+from aiohttp import ClientRequest, ClientResponse
+from aiohttp.connector import Connection
 from kubernetes.aio import client, config
 from kubernetes.aio.client import ApiException
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
 from kafkafeatures.kube.api import Key, Listing
-from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, translated
+from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, Withheld, translated
 
 REQUEST_TIMEOUT = 10.0
 """Seconds for one request."""
@@ -40,6 +43,31 @@ USER_AGENT = f"kafka-features-operator/{__version__}"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 logger = logging.getLogger(__name__)
+
+
+_WITHHELD: ContextVar[Callable[[], str | None]] = ContextVar("withheld", default=lambda: None)
+"""What is asked before the first byte of the request that is being made."""
+
+
+def before_first_byte() -> None:
+    """Ask whether the request that has a connection now may leave. Raises Withheld."""
+    if (why := _WITHHELD.get()()) is not None:
+        raise Withheld(why)
+
+
+class _Request(ClientRequest):
+    """A request of the HTTP client, which is asked about once more when its connection is there."""
+
+    async def send(self, conn: Connection) -> ClientResponse:
+        before_first_byte()
+        return await super().send(conn)
+
+
+SESSION: dict[str, Any] = {
+    "trust_env": False,  # or ~/.netrc is read for every single request
+    "request_class": _Request,
+}
+"""What the HTTP client needs besides its configuration."""
 
 
 def in_pod() -> bool:
@@ -78,7 +106,7 @@ async def connected() -> AsyncIterator[KubeApi]:
 
 async def _configuration() -> client.Configuration:
     configuration = client.Configuration()
-    configuration.client_session_kwargs = {"trust_env": False}  # or ~/.netrc is read for every single request
+    configuration.client_session_kwargs = SESSION
     await _load(configuration)
     return configuration
 
@@ -198,8 +226,14 @@ class KubeApi:
             for one in page["items"]:
                 yield one
 
-    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> None:
-        await self._ask(method, path, body)
+    async def send(
+        self, method: str, path: str, body: Mapping[str, Any], *, withheld: Callable[[], str | None]
+    ) -> None:
+        token = _WITHHELD.set(withheld)
+        try:
+            await self._ask(method, path, body)
+        finally:
+            _WITHHELD.reset(token)
 
     async def _pages(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
         asked = {"limit": str(PAGE), **(query or {})}

@@ -6,6 +6,7 @@
     ├── Refused          400, 405, 413, 415: it will not be taken as it is; the server's words say why
     │   ├── Forbidden    403: a role, or an admission webhook, says no
     │   └── Invalid      422: the schema of the object says no
+    ├── Withheld         we gave it up ourselves right before its first byte; nothing was sent
     ├── NoAccount        nothing says where the API server is and who we are to it; before any request
     └── Unavailable      401, 5xx, no connection, no answer in time: try again, not before `retry_after`
         ├── ServerFailed 5xx: it has failed, or what it asks before it answers, such as a webhook
@@ -46,6 +47,10 @@ class Forbidden(Refused):
 
 class Invalid(Refused):
     """The object does not fit the schema that the API server has."""
+
+
+class Withheld(KubeError):
+    """It must not leave any more."""
 
 
 class NoAccount(KubeError):

@@ -45,7 +45,7 @@ from kafkafeatures.reconcile.evaluate import (
     Unread,
     evaluate,
 )
-from kafkafeatures.reconcile.last_second import too_late, why_not_now
+from kafkafeatures.reconcile.last_second import LastLook, Refusal, not_sent, too_late, why_not_now
 from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, needs_write
 
 
@@ -118,10 +118,12 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
 
 async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withheld: Withheld) -> Outcome:
     if not step.pod:
+        if why := withheld():
+            return NotSent(why)
         return Applied()  # a person was asked by the intent itself, and by the Event that it makes
     if context.workloads is None:
         return NotSent("the document names no driver that could restart it")
-    return await context.workloads.restart(step)
+    return await context.workloads.restart(step, withheld)
 
 
 async def _not_begun(context: ReconcileContext, found: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
@@ -147,17 +149,15 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
     others = tuple(intent for intent in status.intents if intent != sent.to_intent())
     status = replace(status, intents=(*others, sent.to_intent()), spent_consents=tuple(spent))
     await _intend(context, found, status, sent)
-    withdrawn = await why_not_now(context, found, status, sent, asked_before=asked_before)
-    if withdrawn is not None:
-        if not asked_before:  # else what was sent then may still be on its way
-            status = _ended(context, status, sent, Result.NOT_SENT, withdrawn.message)
-            if not others:
-                context.on_settled()
-        return await _report(context, found.with_decision(context, withdrawn, status), NotSent(withdrawn.message))
+    last_look = await why_not_now(context, found, status, sent, asked_before=asked_before)
+    if not isinstance(last_look, LastLook):
+        if not (others or asked_before):
+            context.on_settled()
+        return await _held_back(context, found, status, sent, last_look)
     cluster_id = found.observation.cluster_id
     cluster = cluster_id.value if isinstance(cluster_id, Known) else ""
     context.effects(EffectRecord(found.resource.name, cluster, step, via))
-    outcome = await send(partial(_withheld, context, found, step, began))
+    outcome = await send(partial(_withheld, context, found, last_look, began))
     if not others and not _may_be_on_its_way(sent, outcome, asked_before=asked_before):
         context.on_settled()
     match outcome:
@@ -173,6 +173,8 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
                 status = await _left_open(context, found, status, step, why)
             return Reconciliation(Act(step), SETTLE_SECONDS, status, outcome)
         case NotSent(why):
+            if asked_before:
+                return await _held_back(context, found, status, sent, not_sent(why))
             status = _ended(context, status, sent, Result.NOT_SENT, why)
             await context.store.write_status(status)
             return Reconciliation(Act(step), 1.0, status, outcome)
@@ -185,6 +187,15 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
             return await _report(context, found.with_decision(context, _refused(step, rejection), status), outcome)
         case _:
             assert_never(outcome)
+
+
+async def _held_back(
+    context: ReconcileContext, found: Evaluation, status: Status, sent: InFlight, refused: Refusal
+) -> Reconciliation:
+    """Report that a step did not leave. What was sent before may still be on its way: then its intent stays."""
+    if sent.written is None:
+        status = _ended(context, status, sent, Result.NOT_SENT, refused.message)
+    return await _report(context, found.with_decision(context, refused, status), NotSent(refused.message))
 
 
 async def _intend(context: ReconcileContext, found: Evaluation, status: Status, sent: InFlight) -> None:
@@ -240,12 +251,12 @@ def _may_be_on_its_way(sent: InFlight, outcome: Outcome, *, asked_before: bool) 
             assert_never(outcome)
 
 
-def _withheld(context: ReconcileContext, found: Evaluation, step: Step, began: float) -> str | None:
+def _withheld(context: ReconcileContext, found: Evaluation, last_look: LastLook, began: float) -> str | None:
     """Asked right before the first byte. A successor counts on it that what was intended is not sent for ever."""
     within = SEND_WITHIN.total_seconds()
     if (took := context.monotonic() - began) > within:
         return f"it took {took:.0f} s since its intent; a change is sent within {within:g} s or not at all"
-    refused = too_late(context, found, None, at_any_time=step.goes_at_any_time)
+    refused = too_late(context, found, last_look)
     return refused.message if refused is not None else None
 
 

@@ -254,6 +254,8 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
                 remembered = with_result(
                     remembered, one, Result.NOT_APPLIED, at=context.stamp(), age_of=context.age_of, message=why
                 )
+            for one, result in stage.over:
+                remembered = with_result(remembered, one, result, at=context.stamp(), age_of=context.age_of)
             remembered = stage.remembered(remembered)
     owner = _competing_owner(context, wanted, observation) if ours else None
     verdict = None
@@ -355,6 +357,7 @@ def _looks(
     return Looks(
         before, after, context.stamp(), context.age_of, context.known_for, context.on_its_way, replication,
         resource.wanted.rollout.stable_for,
+        consents=resource.wanted.consents - {*resource.status.spent_consents},
     )  # fmt: skip
 
 

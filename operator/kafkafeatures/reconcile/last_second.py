@@ -10,6 +10,7 @@ Called by `reconcile/act.py` at one place, for steps of all kinds. What it canno
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Status
@@ -24,74 +25,81 @@ from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unrea
 from kafkafeatures.reconcile.ports import NotReadable, Resource
 
 FRESH = 2.0
-"""Seconds from the beginning of the reading that a restart is decided on to its eviction."""
+"""Seconds from the beginning of the reading that a restart is decided on to the first byte of its eviction."""
+NOT_SENT = "nothing was sent: "
 AGAIN = 1.0
 """Seconds until it is looked anew."""
 
 Refusal = Wait | Stalled | Held
 
 
+class LastLook(NamedTuple):
+    """Evidence that a step leaves on. `read_at`: when its reading began; None where the step is not decided again.
+    `at_any_time`: no partition has a leader, or the cluster no controller: no window holds that back.
+    """
+
+    read_at: float | None
+    at_any_time: bool
+
+
 async def why_not_now(
     context: ReconcileContext, found: Evaluation, kept: Status, sent: InFlight, *, asked_before: bool
-) -> Refusal | None:
-    """Why the step of this intent does not leave after all; None where it may, at once.
+) -> Refusal | LastLook:
+    """Why the step of this intent does not leave after all; where it may, the last look that this rests on.
 
     `kept`: the status with the intent, as it was written. `asked_before`: the intent is one of before, which may have
     been sent.
     """
-    step, read_at, at_any_time = sent.step, None, sent.step.goes_at_any_time
+    step = sent.step
+    last_look = LastLook(None, step.goes_at_any_time)
     if step.is_decided_again:
         # Of a new one: as if nothing had been begun, so that every check is made that was made before.
         before = kept if asked_before else without(kept, sent)
         again = await evaluate(context, replace(found.resource, status=before), again=True)
-        refused = _decided_otherwise(again, step)
-        if refused is not None or isinstance(again, Unread):
+        if isinstance(again, Unread):
+            return not_sent(f"the cluster could not be read again: {again.failure}")
+        if (refused := _decided_otherwise(again, step)) is not None:
             return refused
-        read_at, at_any_time = again.read_at, again.observation.nothing_is_led
+        last_look = LastLook(again.read_at, again.observation.nothing_is_led)
     try:
         resource = await context.store.read_again()
     except NotReadable as error:
-        return _wait(str(error))
-    return _changed(found.resource, resource, sent) or too_late(context, found, read_at, at_any_time=at_any_time)
+        return not_sent(str(error))
+    return _changed(found.resource, resource, sent) or too_late(context, found, last_look) or last_look
 
 
-def _decided_otherwise(again: Evaluation | Unread, step: Step) -> Refusal | None:
-    if isinstance(again, Unread):
-        return _wait(f"the cluster could not be read again: {again.failure}")
+def _decided_otherwise(again: Evaluation, step: Step) -> Refusal | None:
     match again.decision:
         case Act(step=now) if now == step:
             return None
         case Wait() | Stalled() | Held() as refused:
             return refused
         case _:
-            return _wait(f"{step.request} is no longer the next step")
+            return not_sent(f"{step.request} is no longer the next step")
 
 
 def _changed(before: Resource, now: Resource, sent: InFlight) -> Refusal | None:
     """Suspended, paused, an approval or a consent withdrawn, or anything else: it is decided on anew, as a whole."""
     if (now.generation, now.wanted) != (before.generation, before.wanted):
-        return _wait("the resource was changed in the meantime")
+        return not_sent("the resource was changed in the meantime")
     if sent.to_intent() not in now.status.intents:
-        return _wait("the status no longer contains the intent")
+        return not_sent("the status no longer contains the intent")
     return None
 
 
-def too_late(
-    context: ReconcileContext, found: Evaluation, read_at: float | None, *, at_any_time: bool = False
-) -> Refusal | None:
-    """What has to hold at this very moment; nothing is waited for here any more.
-
-    `at_any_time`: no partition has a leader, or the cluster no controller: no window holds that back.
+def too_late(context: ReconcileContext, found: Evaluation, last_look: LastLook) -> Refusal | None:
+    """Refuse what does not hold at this very moment; nothing is waited for here any more. Asked once the intent is
+    written, and right before the first byte.
     """
     task = asyncio.current_task()
     if context.is_stopping() or (task is not None and task.cancelling()):
-        return _wait("this process is shutting down; its successor continues")
+        return not_sent("this process is shutting down; its successor continues")
     cluster_id, windows = found.observation.cluster_id, found.wanted.rollout.windows
     if isinstance(cluster_id, Known):
         owned = owned_by(context.competing_owner(cluster_id.value))
         if owned is not None:
             return owned
-    if windows and not at_any_time and (opens := closed_until(windows, context.now())) is not None:
+    if windows and not last_look.at_any_time and (opens := closed_until(windows, context.now())) is not None:
         at = opens.isoformat(timespec="minutes")
         return Wait(
             Reason.WAITING_FOR_WINDOW,
@@ -101,18 +109,19 @@ def too_late(
             subject="spec.rollout.windows",
             remedy="wait until it opens, or change spec.rollout.windows",
         )
-    if read_at is not None and context.monotonic() - read_at > FRESH:
-        return _wait(
+    if last_look.read_at is not None and context.monotonic() - last_look.read_at > FRESH:
+        return not_sent(
             f"the cluster was read more than {FRESH:g} s ago; a restart is decided on a newer reading: give the "
             "operator a faster way to the controllers and the API server, or more CPU, if this persists"
         )
     return None
 
 
-def _wait(why: str) -> Wait:
+def not_sent(reason: str) -> Wait:
+    """Return a wait for the next look, as something changed at the last moment."""
     return Wait(
         Reason.PREFLIGHT,
-        f"nothing was sent: {why}",
+        reason if reason.startswith(NOT_SENT) else f"{NOT_SENT}{reason}",
         after=AGAIN,
         subject="the next step",
         remedy="wait: it is decided on anew; if this persists, give the operator a faster way to the cluster",

@@ -64,7 +64,7 @@ async def look(ports: Ports, asked: Asked, is_ours: Callable[[Observation], bool
 
 def _of_nodes(demands: Demands) -> Demands:
     """Without what is read after everything else."""
-    return replace(demands, comparison=False, survey=None, named_controllers=False)
+    return replace(demands, comparison=False, survey=None, named_controllers=False, former_controllers=frozenset())
 
 
 def _fact(found: T | Failure, where: str, seen: Observation) -> Known[T] | Unknown:
@@ -114,10 +114,12 @@ async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
 
 
 async def _named(ports: Ports, seen: Observation, demands: Demands) -> Observation:
-    """With what each broker takes for the controller, where that is demanded."""
-    if not demands.named_controllers:
-        return seen
-    return replace(seen, named_controllers=await ports.kafka.named_controllers())
+    """With what each broker takes for the controller, and where controllers of before still answer, if demanded."""
+    if demands.named_controllers:
+        seen = replace(seen, named_controllers=await ports.kafka.named_controllers())
+    if demands.former_controllers:
+        seen = replace(seen, former_controllers=await ports.kafka.former_controllers(demands.former_controllers))
+    return seen
 
 
 async def _surveyed(ports: Ports, seen: Observation, demands: Demands) -> Observation:

@@ -14,7 +14,7 @@ from kafkafeatures.core.engine.steps import Outcome
 from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import WorkloadsReading
-from kafkafeatures.core.ports import WorkloadPort
+from kafkafeatures.core.ports import Withheld, WorkloadPort
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
@@ -33,9 +33,9 @@ class Pods:
         self._last = await self._port.read()
         return self._last
 
-    async def restart(self, step: RestartNode) -> Outcome:
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         """Have the port restart this pod."""
-        return await self._port.restart(step)
+        return await self._port.restart(step, withheld)
 
     async def are_as_before(self) -> bool:
         """Whether another reading says the same; False also where that is not known."""

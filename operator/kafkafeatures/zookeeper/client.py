@@ -58,9 +58,8 @@ class ZooKeeper:
             case Equal(offset=offset):
                 return Compared(self._environment.clock(), offset, took=took)
             case Differs(offset=offset):
-                return Compared(
-                    self._environment.clock(), offset, found.total, str(found), tuple(map(str, found.named)), took
-                )
+                named, now = tuple(map(str, found.named)), self._environment.clock()
+                return Compared(now, offset, found.total, str(found), named, took, found.digest)
             case _:
                 assert_never(found)
 

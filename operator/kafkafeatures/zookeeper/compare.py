@@ -19,12 +19,13 @@ from kafkafeatures.core.facts.znodes import parsed
 from kafkafeatures.core.migration.copied.comparison import Comparison
 from kafkafeatures.core.migration.copied.expected import Expected
 from kafkafeatures.core.migration.equality import Differs, Equal, Equality
-from kafkafeatures.core.words import counted, printable
+from kafkafeatures.core.words import counted
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.zookeeper.copied import read_copied
 from kafkafeatures.zookeeper.ensemble import Ensemble
+from kafkafeatures.zookeeper.reader import cluster_znode
 from kafkafeatures.zookeeper.session import Session
 from kraftlog.image import Image, ZkMigrationState
 
@@ -114,17 +115,9 @@ class _Rounds:
 
     async def _not_comparable(self, cluster_id: str) -> Failure | None:
         """Where the ensemble holds another cluster, or nothing was copied."""
-        found = parsed(await self._session.get("/cluster/id"), znodes.cluster_id)
+        found = await cluster_znode(self._session, cluster_id)
         if isinstance(found, Failure):
             return found
-        if found != cluster_id:
-            there = "no cluster" if found is None else f"cluster {printable(found)}"
-            return Failure(
-                FailureKind.WRONG_CLUSTER,
-                "znode /cluster/id",
-                f"ZooKeeper has {there}, but the nodes belong to cluster {cluster_id}",
-                "set the ensemble and the chroot of the brokers' zookeeper.connect",
-            )
         progress = await self._offset()
         return progress if isinstance(progress, Failure) else None
 

@@ -10,10 +10,12 @@ from kazoo.exceptions import KazooException, RolledBackError, RuntimeInconsisten
 from msgspec import Struct
 
 from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.delete_znodes import BAD_VERSION, EPOCH, NO_AUTH, NO_NODE, DeleteZnodes
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.zookeeper.ensemble import Ensemble
+from kafkafeatures.zookeeper.reader import CLUSTER_ID, cluster_znode
 from kafkafeatures.zookeeper.session import Session
 
 NOT_EMPTY = -111
@@ -32,9 +34,12 @@ class Operation(Struct, frozen=True):
     add: Callable[[TransactionRequest], None]
 
 
-def operations_of(step: DeleteZnodes, parent: str = "/") -> tuple[Operation, ...]:
-    """The epoch first: a repeat fails there, also where what it deletes is there again."""
+def operations_of(step: DeleteZnodes, identity: int, parent: str = "/") -> tuple[Operation, ...]:
+    """The cluster first, then the epoch: a repeat fails there, also where what it deletes is there again. identity: the
+    version of `/cluster/id` by which this session was seen to be one with the ensemble of the cluster.
+    """
     epoch = step.epoch
+    of_cluster = Operation(CLUSTER_ID, f"READ on {CLUSTER_ID}", lambda it: it.check(CLUSTER_ID, identity))
     if step.raise_to is None:
         first = Operation(EPOCH, f"READ on {EPOCH}", lambda it: it.check(EPOCH, epoch.version))
     else:
@@ -44,19 +49,25 @@ def operations_of(step: DeleteZnodes, parent: str = "/") -> tuple[Operation, ...
     def deletion(path: str, version: int) -> Operation:
         return Operation(path, f"DELETE on {parent}", lambda it: it.delete(path, version))
 
-    return first, *(deletion(path, life.version) for path, life in step.deletes.items())
+    return of_cluster, first, *(deletion(path, life.version) for path, life in step.deletes.items())
 
 
 @asynccontextmanager
 async def prepared(ensemble: Ensemble, step: DeleteZnodes) -> AsyncIterator[Deletion | NotSent]:
-    """A session for one transaction; NotSent where no server can be asked."""
+    """A session for one transaction; NotSent where no server can be asked, or the one that can is of another cluster:
+    the names of a connect string may lead to two ensembles, and another session than this one has read the znodes.
+    """
     async with AsyncExitStack() as held:
         try:
             session = await held.enter_async_context(Session(ensemble))
         except KafkaError as error:
             yield NotSent(str(to_failure(error, f"ZooKeeper {ensemble}")))
             return
-        yield Deletion(session, operations_of(step, ensemble.chroot or "/"))
+        identity = await cluster_znode(session, step.cluster_id)
+        if isinstance(identity, Failure):
+            yield NotSent(str(identity))
+            return
+        yield Deletion(session, operations_of(step, identity.version, ensemble.chroot or "/"))
 
 
 class Deletion:

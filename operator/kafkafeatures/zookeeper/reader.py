@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.claims import ControllerClaim
@@ -18,6 +18,7 @@ from kafkafeatures.zookeeper.session import Session
 
 T = TypeVar("T")
 
+CLUSTER_ID = "/cluster/id"
 SYNCED = ("/controller", "/controller_epoch", "/migration")
 """What decides which phase a migration is in: never read from a server that is behind."""
 
@@ -42,9 +43,16 @@ async def read_controller(ensemble: Ensemble) -> Read[ControllerClaim]:
         return to_failure(error, f"ZooKeeper {ensemble}")
 
 
+async def cluster_znode(session: Session, cluster_id: str) -> Znode | Failure:
+    """`/cluster/id` in this very session; a Failure where that is not this id, or cannot be read."""
+    found = await session.get(CLUSTER_ID)
+    other = znodes.of_another_cluster(parsed(found, znodes.cluster_id), session.ensemble, cluster_id)
+    return other or cast("Znode", found)
+
+
 async def _all(session: Session, ensemble: str, at: datetime) -> ZooKeeperReading | Failure:
     single = asyncio.gather(
-        _read(session, "/cluster/id", znodes.cluster_id),
+        _read(session, CLUSTER_ID, znodes.cluster_id),
         _read(session, "/controller", znodes.controller),
         _read(session, "/controller_epoch", znodes.controller_epoch),
         _read(session, "/migration", znodes.migration),

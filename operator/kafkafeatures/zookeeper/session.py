@@ -90,6 +90,11 @@ class Session:
             remedy="the ensemble may have lost its majority, or this is not ZooKeeper, or it speaks TLS",
         )
 
+    @property
+    def ensemble(self) -> str:
+        """Servers and chroot, for messages."""
+        return str(self._ensemble)
+
     async def synced(self, path: str) -> Failure | None:
         """What is read of this path from now on is no older than this call: servers may be behind their leader."""
         found = await self._asked(path, self._client.sync_async)

@@ -186,9 +186,7 @@ class NodeAnswers:
             )
         world = self.world
         voting = world.voting()
-        everybody = (*world.of_role(Role.BROKER), *world.of_role(Role.CONTROLLER))
-        observers = [one for one in everybody if one.running and one.id not in world.voters]
-        dynamic = world.image.voters is not None
+        voters, observers = world.quorum_replicas()
         return m.DescribeQuorumResponse(
             error_code=NONE,
             error_message="",
@@ -197,8 +195,8 @@ class NodeAnswers:
             leader_id=leader.id,
             leader_epoch=world.epoch,
             high_watermark=world.log.high_watermark,
-            voters=tuple(self._replica(one, one.directory if dynamic else None) for one in voting),
-            observers=tuple(self._replica(one, one.directory) for one in observers),
+            voters=tuple(_replica(*one) for one in voters),
+            observers=tuple(_replica(*one) for one in observers),
             nodes=tuple(Host(one.id, one.host, one.port) for one in voting) if version >= 2 else (),
             version=version,
         )
@@ -210,9 +208,6 @@ class NodeAnswers:
         while self.world.active_node is None:
             await self.clock.moved()
         return self.world.active_node
-
-    def _replica(self, node: Node, directory: UUID | None) -> m.ReplicaState:
-        return m.ReplicaState(node.id, directory, *self.world.progress(node))
 
     # --- changes ---
 
@@ -264,6 +259,10 @@ class NodeAnswers:
     async def fetch_snapshot(self, request: m.FetchSnapshotRequest, version: int) -> m.FetchSnapshotResponse:
         """The checkpoint in parts."""
         return log.fetch_snapshot(self.world, self.node, request)
+
+
+def _replica(node: Node, directory: UUID | None, progress: tuple[int, int, int]) -> m.ReplicaState:
+    return m.ReplicaState(node.id, directory, *progress)
 
 
 def _host(registered: BrokerRegistration | ControllerRegistration) -> Host:

@@ -18,7 +18,15 @@ from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, Rejected
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.znodes import Compared, Read, RegisteredBroker, Znode, ZooKeeperReading, parsed
+from kafkafeatures.core.facts.znodes import (
+    Compared,
+    Read,
+    RegisteredBroker,
+    Znode,
+    ZooKeeperReading,
+    of_another_cluster,
+    parsed,
+)
 from kafkafeatures.core.migration.copied.comparison import Comparison
 from kafkafeatures.core.migration.copied.expected import Expected
 from kafkafeatures.core.migration.copied.places import read_entries
@@ -42,6 +50,7 @@ from kraftlog.image import ZkMigrationState
 
 T = TypeVar("T")
 CALL_MS = 10
+CLUSTER_ID = "/cluster/id"
 SYNCED = (CONTROLLER, EPOCH, PROGRESS)
 """Never read from a server that is behind."""
 
@@ -104,7 +113,7 @@ class SimulatedEnsemble:
                     brokers[id_] = found
         reassigning = get("/admin/reassign_partitions", znodes.reassigns)
         return ZooKeeperReading(
-            self._now(), ENSEMBLE, get("/cluster/id", znodes.cluster_id), get(CONTROLLER, znodes.controller),
+            self._now(), ENSEMBLE, get(CLUSTER_ID, znodes.cluster_id), get(CONTROLLER, znodes.controller),
             get(EPOCH, znodes.controller_epoch), get(PROGRESS, znodes.migration), get("/feature", znodes.feature),
             brokers, tuple(self._cluster.tree.below("/admin/delete_topics")), reassigning or False,
         )  # fmt: skip
@@ -132,7 +141,8 @@ class SimulatedEnsemble:
         if self._cluster.stalls():
             return Failure(FailureKind.STALE, "znode /migration", "ZooKeeper is behind the metadata log")
         differs = Differs(image.offset, found, comparison.more)
-        return Compared(self._now(), image.offset, differs.total, str(differs), tuple(map(str, differs.named)))
+        named = tuple(map(str, differs.named))
+        return Compared(self._now(), image.offset, differs.total, str(differs), named, digest=differs.digest)
 
     async def survey(self, within: float) -> Survey | Failure:
         """All znodes that Kafka copies, always read anew."""
@@ -145,7 +155,9 @@ class SimulatedEnsemble:
     async def prepared(self, step: DeleteZnodes) -> AsyncIterator[PreparedDeletion | NotSent]:
         """A session, and nothing sent in it."""
         await self._pass_time()
-        yield Transaction(self._cluster, step)
+        found = self._cluster.tree.get(CLUSTER_ID)
+        other = of_another_cluster(parsed(found, znodes.cluster_id), ENSEMBLE, step.cluster_id)
+        yield NotSent(str(other)) if other is not None else Transaction(self._cluster, step)
 
     def _feed(self, sink: Sink) -> None:
         tree = self._cluster.tree
@@ -182,10 +194,12 @@ class Transaction:
             return NotSent(why)
         step = self._step
         raised = None if step.raise_to is None else str(step.raise_to).encode()
+        identity = self._cluster.tree.get(CLUSTER_ID)
+        of_cluster = Operation(CLUSTER_ID, -1 if identity is None else identity.version)
         first = Operation(EPOCH_PATH, step.epoch.version, raised)
         rest = (Operation(path, life.version, deletes=True) for path, life in step.deletes.items())
         try:
-            self._cluster.transact(first, *rest)
+            self._cluster.transact(of_cluster, first, *rest)
         except Refused as refused:
             return Rejected(refused.code, f"znode {refused.path}: it was written or deleted meanwhile")
         return Applied()

@@ -230,6 +230,20 @@ async def test_progress_that_was_written_meanwhile_stays_with_the_claim(cluster:
     assert cluster.state() == ("5", "3003", "there")
 
 
+async def test_nothing_is_done_to_the_ensemble_of_another_cluster(cluster: Kept) -> None:
+    """Neither if its id was written meanwhile, nor by the next session."""
+    step, before = await released(cluster.port), cluster.state()
+    async with cluster.port.prepared(step) as transaction:
+        assert not isinstance(transaction, NotSent)
+        cluster.client.set(f"{cluster.chroot}/cluster/id", json.dumps({"version": "1", "id": "another"}).encode())
+        found = await transaction.send(sent_at_once)
+    assert found == Rejected(BAD_VERSION, "znode /cluster/id: it was written meanwhile")
+    async with cluster.port.prepared(step) as transaction:
+        assert isinstance(transaction, NotSent)
+        assert f"it is the ensemble of cluster another, but the nodes belong to cluster {CLUSTER_ID}" in transaction.why
+    assert cluster.state() == before
+
+
 async def test_progress_is_withdrawn_alone_while_a_broker_is_controller(cluster: Kept) -> None:
     cluster.elect()
     found = withdraw(await read(cluster.port))

@@ -8,13 +8,13 @@ from typing import Any
 
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY, ComparisonState, EqualityStatus, MigrationStatus, Status
+from kafkafeatures.api.status import EMPTY, ComparisonState, EqualityStatus, MigrationStatus, Status, VoterStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Decision
 from kafkafeatures.core.engine.gates import Question
 from kafkafeatures.core.engine.kind import Facts
-from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
+from kafkafeatures.core.engine.memory import NO_MEMORY, Memory, memory_of
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import StageNow
 from kafkafeatures.core.engine.steps import InFlight
@@ -52,13 +52,16 @@ from tests.kafkafeatures.worlds import NOW, SILENT, answer, known, node, observa
 BROKERS, CONTROLLERS = (1, 2, 3), (3001, 3002, 3003)
 PARTITIONS: tuple[Row, ...] = tuple(row("orders", 1, 2, 3, number=number) for number in range(3))
 BY_HAND = Rollout(MANUAL.name)
+VOTERS = tuple(VoterStatus(node_id=id_, address=f"h:{id_}") for id_ in CONTROLLERS)
+"""Voters in a status, once each has proved who it is."""
+SEEN_VOTERS = Status(migration=MigrationStatus(voters=VOTERS))
 
 
 def compared(differences: int = 0, ago: timedelta = timedelta(0)) -> Status:
     """A status by which both stores were compared so long before `/migration` was written for the last time."""
     state = ComparisonState.DIFFERS if differences else ComparisonState.EQUAL
     found = EqualityStatus(at=stamp(NOW), state=state.value, differences=differences, written_at=stamp(NOW - ago))
-    return Status(migration=MigrationStatus(equality=found))
+    return Status(migration=MigrationStatus(equality=found, voters=VOTERS))
 
 
 S, P = ZkMigrationState, Position
@@ -164,6 +167,7 @@ def without_quorum(seen: Observation, why: Failure = REFUSES) -> Observation:
         source=replace(seen.source, kind=SourceKind.API_REQUESTS, offset=-1, epoch=-1),
         quorum=Unknown(SILENT), active_controller=Unknown(SILENT), zk_migration_state=Unknown(SILENT),
         registered_controllers=Unknown(why), compared=Unknown(NOT_ASKED),
+        former_controllers={one.address: why for one in VOTERS},
     )  # fmt: skip
 
 
@@ -256,3 +260,9 @@ def after(look: Look, status: Status = EMPTY) -> Status:
     return status_of(
         look.decision, look.seen, look.proposal.plan, look.stages, generation=1, previous=status, version="1", now=NOW
     )
+
+
+def asked_for(wanted: Wanted, seen: Observation, status: Status = EMPTY) -> Status:
+    """The status once a look has shown what the document consents to only later."""
+    memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    return after(looks(replace(wanted, consents=frozenset()), seen, status=status, memory=memory), status)

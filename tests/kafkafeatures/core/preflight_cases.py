@@ -64,7 +64,7 @@ CASES = {
         with_node(2, proved_at="", settings={}), N, "broker 2 did not say who it is", "grant DESCRIBE_CONFIGS", BOTH
     ),
     "controller without proof": Case(
-        with_node(3002, proved_at="", settings={}), N, "controller 3002 did not say", "grant DESCRIBE_CONFIGS"
+        with_node(3002, proved_at="", settings={}), N, "controller 3002 did not say", "super.users of each controller"
     ),
     "setting that is not given": Case(
         with_settings((2,), log__dirs=None), N, "broker 2 did not give log.dirs", "runs Kafka 3.9", BOTH
@@ -212,7 +212,41 @@ CASES = {
         S, "controller 3001 has default.replication.factor 1, and the brokers have 1 or 3", "set the same",
     ),
     "no super users": Case(
-        ACLS, S, "controller 3001 has an authorizer without super.users", "add the brokers' principals to super.users"
+        ACLS, S, "controller 3001 has an authorizer without super.users",
+        "add the principals of the brokers, of the controllers and of KafkaFeatures to super.users",
+    ),
+    "what no ACL speaks of": Case(
+        as_one(
+            ACLS, with_settings(CONTROLLERS, super__users=secret()),
+            with_settings((1, 2), allow__everyone__if__no__acl__found=secret()),
+        ),
+        S, "controller 3001 does not set allow.everyone.if.no.acl.found, and the brokers set it", "set the same value",
+    ),
+    "more than brokers allow": Case(
+        as_one(ACLS, with_settings(CONTROLLERS, allow__everyone__if__no__acl__found=secret())),
+        S, "controller 3001 sets allow.everyone.if.no.acl.found, and the brokers do not set it", "remove it on",
+    ),
+    "SCRAM for controllers": Case(
+        with_settings(
+            (3001,), controller__listener__names="controller, OTHER",
+            sasl__mechanism__controller__protocol="SCRAM-SHA-512",
+            listener__security__protocol__map="INTERNAL:SSL,CONTROLLER:SASL_SSL",
+        ),
+        S, "controller 3001 has sasl.mechanism.controller.protocol SCRAM-SHA-512 for listener CONTROLLER, and no "
+        "controller knows a SCRAM credential before the copy", "use PLAIN or client certificates",
+    ),
+    "principals": Case(
+        with_settings((1, 2), principal__builder__class="org.example.Principals"),
+        S, "controller 3001 has principal.builder.class org.example.DefaultKafkaPrincipalBuilder, and the brokers have "
+        "org.example.Principals", "set the same principal.builder.class on all nodes",
+    ),
+    "lifetime of tokens": Case(
+        with_settings((1, 2), delegation__token__max__lifetime__ms="1000"),
+        S, "controller 3001 has delegation.token.max.lifetime.ms 604800000, and the brokers have 1000", "set the same",
+    ),
+    "window of quotas": Case(
+        with_settings((1, 2), controller__quota__window__size__seconds="5"),
+        S, "controller 3001 has controller.quota.window.size.seconds 1, and the brokers have 5", "set the same",
     ),
     "custom authorizer": Case(
         with_settings((1, 2), authorizer__class__name=OPA),

@@ -31,7 +31,11 @@ DEFAULTS: Mapping[str, str | None] = {
     "create.topic.policy.class.name": None, "alter.config.policy.class.name": None, "default.replication.factor": "1",
     "num.partitions": "1", "auto.leader.rebalance.enable": "true", "leader.imbalance.check.interval.seconds": "300",
     "unclean.leader.election.enable": "false", "delete.topic.enable": "true", "zookeeper.set.acl": "false",
-    "zookeeper.ssl.client.enable": "false",
+    "zookeeper.ssl.client.enable": "false", "principal.builder.class": "org.example.DefaultKafkaPrincipalBuilder",
+    "delegation.token.max.lifetime.ms": "604800000", "delegation.token.expiry.time.ms": "86400000",
+    "delegation.token.expiry.check.interval.ms": "3600000", "controller.quota.window.num": "11",
+    "controller.quota.window.size.seconds": "1", "sasl.mechanism.controller.protocol": "GSSAPI",
+    "controller.listener.names": None,
 }  # fmt: skip
 """What a node of Kafka 3.9 gives where its file says nothing."""
 SECRETS = ("password.encoder.secret", "delegation.token.secret.key", "delegation.token.master.key")

@@ -16,6 +16,7 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.facts.znodes import of_another_cluster
 from kafkafeatures.core.kinds import demands_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
@@ -24,7 +25,7 @@ from tests.kafkafeatures.core.fleets import requested
 from tests.kafkafeatures.core.ibps import IN_PODS, broker, brokers, in_pods, wanting
 from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, said
 from tests.kafkafeatures.core.replicas import reading, row
-from tests.kafkafeatures.ensembles import claimed, progress
+from tests.kafkafeatures.ensembles import CLUSTER, claimed, progress
 from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P = Position
@@ -210,8 +211,11 @@ def test_an_ensemble_that_cannot_be_read_is_waited_for() -> None:
 
 @pytest.mark.parametrize("found", ["another", None])
 def test_the_ensemble_of_another_cluster_is_refused(found: str | None) -> None:
-    says = refused(Look(wanting(), with_znodes(brokers(), cluster_id=found)), Reason.CLUSTER_ID_MISMATCH)
-    assert "spec.cluster.zookeeper.connect" in says
+    other = of_another_cluster(found, "zk:2181/b", CLUSTER)
+    assert other is not None
+    seen = replace(brokers(), zookeeper=Unknown(other))
+    says = refused(Look(wanting(), seen), Reason.CLUSTER_ID_MISMATCH)
+    assert "set the ensemble and chroot of the brokers' zookeeper.connect" in says
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE])

@@ -25,7 +25,7 @@ from kafkafeatures.core.facts.readings import (
 )
 from kafkafeatures.core.facts.znodes import RegisteredBroker, ZooKeeperReading
 from kraftlog import Image, Replay
-from tests.kafkafeatures.ensembles import ENSEMBLE, claimed, elected, reading
+from tests.kafkafeatures.ensembles import CLUSTER, ENSEMBLE, claimed, elected, reading
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
 from tests.kraftlog.golden import MIGRATION
 
@@ -54,6 +54,7 @@ def seen(
     *brokers: ProbedNode, at: int | Image | None, znodes: ZooKeeperReading | Failure = NOT_ASKED, **parts: Any
 ) -> Observation:
     """`at`: the offset of the log, None where no controller answers."""
+    parts = {"cluster_id": CLUSTER, **parts}
     if at is None:
         quorumless = {"quorum": SILENT, "controllers": SILENT, "brokers": listed(*brokers), **parts}
         return observe(probe(*brokers, **quorumless), SILENT, zookeeper=znodes)

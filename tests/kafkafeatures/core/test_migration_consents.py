@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, MigrationStatus, Status
 from kafkafeatures.api.values import replace
@@ -12,9 +15,22 @@ from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.copied.entries import Kind
+from kafkafeatures.core.migration.equality import Difference, Differs
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
-from tests.kafkafeatures.core.migrations import Look, a_node, after, approved, cluster, looks, said, wanting
+from tests.kafkafeatures.core.migrations import (
+    Look,
+    a_node,
+    after,
+    approved,
+    asked_for,
+    cluster,
+    looks,
+    said,
+    wanting,
+    without_quorum,
+)
 from tests.kafkafeatures.ensembles import CLUSTER
 from tests.kafkafeatures.worlds import NOW, known
 
@@ -32,10 +48,13 @@ def back(seen: Observation, status: Status, desired: Desired = D.ROLLED_BACK) ->
     return looks(wanting(desired, consents=LOSSY), seen, status=status, memory=memory)
 
 
+SHOWN = asked_for(wanting(D.ROLLED_BACK), IN_DUAL_WRITE)
+
+
 def test_one_that_was_used_for_the_first_node_holds_until_the_quorum_is_stopped() -> None:
-    first = back(IN_DUAL_WRITE, EMPTY)
+    first = back(IN_DUAL_WRITE, SHOWN)
     assert isinstance(first.decision, Act)
-    status = after(first)
+    status = after(first, SHOWN)
     assert status.spent_consents == ("zk-rollback-lossy",)
     for seen in (IN_DUAL_WRITE, HALF_WAY):
         following = back(seen, status)
@@ -47,7 +66,7 @@ def test_one_that_was_used_for_the_first_node_holds_until_the_quorum_is_stopped(
 
 
 def test_one_that_was_used_is_not_good_for_a_second_way_back() -> None:
-    status = after(back(IN_DUAL_WRITE, EMPTY))
+    status = after(back(IN_DUAL_WRITE, SHOWN), SHOWN)
     turned = back(HALF_WAY, status, D.DUAL_WRITE)  # forward again
     status = after(turned, status)
     again = back(IN_DUAL_WRITE, status)
@@ -80,3 +99,107 @@ def test_the_consent_to_finalize_is_spent_before_the_first_controller_goes(conse
     wanted = replace(look.wanted, consents=consents, approvals=frozenset({plan}))
     following = looks(wanted, cluster(P.DUAL_WRITE), status=status, memory=memory)
     assert isinstance(following.decision, Act) is bool(consents)
+
+
+# --- for what was shown ---
+
+
+def lacks(*topics: str) -> Observation:
+    """All brokers are back, and ZooKeeper has none of these topics."""
+    differs = Differs(99, tuple(Difference(Kind.TOPIC, one, f"/brokers/topics/{one}", "absent", "x") for one in topics))
+    found = Compared(NOW, 99, differs.total, str(differs), tuple(map(str, differs.named)), digest=differs.digest)
+    return replace(cluster(P.COPIED), compared=known(found))
+
+
+def next_(status: Status, seen: Observation, *consents: str) -> tuple[Look, Status]:
+    status = replace(status, spent_consents=tuple(one for one in status.spent_consents if one in consents))
+    memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    found = looks(wanting(D.ROLLED_BACK, consents=frozenset(consents)), seen, status=status, memory=memory)
+    return found, after(found, status)
+
+
+def goes(look: Look) -> bool:
+    return "stop the controllers" in said(look)
+
+
+def test_one_is_for_the_differences_that_were_shown_and_for_no_more() -> None:
+    _, status = next_(EMPTY, lacks("a"))
+    found, status = next_(status, lacks("a"), *LOSSY)
+    assert goes(found)
+    assert status.spent_consents == tuple(LOSSY)
+    for more in (lacks("a", "b"), lacks("b")):
+        found, later = next_(status, more, *LOSSY)
+        assert not goes(found)
+        assert "the consent zk-rollback-lossy does not count, as it was given before this was shown" in said(found)
+        found, later = next_(later, more)
+        found, later = next_(later, more, *LOSSY)
+        assert goes(found)
+    assert goes(next_(status, lacks("a"), *LOSSY)[0])
+    assert goes(next_(status, cluster(P.COPIED), *LOSSY)[0])
+
+
+def test_what_changes_between_the_question_and_the_answer_is_asked_for_anew() -> None:
+    _, status = next_(EMPTY, lacks("a"))
+    found, _ = next_(status, lacks("a", "b"), *LOSSY)
+    assert not goes(found)
+
+
+def test_one_that_is_given_early_is_for_what_is_there_when_it_is_needed_first() -> None:
+    """If the status shows that the document did not always have it."""
+    _, status = next_(EMPTY, cluster(P.COPIED))
+    _, status = next_(status, cluster(P.COPIED), *LOSSY)
+    assert status.spent_consents == ()
+    found, status = next_(status, lacks("a"), *LOSSY)
+    assert goes(found)
+    assert goes(next_(status, lacks("a"), *LOSSY)[0])
+    assert not goes(next_(status, lacks("a", "b"), *LOSSY)[0])
+
+
+def test_one_that_may_have_been_used_before_the_status_began_counts_for_nothing() -> None:
+    """The status was lost, and Git still has it since another way back."""
+    status = EMPTY
+    for seen in (cluster(P.COPIED), lacks("a"), lacks("a")):
+        found, status = next_(status, seen, *LOSSY)
+    assert not goes(found)
+
+
+def test_one_that_was_for_what_is_over_is_not_for_what_comes_to_the_same_later() -> None:
+    _, status = next_(EMPTY, lacks("a"))
+    _, status = next_(status, lacks("a"), *LOSSY)
+    _, status = next_(status, cluster(P.COPIED), *LOSSY)
+    assert not goes(next_(status, lacks("a"), *LOSSY)[0])
+
+
+PLACED = "replicas 1,2, in sync 1,2, leader 1 at epoch 4"
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "now", "is_the_same"),
+    [
+        (Kind.TOPIC_CONFIG, ("absent", "1"), ("absent", "2"), False),
+        (Kind.TOPIC_CONFIG, ("1", "2"), ("absent", "2"), False),
+        (Kind.PARTITION, ("absent", PLACED), ("absent", "replicas 1,2, in sync 2, leader 2 at epoch 5"), True),
+        (Kind.PARTITION, ("absent", PLACED), ("absent", "replicas 1,2,3, in sync 2, leader 2 at epoch 5"), False),
+        (Kind.PARTITION, (PLACED, PLACED), ("absent", PLACED), False),
+        (Kind.PRODUCER_ID, ("1000", "2000"), ("1000", "3000"), True),
+    ],
+)
+def test_what_would_be_lost_decides_and_not_what_changes_with_each_restart(
+    kind: Kind, before: tuple[str, str], now: tuple[str, str], *, is_the_same: bool
+) -> None:
+    one, other = (Differs(99, (Difference(kind, "a", "/a", *sides),)) for sides in (before, now))
+    assert (one.digest == other.digest) is is_the_same
+    assert one.digest != replace(one, more=1).digest
+
+
+@pytest.mark.parametrize("since", [timedelta(0), timedelta(minutes=30)])
+def test_what_the_last_comparison_before_the_end_showed_is_what_is_consented_to(since: timedelta) -> None:
+    """What may have been lost after it is not known."""
+    _, status = next_(EMPTY, lacks("a"))
+    _, status = next_(status, lacks("a"), *LOSSY)
+    assert status.migration is not None
+    assert status.migration.equality is not None
+    written = replace(status.migration.equality, written_at=stamp(NOW - since))
+    status = replace(status, migration=replace(status.migration, equality=written))
+    found, _ = next_(status, without_quorum(lacks("a")), *LOSSY)
+    assert ("does not count" in said(found)) is bool(since)

@@ -17,6 +17,7 @@ from kafkafeatures.core.migration.settings import Shape
 from tests.kafkafeatures.core.fleets import pod, stateful_set
 from tests.kafkafeatures.core.migrations import (
     BROKERS,
+    SEEN_VOTERS,
     Look,
     a_node,
     cluster,
@@ -47,7 +48,7 @@ def test_what_a_quorum_left_that_never_took_over_is_deleted_once_it_is_gone(shap
     gone = without_quorum(running)
     first = Look(wanting(D.ROLLED_BACK), gone)
     assert isinstance(first.decision, Wait)
-    step = released(Look(wanting(D.ROLLED_BACK), gone, before=first, seconds=4))
+    step = released(Look(wanting(D.ROLLED_BACK), gone, before=first, seconds=4, status=SEEN_VOTERS))
     assert (set(step.deletes), step.raise_to) == ({"/migration"}, None)
     assert "kraft_metadata_offset" in step.kept
 

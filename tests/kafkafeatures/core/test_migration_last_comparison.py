@@ -23,8 +23,10 @@ from kafkafeatures.core.migration.looking import demands_of
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.positions import Position
 from tests.kafkafeatures.core.migrations import (
+    SEEN_VOTERS,
     Look,
     after,
+    asked_for,
     cluster,
     compared,
     looks,
@@ -45,7 +47,7 @@ assert DATED is not None
 assert DATED.equality is not None
 UNDATED = Status(migration=replace(DATED, equality=replace(DATED.equality, written_at=None)))
 LACKING = {
-    "was not compared": EMPTY,
+    "was not compared": SEEN_VOTERS,
     "before the controllers stopped: 2 differences": compared(2),
     "compared with the metadata log 6 min": compared(ago=timedelta(minutes=6)),
     "/migration is 30 s older than at the last comparison": compared(ago=timedelta(seconds=-30)),
@@ -102,9 +104,10 @@ def test_stores_that_differed_are_named_as_such() -> None:
 
 @pytest.mark.parametrize("says", LACKING)
 def test_a_consent_lets_it_go_once(says: str) -> None:
-    found = decided(LACKING[says], ACCEPTED)
+    status = asked_for(ACCEPTED, GONE, LACKING[says])
+    found = decided(status, ACCEPTED)
     assert released(found).deletes
-    spent = after(found, LACKING[says])
+    spent = after(found, status)
     assert ZK_ROLLBACK_LOSSY in spent.spent_consents
     assert ZK_ROLLBACK_LOSSY not in after(decided(compared(), ACCEPTED), compared()).spent_consents
 
@@ -120,7 +123,7 @@ def test_a_consent_that_was_used_before_is_not_used_again() -> None:
 def test_a_quorum_that_copied_nothing_leaves_nothing_to_compare() -> None:
     claims = known(znodes(controller=claimed(), migration=progress(-1)), SourceKind.ZOOKEEPER)
     seen = replace(GONE, zookeeper=claims)
-    assert released(Look(BACK, seen, before=Look(BACK, seen), seconds=5.0)).deletes
+    assert released(Look(BACK, seen, before=Look(BACK, seen), seconds=5.0, status=SEEN_VOTERS)).deletes
 
 
 @pytest.mark.parametrize("left", [None, progress(-1)], ids=["deleted", "written anew"])
@@ -207,7 +210,9 @@ def test_a_look_that_saw_nothing_leaves_the_last_comparison() -> None:
 
 def test_what_was_compared_of_another_cluster_does_not_count() -> None:
     """A resource that was deleted and created again for another cluster, before the operator saw that it was gone."""
-    other = replace(cluster(Position.COPIED), zookeeper=known(znodes(cluster_id="another")))
+    other = replace(
+        cluster(Position.COPIED), cluster_id=known("another"), zookeeper=known(znodes(cluster_id="another"))
+    )
     equal = Look(BACK, other)
     found = Look(BACK, GONE, before=Look(BACK, GONE, before=equal), seconds=5.0)
     assert "was not compared" in said(found)

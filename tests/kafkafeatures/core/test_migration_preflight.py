@@ -88,6 +88,20 @@ def test_an_authorizer_that_lets_brokers_register_is_fine(name: str) -> None:
     assert not findings((the_same if name == "another one" else with_super_users)(healthy()))
 
 
+def test_what_brokers_allow_where_no_acl_is_lets_them_register() -> None:
+    of_all = with_settings((1, 2, *CONTROLLERS), allow__everyone__if__no__acl__found=secret())
+    assert not findings(as_one(ACLS, of_all)(healthy()))
+
+
+def test_scram_is_fine_where_the_listener_of_controllers_has_no_passwords() -> None:
+    listener = with_settings(
+        (1, *CONTROLLERS),
+        controller__listener__names="CONTROLLER",
+        sasl__mechanism__controller__protocol="SCRAM-SHA-256",
+    )
+    assert not findings(listener(healthy()))
+
+
 def test_the_leader_that_has_claimed_zookeeper_and_copies_is_none_of_an_earlier_migration() -> None:
     asked = with_znodes(controller=claimed(3001, epoch=4))(healthy())
     assert not findings(asked)

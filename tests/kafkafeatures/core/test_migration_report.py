@@ -65,7 +65,7 @@ def test_since_is_of_the_phase_and_not_of_the_look() -> None:
 
 
 def test_what_was_seen_last_stays_where_it_is_not_known_where_the_migration_is() -> None:
-    unread = replace(cluster(P.DUAL_WRITE), zookeeper=Unknown(SILENT))
+    unread = replace(cluster(P.DUAL_WRITE), zookeeper=Unknown(SILENT), quorum=Unknown(SILENT))
     status = status_after(looks(wanting(D.DUAL_WRITE), unread), IN_DUAL_WRITE)
     assert status.migration == IN_DUAL_WRITE.migration
     assert status.way_back is None
@@ -228,6 +228,6 @@ def test_a_plan_that_waits_for_git_has_changes(position: Position, desired: Desi
 
 
 def test_a_plan_whose_position_is_not_known_is_never_one_of_changes() -> None:
-    unread = replace(cluster(P.DUAL_WRITE), zookeeper=Unknown(SILENT))
+    unread = replace(cluster(P.DUAL_WRITE), zookeeper=Unknown(SILENT), quorum=Unknown(SILENT))
     assert plan_verdict(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE))), 1) is PlanVerdict.CHANGES
     assert plan_verdict(status_after(looks(wanting(D.ROLLED_BACK), unread)), 1) is PlanVerdict.UNKNOWN

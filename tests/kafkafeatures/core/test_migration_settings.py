@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.settings import IBP, Setting, SettingSource
 from kafkafeatures.core.migration.positions import FLAG
 from kafkafeatures.core.migration.settings import (
@@ -63,6 +64,16 @@ def test_each_step_of_the_documentation_changes_what_it_names() -> None:
     assert set(lines_of(Shape.KRAFT_BROKER, KNOWN).remove) >= {CONNECT, FLAG, IBP, "control.plane.listener.name"}
     with_flag, without = lines_of(Shape.MIGRATING_CONTROLLER, KNOWN), lines_of(Shape.CONTROLLER, KNOWN)
     assert set(with_flag.add) - set(without.add) == {f"{FLAG}=true", f"{CONNECT}=..."}
+
+
+def test_controllers_get_super_users_as_soon_as_brokers_have_an_authorizer() -> None:
+    principals = "super.users=User:<each broker>;User:<each controller>;User:<KafkaFeatures>"
+    for shape in Shape:
+        of_controllers = shape in (Shape.MIGRATING_CONTROLLER, Shape.CONTROLLER)
+        lines = set(lines_of(shape, replace(KNOWN, authorizes=True, allows_everyone=True)).add)
+        added = {principals, "allow.everyone.if.no.acl.found=..."}
+        assert lines - set(lines_of(shape, KNOWN).add) == (added if of_controllers else set())
+        assert principals not in lines_of(shape, replace(KNOWN, allows_everyone=True)).add
 
 
 def test_a_default_is_not_set_and_a_flag_that_is_off_is_as_good_as_absent() -> None:

@@ -34,6 +34,7 @@ from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
     approved,
+    asked_for,
     cluster,
     compared,
     looks,
@@ -278,7 +279,8 @@ def test_no_door_is_closed_while_both_stores_differ_or_were_not_compared() -> No
 def test_to_go_back_to_a_zookeeper_that_lacks_something_takes_a_consent() -> None:
     consents = frozenset({"zk-rollback-lossy"})
     seen = replace(cluster(P.DUAL_WRITE), compared=LOST)
-    assert restarted(looks(wanting(D.ROLLED_BACK, consents=consents), seen)) == 1
+    wanted = wanting(D.ROLLED_BACK, consents=consents)
+    assert restarted(looks(wanted, seen, status=asked_for(wanted, seen))) == 1
     forward = looks(wanting(D.DUAL_WRITE, consents=consents), replace(cluster(P.COPIED), compared=LOST))
     assert isinstance(forward.decision, Stalled)
 

@@ -6,16 +6,22 @@ import pytest
 
 from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.memory import memory_of
+from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
+    after,
+    asked_for,
     cluster,
     compared,
     looks,
@@ -26,13 +32,14 @@ from tests.kafkafeatures.core.migrations import (
 )
 from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, gone
 from tests.kafkafeatures.ensembles import elected, progress, reading
-from tests.kafkafeatures.worlds import SILENT, known
+from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D, K = Position, Desired, FailureKind
 FLAGGING = cluster(
     P.PRE_MIGRATION, a_node(1, Shape.FLAGGED_BROKER), *(a_node(id_, Shape.PLAIN_BROKER) for id_ in (2, 3))
 )
 BEGUN = {"PreMigration": cluster(P.PRE_MIGRATION), "Flagging": FLAGGING, "Copied": cluster(P.COPIED)}
+BACK, COMPARED = wanting(D.ROLLED_BACK), compared()
 SURE = wanting(D.ROLLED_BACK, consents=frozenset({ZK_CONTROLLERS_STOPPED}))
 LOSSY = wanting(D.ROLLED_BACK, consents=frozenset({ZK_ROLLBACK_LOSSY}))
 
@@ -41,10 +48,27 @@ def silent(kind: FailureKind) -> Failure:
     return Failure(kind, "c:9093", "no connection within 10 s", "check route and firewall")
 
 
-def still(seen: Observation, seconds: float, wanted: object = wanting(D.ROLLED_BACK)) -> Look:
+def consenting(*consents: str) -> Wanted:
+    return wanting(D.ROLLED_BACK, consents=frozenset(consents))
+
+
+def still(seen: Observation, seconds: float, wanted: Wanted = BACK, *, status: Status = COMPARED) -> Look:
     """A look so long after `/migration` was last seen to move."""
-    first = Look(wanted, seen, status=compared())  # type: ignore[arg-type]
-    return Look(wanted, seen, before=first, seconds=seconds, status=compared())  # type: ignore[arg-type]
+    first = Look(wanted, seen, status=status)
+    return Look(wanted, seen, before=first, seconds=seconds, status=status)
+
+
+def forgotten(status: Status) -> Status:
+    """Without the voters, as of a status that was lost."""
+    assert status.migration is not None
+    return replace(status, migration=replace(status.migration, voters=()))
+
+
+def in_their_pods(status: Status) -> Status:
+    """Each voter was last seen in its pod."""
+    assert status.migration is not None
+    voters = tuple(replace(one, pod=f"controller-{one.node_id}") for one in status.migration.voters)
+    return replace(status, migration=replace(status.migration, voters=voters))
 
 
 @pytest.mark.parametrize("kind", [K.UNREACHABLE, K.TIMED_OUT, K.DISCONNECTED, K.TLS, K.AUTHENTICATION, K.FORBIDDEN])
@@ -59,7 +83,9 @@ def test_nothing_is_deleted_while_controllers_are_only_silent(position: str, kin
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_nothing_is_deleted_where_no_controller_was_asked(position: str) -> None:
-    found = still(without_quorum(BEGUN[position], Failure(K.NOT_ASKED, "bootstrapControllers", "no address")), 600)
+    none_named = Failure(K.NOT_ASKED, "bootstrapControllers", "no address")
+    seen = replace(without_quorum(BEGUN[position], none_named), former_controllers={})
+    found = still(seen, 600, status=forgotten(compared()))
     assert isinstance(found.decision, Wait)
     assert "name every controller in spec.cluster.bootstrapControllers" in said(found)
 
@@ -68,10 +94,11 @@ def test_nothing_is_deleted_where_no_controller_was_asked(position: str) -> None
 def test_who_consents_says_that_they_have_stopped_and_uses_up_the_consent(position: str) -> None:
     seen = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
     assert isinstance(still(seen, 600, LOSSY).decision, Wait)  # which is for something else
-    early = still(seen, 59, SURE)
+    status = asked_for(SURE, seen, COMPARED)
+    early = still(seen, 59, SURE, status=status)
     assert isinstance(early.decision, Wait)
     assert "/migration must stay unchanged for 60 s first" in said(early)
-    found = still(seen, 60, SURE)
+    found = still(seen, 60, SURE, status=status)
     assert isinstance(found.decision, Act)
     assert isinstance(found.decision.step, DeleteZnodes)
     assert spent_by(found) == {ZK_CONTROLLERS_STOPPED}
@@ -83,7 +110,10 @@ def test_hosts_that_refuse_the_connection_prove_it() -> None:
 
 def test_pods_prove_it_whatever_their_addresses_say() -> None:
     seen = without_quorum(gone(), silent(K.UNREACHABLE))
-    assert "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))).deletes
+    status = in_their_pods(compared())
+    assert (
+        "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
+    )
 
 
 @pytest.mark.parametrize("why", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)])
@@ -118,9 +148,13 @@ def test_it_is_not_given_back_while_a_broker_may_run_in_kraft_mode() -> None:
     assert isinstance(found.decision, Wait)
     assert "broker 2 is not known to run in ZooKeeper mode" in said(found)
     assert "start it in ZooKeeper mode" in said(found)
-    accepted = still(seen, 3, LOSSY)
+    assert "add zk-lose-broker:2 to consents, if what only this broker has may be lost" in said(found)
+    status = asked_for(BACK, seen, COMPARED)
+    for consent in (ZK_ROLLBACK_LOSSY, "zk-lose-broker:3"):  # for metadata, and for another broker
+        assert isinstance(still(seen, 600, consenting(consent), status=status).decision, Wait)
+    accepted = still(seen, 3, consenting("zk-lose-broker:2"), status=status)
     assert "/controller" in released(accepted).deletes
-    assert spent_by(accepted) == {ZK_ROLLBACK_LOSSY}
+    assert spent_by(accepted) == {"zk-lose-broker:2"}
 
 
 def spent_by(look: Look) -> set[str]:
@@ -154,13 +188,13 @@ def test_a_late_write_and_a_look_that_saw_nothing_are_no_writes_of_a_controller_
     seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     unread = replace(seen, zookeeper=Unknown(silent(K.TIMED_OUT)))
     wanted, look = wanting(D.DUAL_WRITE), None
-    for offset, after, read in ((100, 0, True), (101, 5, True), (101, 10, False), (101, 20, True)):
+    for offset, seconds, read in ((100, 0, True), (101, 5, True), (101, 10, False), (101, 20, True)):
         shown = moved(seen, offset) if read else unread
-        look = Look(wanted, shown, before=look, seconds=after)
+        look = Look(wanted, shown, before=look, seconds=seconds)
         assert "a controller writes" not in said(look)
-    for offset, after in ((105, 5), (105, 90)):
-        look = Look(wanted, moved(seen, offset), before=look, seconds=after)
-        assert ("a controller writes" in said(look)) is (after == 5)
+    for offset, seconds in ((105, 5), (105, 90)):
+        look = Look(wanted, moved(seen, offset), before=look, seconds=seconds)
+        assert ("a controller writes" in said(look)) is (seconds == 5)
     assert look is not None
     assert "start the controllers with their disks" in said(look)
 
@@ -179,7 +213,10 @@ def test_a_stateful_set_of_brokers_that_is_missing_says_nothing_of_controllers()
     assert isinstance(seen.workloads, Known)
     workloads = replace(seen.workloads.value, missing=("broker",))
     seen = replace(seen, workloads=replace(seen.workloads, value=workloads))
-    assert "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))).deletes
+    status = in_their_pods(compared())
+    assert (
+        "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
+    )
 
 
 def moved(seen: Observation, offset: int) -> Observation:
@@ -225,3 +262,52 @@ def test_each_mishap_names_its_nodes_and_a_remedy(name: str) -> None:
     assert text in said(found)
     assert ": 2" in said(found)
     assert remedy in found.decision.blockers[0].remedy
+
+
+# --- a person vouches for it ---
+
+
+def next_(status: Status, seen: Observation, *consents: str) -> tuple[Look, Status]:
+    """The next look, by any process, long after `/migration` moved; and the status after it."""
+    memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    first = Look(consenting(*consents), seen, status=status, memory=memory)
+    found = Look(consenting(*consents), seen, before=first, seconds=600, status=status, memory=memory)
+    return found, after(found, status)
+
+
+def test_a_consent_that_stood_in_the_document_before_it_was_asked_for_counts_for_nothing() -> None:
+    seen = without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE))
+    found, status = next_(COMPARED, seen, ZK_CONTROLLERS_STOPPED)
+    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
+    assert isinstance(found.decision, Wait)
+    assert "the consent zk-controllers-stopped does not count, as it was given before this was shown" in said(found)
+    found, status = next_(status, seen)  # as it says, it is taken out
+    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
+    assert released(found).deletes
+
+
+def test_a_consent_to_controllers_that_had_stopped_is_not_for_those_that_run_again() -> None:
+    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    _, status = next_(COMPARED, seen)
+    _, status = next_(status, cluster(P.COPIED), ZK_CONTROLLERS_STOPPED)
+    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
+    assert isinstance(found.decision, Wait)
+    assert "does not count" in said(found)
+
+
+def test_what_was_asked_for_is_remembered_while_it_is_not_known_where_the_cluster_is() -> None:
+    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    _, status = next_(COMPARED, seen)
+    _, status = next_(status, replace(seen, zookeeper=Unknown(silent(K.TIMED_OUT))))
+    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
+    assert released(found).deletes
+
+
+def test_a_broker_that_has_replicas_by_zookeeper_and_is_in_no_list_may_be_lost() -> None:
+    """Without a controller no partition can be read."""
+    survey = Survey(assigned={1: "orders-0", 7: "orders-1"}, controller_epoch=3)
+    seen = replace(without_quorum(cluster(P.COPIED)), partitions=Unknown(SILENT), surveyed=known(survey))
+    found, status = next_(COMPARED, seen)
+    assert "broker 7 has replicas but is not registered" in said(found)
+    found, status = next_(status, seen, "zk-lose-broker:7")
+    assert released(found).deletes

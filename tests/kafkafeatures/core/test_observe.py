@@ -21,7 +21,8 @@ from kafkafeatures.core.facts.readings import (
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kraftlog import FormerLevels, Image
 from tests.kafkafeatures.core.fleets import pod, stateful_set
-from tests.kafkafeatures.ensembles import ENSEMBLE, reading
+from tests.kafkafeatures.core.preflights import registered
+from tests.kafkafeatures.ensembles import ENSEMBLE, elected, reading
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, probe, quorum
 
 NO_LOG = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
@@ -51,6 +52,33 @@ REGISTERED = image(
     brokers={1: (NEW, False), 2: (NEW, True), 3: (NEW, False), 4: (OLD, True)},
     controllers={3001: NEW, 3002: NEW, 3003: OLD},
 )
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        ("of-another", "it is the ensemble of cluster of-another"),
+        (None, "it has no znode /cluster/id"),
+        (Failure(FailureKind.AUTHORIZATION, "znode /cluster/id", "not authorized to read it"), "not authorized"),
+    ],
+)
+def test_nothing_of_an_ensemble_counts_that_is_not_certainly_the_one_of_this_cluster(
+    found: str | Failure | None, says: str
+) -> None:
+    """Neither its brokers, nor who is controller there."""
+    here = replace(probe(asked(1, role=Role.BROKER)), controllers=SILENT)
+    other = reading(cluster_id=found, brokers={77: registered(77)})
+    read = observe(here, NO_LOG, zookeeper=other)
+    assert isinstance(read.zookeeper, Unknown)
+    assert says in str(read.zookeeper.why)
+    assert 77 not in {node.id for node in read.nodes}
+    own = reading(cluster_id=here.cluster_id, brokers={77: registered(77)}, controller=elected())
+    assert 77 in {node.id for node in observe(here, NO_LOG, zookeeper=own).nodes}
+
+
+def test_an_ensemble_counts_for_nothing_while_it_is_not_known_which_cluster_answers() -> None:
+    here = replace(probe(asked(1, role=Role.BROKER)), cluster_id=SILENT)
+    assert observe(here, NO_LOG, zookeeper=reading()).zookeeper == Unknown(SILENT)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +240,7 @@ def test_controllers_that_may_be_of_another_cluster_leave_its_id_unknown(
 
 
 def test_znodes_are_known_with_the_ensemble_they_were_read_of_and_unknown_where_none_was_asked() -> None:
-    it, at, znodes = probe(C1), log(image()), reading()
+    it, at, znodes = probe(C1), log(image()), reading(cluster_id=probe(C1).cluster_id)
     found = observe(it, at, zookeeper=znodes).zookeeper
     assert isinstance(found, Known)
     assert (found.value, found.source, found.where, found.at) == (znodes, SourceKind.ZOOKEEPER, ENSEMBLE, NOW)

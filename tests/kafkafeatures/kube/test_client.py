@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 
 import pytest
@@ -12,7 +12,8 @@ from aiohttp import web
 from kubernetes.aio import client
 
 from kafkafeatures.kube.api import Key
-from kafkafeatures.kube.client import KubeApi
+from kafkafeatures.kube.client import SESSION, KubeApi
+from kafkafeatures.kube.errors import Withheld
 
 KEY = Key("ns", "name")
 
@@ -25,7 +26,9 @@ async def serving(answer: Callable[[web.Request], Awaitable[web.Response]]) -> A
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
-        async with client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")) as api:
+        configuration = client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
+        configuration.client_session_kwargs = SESSION
+        async with client.ApiClient(configuration) as api:
             yield KubeApi(api)
     finally:
         await runner.cleanup()
@@ -91,8 +94,9 @@ async def test_what_a_driver_patches_is_sent_as_a_merge_patch_and_what_it_create
         return web.json_response({"metadata": {"resourceVersion": "1"}})
 
     async with serving(answer) as api:
-        await api.send("PATCH", "/api/v1/namespaces/kafka/pods/broker-0", {"metadata": {"annotations": {"a": "b"}}})
-        await api.send("POST", "/api/v1/namespaces/kafka/pods/broker-0/eviction", {"kind": "Eviction"})
+        pod = "/api/v1/namespaces/kafka/pods/broker-0"
+        await api.send("PATCH", pod, {"metadata": {"annotations": {"a": "b"}}}, withheld=lambda: None)
+        await api.send("POST", f"{pod}/eviction", {"kind": "Eviction"}, withheld=lambda: None)
     assert asked == [
         ("PATCH", "application/merge-patch+json", {"metadata": {"annotations": {"a": "b"}}}),
         ("POST", "application/json", {"kind": "Eviction"}),
@@ -111,3 +115,20 @@ async def test_every_answer_says_what_time_it_is_or_nothing(date: str, at: datet
         assert api.answered_at is None
         await api.resource(KEY)
         assert (api.answered_at, api.began) == (at, at)
+
+
+async def test_whether_a_request_is_withheld_is_asked_on_a_connection_that_is_there_and_then_nothing_arrives() -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.method)
+        return web.json_response({"metadata": {"resourceVersion": "1"}})
+
+    async with serving(answer) as api:
+        for reason in ("it is too late", None, "it is too late again"):  # on a new connection, and on one of before
+            answers = [reason]
+            with pytest.raises(Withheld, match=reason) if reason else nullcontext():
+                await api.send("POST", "/eviction", {}, withheld=answers.pop)
+            assert not answers
+        await api.get("/")
+    assert asked == ["POST", "GET"]

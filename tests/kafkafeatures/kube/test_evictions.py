@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.kube.workloads import stateful_sets
 from kafkafeatures.kube.workloads.rights import Right
 from tests.kafkafeatures.kube.test_stateful_sets import NEW_IMAGE, World
@@ -146,3 +146,8 @@ def right_of(request: Request) -> Right:
     reads = "get" if found["name"] else "list"
     verb = {"GET": reads, "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[request.method]
     return Right(found["group"] or "", found["plural"] + (found["sub"] or ""), verb)
+
+
+async def test_an_eviction_that_is_withheld_before_its_first_byte_was_not_sent(world: World) -> None:
+    assert await world.restart("broker-1", withheld="it is too late") == NotSent("it is too late")
+    assert world.workloads.evictions == []

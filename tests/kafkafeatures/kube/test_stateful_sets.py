@@ -64,9 +64,9 @@ class World:
         assert isinstance(found, Failure)
         return found
 
-    async def restart(self, name: str, uid: str = "") -> Outcome:
+    async def restart(self, name: str, uid: str = "", withheld: str | None = None) -> Outcome:
         uid = uid or self.workloads.uid(name)
-        return await self.driver().restart(RestartNode(1, "broker 1", name, uid))
+        return await self.driver().restart(RestartNode(1, "broker 1", name, uid), lambda: withheld)
 
     def wait(self, seconds: float) -> None:
         for _ in range(int(seconds)):

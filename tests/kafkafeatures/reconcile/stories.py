@@ -95,9 +95,9 @@ class Restarts(SimulatedWorkloads):
         self.answers: list[Outcome] = []
         self.asked: list[str] = []
 
-    async def restart(self, step: RestartNode) -> Outcome:
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         self.asked.append(step.pod)
-        return self.answers.pop(0) if self.answers else await super().restart(step)
+        return self.answers.pop(0) if self.answers else await super().restart(step, withheld)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,10 +27,13 @@ from kafkafeatures.core.migration.release import release, withdraw
 from kafkafeatures.reconcile.act import Reconciliation, execute
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import EffectRecord, Evaluation, ReconcileContext, evaluate
-from tests.kafkafeatures.ensembles import Ensemble, elected, progress, reading
+from tests.kafkafeatures.ensembles import Ensemble, elected, progress
+from tests.kafkafeatures.ensembles import reading as znodes
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of, reconcile_once
 
 LEVELS = {"metadata.version": 21}
+ID = Cluster(LEVELS).world.cluster_id
+reading = partial(znodes, cluster_id=ID)
 RELEASED = reading(controller=elected(), migration=None, controller_epoch=ControllerEpoch(9, 7))
 
 
@@ -65,7 +69,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.cluster, self.ensemble = Cluster(LEVELS), Ensemble()
+        self.cluster, self.ensemble = Cluster(LEVELS), Ensemble(reading())
         self.store = Watching(self.cluster, self.ensemble)
         self.effects: list[EffectRecord] = []
         self.settled = 0

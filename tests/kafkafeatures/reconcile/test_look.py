@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -20,13 +21,15 @@ from kafkafeatures.core.migration.delete_znodes import DeleteZnodes, DeletionInF
 from kafkafeatures.core.migration.release import release
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
 from kraftlog.partitions import MinInsyncReplicas, Partitions
-from tests.kafkafeatures.ensembles import ENSEMBLE, Ensemble, claimed, elected, progress, reading
+from tests.kafkafeatures.ensembles import ENSEMBLE, Ensemble, claimed, elected, progress
+from tests.kafkafeatures.ensembles import reading as znodes
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of
 from tests.kafkafeatures.worlds import NOW
 
 WANTED = {"metadata.version": 25}
 INTERVAL = "metadata.log.max.snapshot.interval.ms"
 NOTHING_MORE = Demands()
+reading = partial(znodes, cluster_id=Cluster(WANTED).world.cluster_id)
 COMPARED = Compared(NOW, 99)
 SURVEY = Survey(controller_epoch=7)
 

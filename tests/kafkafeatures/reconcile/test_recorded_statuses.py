@@ -20,19 +20,20 @@ REMEMBERED = ("intents", "history", "changeCount", "spentConsents", "rollout", "
 
 
 def remembered(status: Json) -> Json:
-    """The older release had neither the revisions of a roll, nor what a person restarts a node for."""
+    """The older release had neither the revisions of a roll, nor what a person restarts a node for, nor directories."""
     found = {name: status[name] for name in REMEMBERED if name in status}
     plan, rollout = found.get("plan", {}), dict(found.get("rollout", {}))
     for name in ("waitingFor", "waitingSince", "revisions"):
         rollout.pop(name, None)
     for name in {"intents", "history"} & found.keys():
-        found[name] = [_without_levels(one) for one in found[name]]
+        found[name] = [_as_before(one) for one in found[name]]
     return {**found, "rollout": rollout, "plan": {name: plan.get(name) for name in ("hash", "stages", "approvedBy")}}
 
 
-def _without_levels(restart: Json) -> Json:
+def _as_before(restart: Json) -> Json:
     is_by_hand = str(restart.get("after", "")).startswith("metadata.version ")
-    return {name: value for name, value in restart.items() if not (is_by_hand and name == "after")}
+    later = {"disks", *(("after",) if is_by_hand else ())}
+    return {name: value for name, value in restart.items() if name not in later}
 
 
 def as_sent(status: Json) -> str:

@@ -37,10 +37,14 @@ def test_each_operation_names_the_version_that_was_read(
     step: DeleteZnodes, first: object, deleted: tuple[str, ...]
 ) -> None:
     request = KazooClient("zk:2181/kafka").transaction()
-    for one in operations_of(step):
+    for one in operations_of(step, 3):
         one.add(request)
     versions = {"/kafka/controller": 0, "/kafka/migration": 9}
-    assert request.operations == [first, *(Delete(path, versions[path]) for path in deleted)]
+    assert request.operations == [
+        CheckVersion("/kafka/cluster/id", 3),
+        first,
+        *(Delete(path, versions[path]) for path in deleted),
+    ]
 
 
 ROLLED, AFTER = RolledBackError(), RuntimeInconsistency()
@@ -49,31 +53,35 @@ ROLLED, AFTER = RolledBackError(), RuntimeInconsistency()
 @pytest.mark.parametrize(
     ("results", "expected"),
     [
-        ((True, True, True), Applied()),
-        ((BadVersionError(), AFTER, AFTER), Rejected(-103, "znode /controller_epoch: it was written meanwhile")),
-        ((ROLLED, NoNodeError(), AFTER), Rejected(-101, "znode /controller: it was deleted meanwhile")),
-        ((ROLLED, ROLLED, BadVersionError()), Rejected(-103, "znode /migration: it was written meanwhile")),
-        ((SessionMovedError(), AFTER, AFTER), Rejected(-118, "znode /controller_epoch: SessionMoved (-118)")),
-        ((AFTER, AFTER, AFTER), Rejected(-2, "znode /controller_epoch: RuntimeInconsistency (-2)")),
-        ((True, True), OutcomeUnknown("ZooKeeper answered 2 of 3 operations")),
-        ((), OutcomeUnknown("ZooKeeper answered 0 of 3 operations")),
+        ((True, True, True, True), Applied()),
+        ((NoNodeError(), AFTER, AFTER, AFTER), Rejected(-101, "znode /cluster/id: it was deleted meanwhile")),
+        (
+            (ROLLED, BadVersionError(), AFTER, AFTER),
+            Rejected(-103, "znode /controller_epoch: it was written meanwhile"),
+        ),
+        ((ROLLED, ROLLED, NoNodeError(), AFTER), Rejected(-101, "znode /controller: it was deleted meanwhile")),
+        ((ROLLED, ROLLED, ROLLED, BadVersionError()), Rejected(-103, "znode /migration: it was written meanwhile")),
+        ((SessionMovedError(), AFTER, AFTER, AFTER), Rejected(-118, "znode /cluster/id: SessionMoved (-118)")),
+        ((AFTER, AFTER, AFTER, AFTER), Rejected(-2, "znode /cluster/id: RuntimeInconsistency (-2)")),
+        ((True, True), OutcomeUnknown("ZooKeeper answered 2 of 4 operations")),
+        ((), OutcomeUnknown("ZooKeeper answered 0 of 4 operations")),
     ],
 )
 def test_of_a_transaction_that_failed_the_one_operation_that_did_says_why(
     results: tuple[object, ...], expected: Outcome
 ) -> None:
-    assert outcome(operations_of(WHOLE), results) == expected
+    assert outcome(operations_of(WHOLE, 0), results) == expected
 
 
 @pytest.mark.parametrize(
     ("step", "results", "right"),
     [
-        (WHOLE, (NoAuthError(), AFTER, AFTER), "READ on /controller_epoch"),
-        (RAISED, (NoAuthError(), AFTER, AFTER), "WRITE on /controller_epoch"),
-        (RAISED, (ROLLED, NoAuthError(), AFTER), "DELETE on /kafka"),
+        (WHOLE, (ROLLED, NoAuthError(), AFTER, AFTER), "READ on /controller_epoch"),
+        (RAISED, (ROLLED, NoAuthError(), AFTER, AFTER), "WRITE on /controller_epoch"),
+        (RAISED, (ROLLED, ROLLED, NoAuthError(), AFTER), "DELETE on /kafka"),
     ],
 )
 def test_a_right_that_is_missing_is_named(step: DeleteZnodes, results: tuple[object, ...], right: str) -> None:
-    found = outcome(operations_of(step, "/kafka"), results)
+    found = outcome(operations_of(step, 0, "/kafka"), results)
     assert isinstance(found, Rejected)
     assert f"not authorized; grant {right} to the user of the digest" in found.message

@@ -7,9 +7,10 @@ from msgspec import Struct
 from kafkafeatures.cli.cluster import ensemble
 from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster
 from kafkafeatures.cli.migration.where import Where
+from kafkafeatures.core.facts.early_rights import by_files, is_before_the_copy
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.observe import observe
-from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.demands import Said
@@ -45,5 +46,8 @@ async def _cluster(
     settings: ClusterSettings, names: frozenset[str], zookeeper: ZooKeeperReading
 ) -> tuple[Observation, Said]:
     async with cluster_of(settings) as cluster:
-        observation = observe(*await cluster.read(), zookeeper=zookeeper)
-        return observation, await cluster.settings_of(names)
+        found = await cluster.read()
+        observation, said = observe(*found, zookeeper=zookeeper), await cluster.settings_of(names)
+        if is_before_the_copy(found.probe, found.log, zookeeper):
+            said = {key: by_files(one) if key[0] is Role.CONTROLLER else one for key, one in said.items()}
+        return observation, said

@@ -84,7 +84,18 @@ def cluster(question: Question) -> Decision | None:
             remedy="create a separate resource (and state file) for each cluster",
         )
     wrong = _wrong_cluster(question.seen, pinned or memory.cluster_id, lost=memory.lost_cluster)
-    return wrong or question.log_says
+    return wrong or _wrong_ensemble(question.seen) or question.log_says
+
+
+def _wrong_ensemble(seen: Observation) -> Stalled | None:
+    """What is read of another cluster's ensemble tells nothing of this one, and nothing may be deleted there. Once a
+    migration is finalized nothing is asked of any ensemble.
+    """
+    found = seen.zookeeper
+    if seen.has_left_zookeeper or not isinstance(found, Unknown) or found.why.kind is not FailureKind.WRONG_CLUSTER:
+        return None
+    why = found.why
+    return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), subject=why.where, remedy=why.remedy)
 
 
 def _wrong_cluster(seen: Observation, pinned: str, *, lost: bool) -> Decision | None:

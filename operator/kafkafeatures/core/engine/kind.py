@@ -71,6 +71,7 @@ class Demands(Struct, frozen=True):
     comparison: bool = False  # of ZooKeeper with the metadata log, which takes long in a large cluster
     survey: float | None = None  # of all znodes that Kafka copies, which does too: at most so many seconds old
     named_controllers: bool = False  # which node each broker takes for the controller
+    former_controllers: frozenset[str] = frozenset()  # addresses at which a controller may still answer
 
     def __or__(self, other: Demands) -> Demands:
         return Demands(
@@ -80,6 +81,7 @@ class Demands(Struct, frozen=True):
             comparison=self.comparison or other.comparison,
             survey=min((age for age in (self.survey, other.survey) if age is not None), default=None),
             named_controllers=self.named_controllers or other.named_controllers,
+            former_controllers=self.former_controllers | other.former_controllers,
         )
 
 

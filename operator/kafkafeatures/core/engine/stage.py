@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import ExcusedTopics, Stage, Status, StepStatus
+from kafkafeatures.api.status import ExcusedTopics, Result, Stage, Status, StepStatus
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step
@@ -218,6 +218,11 @@ class StageNow(Struct, frozen=True, dict=True):
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Steps that a person was asked for and must not carry out now, or does not have to; and why."""
+        return ()
+
+    @property
+    def over(self) -> Sequence[tuple[InFlight, Result]]:
+        """Steps of which this look shows that nothing has to be waited for, and how they ended."""
         return ()
 
     @property

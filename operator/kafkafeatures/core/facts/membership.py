@@ -98,6 +98,7 @@ class Membership:
         if self.image and self.image.voters:
             self._voters |= {voter.id for voter in self.image.voters}
         self._fetching = _fetching(quorum) if quorum else {}
+        self._metadata_dirs = _metadata_dirs(quorum) if quorum else {}
         brokers, controllers = probe.brokers, probe.controllers
         self._brokers = {host.id: host for host in (brokers.brokers if isinstance(brokers, BrokerList) else ())}
         listed = controllers.controllers if isinstance(controllers, ControllerList) else ()
@@ -217,6 +218,8 @@ class Membership:
             + tuple((one.host, one.port) for found in (broker, controller) if found for one in found.endpoints),
             proved_at=next((one.proved_at for one in probed if one.proved_at), ""),
             settings=next((one.settings for one in probed if one.proved_at), {}),
+            log_dirs=frozenset(map(str, broker.log_dirs)) if broker else frozenset(),
+            metadata_dir=self._metadata_dirs.get(id_, ""),
         )
 
     def _address(
@@ -314,3 +317,11 @@ def _fetching(quorum: QuorumAnswer) -> dict[int, int]:
         for r in replicas
         if now >= 0 <= r.id and now - r.last_fetch_timestamp <= FETCHING_WITHIN_MS
     }
+
+
+def _metadata_dirs(quorum: QuorumAnswer) -> dict[int, str]:
+    """The directory of the replica of each id that fetched last: the one of a process that is gone stays for minutes,
+    and as a voter for ever.
+    """
+    replicas = sorted(quorum.voters + quorum.observers, key=lambda r: r.last_fetch_timestamp)
+    return {r.id: r.directory for r in replicas if r.last_fetch_timestamp >= 0}

@@ -1,12 +1,13 @@
 """Sets of node ids as a status keeps them: "1-3, 7". A thousand brokers are one run, and are never written one by one.
 
-Pure. Called by `core/roll/restart_node.py`, `core/roll/revisions.py` and `core/roll/halts.py`. What a status says may
-have been edited: whatever is no run of ids is passed over, and no run is ever expanded.
+Pure. Called by `core/levels/behind.py` and by modules of `core/roll`. What a status says may have been edited: whatever
+is no run of ids is passed over, and no run is ever expanded.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _RUN = re.compile(r"(?<![\d-])(\d{1,10})(?:-(\d{1,10}))?(?![\d-])")
 
@@ -16,15 +17,14 @@ def holds(text: str, id_: int) -> bool:
     return any(first <= id_ <= last for first, last in _runs(text))
 
 
+def set_of(ids: Iterable[int]) -> str:
+    """The set of these."""
+    return _merged((id_, id_) for id_ in ids)
+
+
 def with_node(text: str, id_: int) -> str:
     """The set with one more."""
-    merged: list[tuple[int, int]] = []
-    for first, last in sorted([*_runs(text), (id_, id_)]):
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = merged[-1][0], max(last, merged[-1][1])
-        else:
-            merged.append((first, last))
-    return _written(merged)
+    return _merged([*_runs(text), (id_, id_)])
 
 
 def without_node(text: str, id_: int) -> str:
@@ -34,6 +34,16 @@ def without_node(text: str, id_: int) -> str:
         parts = ((first, min(last, id_ - 1)), (max(first, id_ + 1), last))
         left += [(start, end) for start, end in dict.fromkeys(parts) if start <= end]
     return _written(left)
+
+
+def _merged(runs: Iterable[tuple[int, int]]) -> str:
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(runs):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
+        else:
+            merged.append((first, last))
+    return _written(merged)
 
 
 def _written(runs: list[tuple[int, int]]) -> str:

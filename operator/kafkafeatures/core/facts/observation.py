@@ -25,6 +25,7 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kafkafeatures.core.facts.settings import Setting
+from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -111,6 +112,8 @@ class Node(Struct, frozen=True):
     listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
     proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did
     settings: Mapping[str, Setting] = field(default_factory=dict)  # that a stage demanded, by name
+    log_dirs: frozenset[str] = frozenset()  # ids of its log directories, by its registration; empty: not known
+    metadata_dir: str = ""  # id of the directory that its process fetches the metadata log into; empty: not known
 
     @property
     def title(self) -> str:
@@ -261,6 +264,7 @@ class Observation(Struct, frozen=True):
     past_levels: PastLevels | None = None  # where the metadata log was read
     last_registration: LastRegistration | None = None  # None: not known, or a broker is not in KRaft mode
     named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)  # by each broker
+    former_controllers: Mapping[str, Failure | None] = field(default_factory=dict)  # why none answers at an address
 
     def level_of(self, feature: str) -> int | None:
         """The finalized level, 0 where there is none; None where the levels could not be read."""
@@ -289,6 +293,12 @@ class Observation(Struct, frozen=True):
     def is_migrating(self) -> bool:
         """Whether a migration from ZooKeeper is certainly open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.MIGRATING
+
+    @property
+    def has_left_zookeeper(self) -> bool:
+        """Whether the metadata log says that a migration is finalized: ZooKeeper may be switched off then."""
+        found = self.zk_migration_state
+        return isinstance(found, Known) and found.value == ZkMigrationState.POST_MIGRATION
 
     @property
     def no_quorum(self) -> Failure | None:

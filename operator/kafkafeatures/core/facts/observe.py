@@ -16,6 +16,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.early_rights import by_files, is_before_the_copy
 from kafkafeatures.core.facts.membership import FENCED_UNSEEN, Membership
 from kafkafeatures.core.facts.observation import (
     Known,
@@ -73,7 +75,12 @@ def observe(
     """
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))
+    if is_before_the_copy(probe, log, zookeeper):
+        log = by_files(log)
+        probe = replace(probe, controllers=by_files(probe.controllers), quorum=by_files(probe.quorum))
     reading = log if isinstance(log, LogReading) else None
+    cluster_id = _proven_id(probe, log)
+    zookeeper = _of_the_same_cluster(zookeeper, cluster_id)
     members = Membership(probe, reading, None if isinstance(zookeeper, Failure) else zookeeper)
     mode = _mode(probe, members)
     active = _active(probe, reading)
@@ -86,7 +93,7 @@ def observe(
     gaps += _contradictions(nodes)
     return Observation(
         at=probe.at,
-        cluster_id=_known(_proven_id(probe, log), probe),
+        cluster_id=_known(cluster_id, probe),
         mode=mode,
         source=_source(probe, reading),
         nodes=nodes,
@@ -130,6 +137,19 @@ def _proven_id(probe: ClusterProbe, log: LogReading | Failure) -> str | Failure:
         f"their cluster id is unknown, and their metadata log was not read ({log.message})",
         log.remedy or "remove them, so that all requests go through the brokers",
     )
+
+
+def _of_the_same_cluster(
+    zookeeper: ZooKeeperReading | Failure, cluster_id: str | Failure
+) -> ZooKeeperReading | Failure:
+    """What was read of ZooKeeper, unless it may be of another cluster than the nodes: then nothing of it counts."""
+    if isinstance(zookeeper, Failure):
+        return zookeeper
+    if isinstance(cluster_id, Failure):
+        return cluster_id
+    from kafkafeatures.core.facts.znodes import of_another_cluster
+
+    return of_another_cluster(zookeeper.cluster_id, zookeeper.ensemble, cluster_id) or zookeeper
 
 
 def _partitions(probe: ClusterProbe, read: PartitionsReading | Failure) -> Known[PartitionsReading] | Unknown:

@@ -159,12 +159,15 @@ class ProbedNode(Struct, frozen=True):
 
 
 class ReplicaProgress(Struct, frozen=True):
-    """A voter or an observer as the leader sees it. Times in ms since the epoch, -1 unknown."""
+    """A voter or an observer as the leader sees it. Times in ms since the epoch, -1 unknown. `directory`: the id of the
+    one that holds its metadata log (KIP-853); empty where the leader does not say.
+    """
 
     id: int
     log_end_offset: int
     last_fetch_timestamp: int = -1
     last_caught_up_timestamp: int = -1
+    directory: str = ""
 
 
 MAJORITY_WITHIN_MS = 2_000

@@ -68,7 +68,8 @@ class MigrationProgress(Struct, frozen=True):
 class Compared(Struct, frozen=True):
     """What came of comparing all that Kafka keeps in ZooKeeper with the metadata log, up to `offset` (exclusive).
 
-    differences: how many there are. said: what differs, for people; named: the first of them. took: seconds.
+    differences: how many there are. said: what differs, for people; named: the first of them. took: seconds. digest: of
+    which they are, empty where there are none.
     """
 
     at: datetime
@@ -77,6 +78,7 @@ class Compared(Struct, frozen=True):
     said: str = ""
     named: tuple[str, ...] = ()
     took: float = 0.0
+    digest: str = ""
 
 
 class FeatureStatus(IntEnum):
@@ -135,6 +137,23 @@ class ZooKeeperReading(Struct, frozen=True):
         )  # fmt: skip
         brokers = () if isinstance(self.brokers, Failure) else self.brokers.values()
         return tuple(one for one in (*found, *brokers) if isinstance(one, Failure))
+
+
+def of_another_cluster(found: Read[str], ensemble: str, cluster_id: str) -> Failure | None:
+    """Why nothing that was read of an ensemble counts: it is not certainly the one of this cluster. None where it is.
+
+    found: its `/cluster/id`. Asked of every reading before it is used, and in the session of the one transaction: an
+    ensemble keeps many clusters, one below each chroot, and all of them look alike.
+    """
+    if isinstance(found, Failure):
+        return found
+    if found == cluster_id:
+        return None
+    where, remedy = f"ZooKeeper {printable(ensemble)}", "set the ensemble and chroot of the brokers' zookeeper.connect"
+    if found is None:
+        return Failure(FailureKind.WRONG_CLUSTER, where, "it has no znode /cluster/id", remedy)
+    message = f"it is the ensemble of cluster {printable(found)}, but the nodes belong to cluster {cluster_id}"
+    return Failure(FailureKind.WRONG_CLUSTER, where, message, remedy)
 
 
 # --- what stands in them ---

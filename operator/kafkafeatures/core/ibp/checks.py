@@ -21,7 +21,6 @@ from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.ibp.place import Place, Roll
 from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of
-from kafkafeatures.core.words import printable
 
 
 class Asked(Struct, frozen=True):
@@ -46,27 +45,10 @@ _MEANWHILE = "until it ends, no inter.broker.protocol.version is changed, and no
 
 
 def zookeeper_is_read(asked: Asked) -> Iterator[Blocker]:
-    """The ensemble of this cluster, by its id: it says which broker is controller, and so who has the partitions."""
-    znodes, seen = asked.znodes, asked.place.seen.cluster_id
+    """ZooKeeper says which broker is controller, and so who has the partitions."""
+    znodes = asked.znodes
     if isinstance(znodes, Failure):
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.remedy)
-        return
-    found = znodes.cluster_id
-    if isinstance(found, Failure):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, str(found), found.remedy)
-    elif isinstance(seen, Known) and found != seen.value:
-        where = printable(znodes.ensemble)
-        of = (
-            f"is the ensemble of cluster {printable(found)}, but the brokers belong to {seen.value}"
-            if found
-            else "has no cluster id"
-        )
-        yield Blocker(
-            BlockerKind.ZOOKEEPER,
-            f"{where} {of}",
-            "set spec.cluster.zookeeper.connect to the brokers' zookeeper.connect, with its chroot",
-            reason=Reason.CLUSTER_ID_MISMATCH,
-        )
 
 
 def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:

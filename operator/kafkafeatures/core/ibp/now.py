@@ -34,7 +34,7 @@ from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_in_all_rolls, is_to_be_shown
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by, unverified_of
+from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by, unverified_of, with_requests
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
@@ -152,6 +152,7 @@ class IbpNow(StageNow, frozen=True):
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used; the plan holds it until it leads elsewhere, or is over."""
         used = spent_by(decision, self.excused)
+        status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used}))) if used else status
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:

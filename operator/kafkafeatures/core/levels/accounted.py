@@ -199,7 +199,7 @@ def void_all(status: Status, consents: Iterable[str], accepted: str) -> Status:
 
 def is_downgrade(consent: str) -> bool:
     """Whether a consent is to a downgrade: it names feature and levels."""
-    return ":" in consent
+    return "->" in consent
 
 
 def _move(feature: str, level: int) -> str:

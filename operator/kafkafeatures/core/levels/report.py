@@ -37,6 +37,7 @@ def with_levels(
         progress=f"{reached}/{len(desired)} levels" if desired else "",
         way_back=None if is_sent else status.way_back or previous.way_back,
         soak_started_at=previous.soak_started_at,
+        nodes_behind=previous.nodes_behind,
         metadata_version=_level_named(observation.level_of(METADATA_VERSION) or None),
         target_metadata_version=_level_named(desired.get(METADATA_VERSION)),
         features=features,

@@ -24,6 +24,7 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.levels.behind import halted_by, with_nodes_behind
 from kafkafeatures.core.levels.changes import to_validate
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
@@ -100,7 +101,9 @@ class LevelsNow(StageNow, frozen=True):
     def blocked(self) -> Wait | Stalled | None:
         """What prevents the changes, the server's dry run last."""
         if self.blockers:
-            return blocked(self.blockers)
+            facts = self.facts
+            found, timeout = blocked(self.blockers), facts.wanted.rollout.node_timeout
+            return halted_by(found, self.blockers, facts.remembered, facts.age_of, timeout) if facts.ours else found
         return self._rejected() if self.is_due else None
 
     def _rejected(self) -> Wait | Stalled | None:
@@ -210,8 +213,11 @@ class LevelsNow(StageNow, frozen=True):
         return step in self.part.drifted
 
     def remembered(self, status: Status) -> Status:
-        """The status with the time since when every node has been healthy."""
-        return with_soak(status, self.soak, is_changing=self.facts.is_changing) if self.facts.ours else status
+        """The status with the time since when every node has been healthy, and since when nodes are too old."""
+        if not self.facts.ours:
+            return status
+        status = with_nodes_behind(status, self.blockers, self.facts.stamp)
+        return with_soak(status, self.soak, is_changing=self.facts.is_changing)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with every feature, and how far it is."""

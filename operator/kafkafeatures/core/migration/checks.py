@@ -10,19 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from itertools import chain
 
-from msgspec import Struct
-
-from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EqualityStatus
-from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
-from kafkafeatures.core.facts.observation import Node, Unknown
+from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.replication import Replication, format_partitions
-from kafkafeatures.core.facts.znodes import Compared
-from kafkafeatures.core.migration.consents import already_used
+from kafkafeatures.core.facts.replication import format_partitions
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import (
@@ -38,50 +31,22 @@ from kafkafeatures.core.migration.edges import (
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
-from kafkafeatures.core.migration.finalize import consent_used, holds, unconsented, without_ending
+from kafkafeatures.core.migration.finalize import consent_used, unconsented, without_ending
 from kafkafeatures.core.migration.informed import uninformed
-from kafkafeatures.core.migration.last_comparison import ACCEPT, what_is_lacking
 from kafkafeatures.core.migration.led import not_led, not_voting
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.losses import consentable, losses, needs_comparison, not_back, not_lifted
+from kafkafeatures.core.migration.place import PREFLIGHTED, Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
+from kafkafeatures.core.migration.question import Asked
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
-from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, unproven
+from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, still_answering, unproven
 from kafkafeatures.core.migration.takeover import not_registered
 from kraftlog.image import ZkMigrationState
 
 LARGEST_LAG = 10.0
 """Seconds: how far behind ZooKeeper may be when the last controller with the flag is stopped."""
-
-
-class Asked(Struct, frozen=True):
-    """May the next step of this way be taken? flying: nodes that are being restarted, of which nothing is expected.
-
-    lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
-    known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
-    `/migration` has not moved. controllers_for: for how long controllers have answered. is_written: `/migration` moves
-    although none answers. controllers: StatefulSets of controllers that the document names. equality: the last
-    comparison, as the status has it.
-    """
-
-    place: Place
-    consents: frozenset[str]
-    spent: frozenset[str]
-    flying: frozenset[int] = frozenset()
-    replication: Replication | None = None
-    lag: float | None = None
-    compared: Compared | None = None
-    closes: bool = True
-    still_for: float = 0.0
-    controllers_for: timedelta = timedelta(0)
-    is_written: bool = False
-    controllers: frozenset[str] = frozenset()
-    equality: EqualityStatus | None = None
-
-    def nodes(self, role: Role) -> tuple[Node, ...]:
-        """Nodes of this role that are not being restarted."""
-        return tuple(node for node in self.place.seen.nodes if role in node.roles and node.id not in self.flying)
 
 
 Check = Callable[[Asked], Iterator[Blocker]]
@@ -155,12 +120,7 @@ def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
     """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer, or is in
     no list, may run in it.
     """
-    for id_, mode in asked.place.facts.brokers.items():
-        if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in asked.flying:
-            nodes = tuple(node for node in asked.place.seen.nodes if node.id == id_)
-            text = f"broker {id_} is not known to run in ZooKeeper mode"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
-    yield from missing(asked.place, asked.flying)
+    yield from (found for _, found in not_back(asked))
 
 
 def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
@@ -205,15 +165,7 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
 
 def consents_used(asked: Asked) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
-    found = {*consent_used(asked.place)}
-    differs = asked.compared is not None and asked.compared.differences
-    if asked.place.desired is Desired.ROLLED_BACK and needs_comparison(asked.place) and differs:
-        found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way is RELEASE and any(_losses(asked)):
-        found.add(ZK_ROLLBACK_LOSSY)
-    if asked.place.way in (RELEASE, WITHDRAW) and unproven(asked.place, asked.controllers) is not None:
-        found.add(ZK_CONTROLLERS_STOPPED)
-    return frozenset(found) & asked.consents
+    return frozenset({*consent_used(asked.place), *(it.consent for it in consentable(asked))}) & asked.consents
 
 
 def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
@@ -231,47 +183,18 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
             _to_read(why) if message else "see what a comparison says: kafkafeatures migration compare",
             about="ZooKeeper and the metadata log",
         )
-    elif asked.compared.differences:
+    elif asked.compared.differences and asked.place.desired is not Desired.ROLLED_BACK:
         named = "; ".join(asked.compared.named)
-        lossy = asked.place.desired is Desired.ROLLED_BACK
-        accept = f"; or {ACCEPT}" if lossy else ""
-        remedy = without_ending(asked.place, REMEDY) + accept
-        found = Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", remedy)
-        yield from _unless_consented(asked, found) if lossy else (found,)
+        yield Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", without_ending(asked.place, REMEDY))
+    yield from not_lifted(asked, consentable(asked))
 
 
 def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
     """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. Where it did not,
     they may have to be started again: then nothing says to stop them.
     """
-    found = tuple(chain.from_iterable(_unless_consented(asked, one) for one in _losses(asked)))
-    yield from found or no_controller_is_left(asked)
-
-
-def _losses(asked: Asked) -> Iterator[Blocker]:
-    """What may be lost: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
-    partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
-    answer yet.
-    """
-    lacking = what_is_lacking(asked.place, asked.equality)
-    if lacking is not None:
-        yield lacking
-    found = asked.place.znodes.brokers
-    registered = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
-    remedy = (
-        f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or add "
-        f"{ZK_ROLLBACK_LOSSY} to consents, if what only this broker has may be lost"
-    )
-    for one in every_broker_is_back(replace(asked, flying=registered)):
-        yield replace(one, remedy=remedy)
-
-
-def _unless_consented(asked: Asked, one: Blocker, consent: str = ZK_ROLLBACK_LOSSY) -> Iterator[Blocker]:
-    """Nothing, where an unused consent allows it."""
-    if consent not in asked.consents:
-        yield one
-    elif consent in asked.spent:
-        yield Blocker(BlockerKind.CONSENT, one.message, already_used(consent), reason=Reason.CONSENT_SPENT)
+    lost = tuple(not_lifted(asked, losses(asked)))
+    yield from lost or no_controller_is_left(asked)
 
 
 def preflight_passes(asked: Asked) -> Iterator[Blocker]:
@@ -311,9 +234,9 @@ def every_broker_is_informed(asked: Asked) -> Iterator[Blocker]:
 def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
     """None runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes."""
     yield from pods_left(asked.place)
-    doubt = unproven(asked.place, asked.controllers)
-    if doubt is not None:
-        yield from _unless_consented(asked, doubt, ZK_CONTROLLERS_STOPPED)
+    yield from still_answering(asked.place)
+    doubt = unproven(asked.place, asked.controllers, asked.voters)
+    yield from not_lifted(asked, consentable(asked))
     least = STILL_FOR if doubt is None else STILL_UNPROVEN
     if asked.still_for < least and asked.is_written:
         text = "a controller still writes to ZooKeeper, although none can be reached"
@@ -327,15 +250,6 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
 def _to_read(fact: object) -> str:
     """What to do about what could not be read."""
     return fact.why.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
-
-
-PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
-"""Where nothing was copied yet, and what changes meanwhile may still prevent the copy."""
-
-
-def needs_comparison(place: Place) -> bool:
-    """Whether the next step closes a door: the first node of a way goes, or the quorum."""
-    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(place)
 
 
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {

@@ -1,17 +1,94 @@
-"""Consents of a migration: each is good for one plan, and there for every step of it.
+"""Consents of a migration: each is good for one plan, and there for every step of it; one to a way back that may lose
+something is for what was shown when it was asked for, and for nothing else.
 
 Pure. One is spent before it is used (`status.spentConsents`), and `status.migration.consents` says that the plan that
-is carried out has used it: so it holds until that plan leads elsewhere, is over, or the consent is taken back. Called
-by `core/migration/now.py`.
+is carried out has used it: so it holds until that plan leads elsewhere, is over, or the consent is taken back. That one
+was asked for, and for what, stands in `status.migration.requested`, and begins there only while the document does not
+have it: so one that may have stood there for ever counts for nothing, nor does any once that memory is lost. Called by
+`core/migration/losses.py` and `core/migration/now.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import MigrationStatus, PlanStatus, Status
+from kafkafeatures.api.status import ConsentRequest, MigrationStatus, PlanStatus, Status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.migration.none_wanted import MIGRATION
+
+
+class Consentable(Struct, frozen=True):
+    """What prevents the next step unless a person consents. about: exactly what is consented to. may_be_early: the
+    consent may be given before that is shown, and is then for what is there when it is needed first.
+    """
+
+    consent: str
+    about: str
+    blocker: Blocker
+    may_be_early: bool = False
+
+    def is_for(self, request: ConsentRequest) -> bool:
+        """Whether a consent that was given once this had been asked for is for it."""
+        return request.consent == self.consent and (
+            request.about == self.about or (self.may_be_early and request.about == EARLY)
+        )
+
+
+AGAIN = "remove it from consents, apply the document, then add it again"
+EARLY = ""
+"""What a consent was asked for by nothing yet: the document was seen without it."""
+
+
+def lifted(
+    it: Consentable, given: Collection[str], spent: Collection[str], requested: Sequence[ConsentRequest]
+) -> Blocker | None:
+    """What still prevents it; None where the document has the consent, unused, and it was given for exactly this.
+
+    given: of the document; spent: used for something else. requested: as the status has them.
+    """
+    if it.consent not in given:
+        return it.blocker
+    if it.consent in spent:
+        remedy = already_used(it.consent)
+        return Blocker(BlockerKind.CONSENT, it.blocker.message, remedy, reason=Reason.CONSENT_SPENT)
+    if not any(map(it.is_for, requested)):
+        remedy = f"the consent {it.consent} does not count, as it was given before this was shown: {AGAIN}"
+        return replace(it.blocker, remedy=f"{it.blocker.remedy}; {remedy}")
+    return None
+
+
+def requested_now(
+    before: Sequence[ConsentRequest],
+    shown: Sequence[Consentable],
+    given: Collection[str],
+    kept: Mapping[str, bool],
+    at: Stamp,
+) -> tuple[ConsentRequest, ...]:
+    """What is remembered of consents that are asked for. kept: consents that may be given early, and whether what they
+    were asked for may still be so, although it is not shown now. Any other is for what is over, and not for what may
+    come to the same later.
+    """
+    known, found = {one.consent: one for one in before}, list[ConsentRequest]()
+    for it in shown:
+        old, now = known.pop(it.consent, None), ConsentRequest(consent=it.consent, about=it.about, since=at)
+        if it.consent in given and (old is None or not it.is_for(old)):
+            found += [old] if old is not None else []  # for something else
+        else:
+            found.append(old if old is not None and old.about == it.about else now)
+    for consent in kept.keys() - {it.consent for it in shown}:
+        old = known.get(consent)
+        if old is not None and (kept[consent] or old.about == EARLY):
+            found.append(old)
+        elif consent not in given:
+            found.append(ConsentRequest(consent=consent, about=EARLY, since=at))
+    return tuple(found)
 
 
 def held(facts: Facts, desired: Desired) -> frozenset[str]:
@@ -31,7 +108,7 @@ def held_by(
 
 def already_used(consent: str) -> str:
     """The remedy where a consent was used for something else."""
-    return f"the consent {consent} was already used: remove it from consents, apply the document, then add it again"
+    return f"the consent {consent} was already used: {AGAIN}"
 
 
 def with_spent(status: Status, consents: frozenset[str]) -> Status:

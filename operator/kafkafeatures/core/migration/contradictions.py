@@ -169,7 +169,7 @@ CONTRADICTIONS = (
         "the znode /controller names a controller of a KRaft quorum, but nothing was copied, no broker has the "
         "flag, and no active controller is the one that it names",
         "name the controllers in bootstrapControllers if some run; if none does, delete it: zookeeper-shell.sh "
-        "HOST:PORT delete /controller, so that a broker becomes the controller",
+        "HOST:PORT/CHROOT delete /controller, so that a broker becomes the controller",
     ),
     # Disks or znodes of another attempt, or none where they are needed.
     Contradiction(

@@ -17,6 +17,7 @@ from kafkafeatures.core.facts.settings import IBP, NodeSettings, Setting, Settin
 from kafkafeatures.core.migration.edges import Edge
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import (
+    ALLOW_EVERYONE,
     AUTHORIZER,
     BOOTSTRAP,
     CONNECT,
@@ -49,7 +50,7 @@ SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
 }
 """Where a way can lead, and what the nodes are there. A role that is not named has no nodes there."""
 
-NAMES = frozenset({*TABLE, *DECIDED, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PROTOCOLS}) - {"{quorum}"}
+NAMES = frozenset({*TABLE, *DECIDED, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PROTOCOLS, ALLOW_EVERYONE}) - {"{quorum}"}
 """What a node is asked for."""
 
 
@@ -89,6 +90,8 @@ def known_of(said: Said, release: str) -> Known:
             if (same := _only(value for one in said.values() if (value := value_of(one, name))))
         },
         decided={name: same for name in DECIDED if (same := _only(_of_file(one.of.get(name)) for one in brokers))},
+        authorizes=any(value_of(one, AUTHORIZER) for one in brokers),
+        allows_everyone=any(ALLOW_EVERYONE in one.of for one in brokers),
     )
 
 

@@ -7,6 +7,7 @@ of it again. `zookeeper/compare.py` reads both sides; here is what came of it.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -14,11 +15,13 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from kafkafeatures.core.facts.observation import Unknown
-from kafkafeatures.core.migration.copied.entries import Key, Kind
+from kafkafeatures.core.migration.copied.entries import IN_SYNC, Key, Kind
 from kafkafeatures.core.words import counted, printable
 
 NAMED = 20
 """Differences that are named in a status."""
+DIGITS = 32
+"""Hexadecimal digits of a digest."""
 MOST_KEPT = 100_000
 """Differences that are kept; all are counted."""
 
@@ -39,6 +42,14 @@ class Difference(Struct, frozen=True, order=True):
     path: str
     in_zookeeper: str
     in_log: str
+
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """What each side says that does not change by itself."""
+        if self.kind is Kind.PRODUCER_ID:
+            return ()
+        sides = (self.in_zookeeper, self.in_log)
+        return tuple(side.partition(IN_SYNC)[0] for side in sides) if self.kind is Kind.PARTITION else sides
 
     def __str__(self) -> str:
         what = printable(str(Key(self.kind, self.name)))
@@ -74,6 +85,12 @@ class Differs(Struct, frozen=True):
     def total(self) -> int:
         """How many there are."""
         return len(self.differences) + self.more
+
+    @property
+    def digest(self) -> str:
+        """A digest of what would be lost. Leaders and replicas in sync, which restarts change, are not in it."""
+        things = sorted(repr((one.kind.value, one.name, one.path, *one.lasting)) for one in self.differences)
+        return hashlib.sha256("\n".join((*things, str(self.more))).encode()).hexdigest()[:DIGITS]
 
     @property
     def named(self) -> tuple[Difference, ...]:

@@ -1,8 +1,10 @@
-"""Whether ZooKeeper held all metadata when the controllers stopped: after the way back nothing else holds it.
+"""The last comparison of ZooKeeper with the metadata log: whether it shows that ZooKeeper held all metadata when the
+controllers stopped, as after the way back nothing else holds it.
 
 Pure. Without controllers the metadata log cannot be read, and nothing can be compared: what counts is the last
-comparison, which `core/migration/now.py` has made again and again until they stopped. How long before that it was, is
-measured by ZooKeeper's clock: from the last write to `/migration` before the comparison to the last one of all. What
+comparison, which `core/migration/now.py` has made again and again until they stopped. It is kept in the status and by
+this process: the controllers may stop in the moment in which a status cannot be written. How long before that it was,
+is measured by ZooKeeper's clock: from the last write to `/migration` before the comparison to the last one of all. What
 was changed in between may be lost; so may be what was changed while the controllers could not write to ZooKeeper and
 the operator did not look.
 """
@@ -13,17 +15,27 @@ from datetime import datetime, timedelta
 
 from kafkafeatures.api.names import ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.api.status import EqualityStatus
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.status import ComparisonState, EqualityStatus
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import MigrationProgress
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.consents import Consentable
+from kafkafeatures.core.migration.place import PREFLIGHTED, Place
+from kafkafeatures.core.migration.positions import Misplaced
 from kafkafeatures.core.words import counted, format_span
 
 LAST_WITHIN = timedelta(minutes=5)
 """How long before the end the last comparison may be: that of a large cluster takes a minute."""
+UNKNOWN = "unknown"
+"""What a consent is for that is given where it is not known what is lacking."""
 CLOCKS_DIFFER = timedelta(seconds=10)
 """By how much the servers of an ensemble may differ: a later write may seem earlier."""
+
+WRITTEN_EVERY = timedelta(seconds=30)
+"""For how long a status may say of a comparison that came to the same."""
 
 ACCEPT = f"add {ZK_ROLLBACK_LOSSY} to consents, if metadata that ZooKeeper lacks may be lost"
 REMEDY = (
@@ -32,7 +44,7 @@ REMEDY = (
 )
 
 
-def what_is_lacking(place: Place, last: EqualityStatus | None) -> Blocker | None:
+def what_is_lacking(place: Place, last: EqualityStatus | None) -> Consentable | None:
     """Where the last comparison does not show that ZooKeeper held all metadata. last: as the status has it."""
     written = place.znodes.migration
     if isinstance(written, Failure):
@@ -41,13 +53,23 @@ def what_is_lacking(place: Place, last: EqualityStatus | None) -> Blocker | None
         return None  # nothing but ZooKeeper was ever written to
     # With another /migration than before, controllers that start again write nothing to ZooKeeper any longer.
     remedy = REMEDY if written is not None and written.offset > 0 else ACCEPT
+    why = _unknown(written, last)
     if last is not None and last.differences:
         found = counted(last.differences, "difference")
         text = f"ZooKeeper and the metadata log differed before the controllers stopped: {found}"
-        return Blocker(BlockerKind.METADATA, text, remedy)
-    why = _unknown(written, last)
+        text += f"; it is not known what else ZooKeeper lacks: {why}" if why else ""
+        about = about_differences(last.differences, last.digest) + (f" {UNKNOWN}" if why else "")
+        return Consentable(ZK_ROLLBACK_LOSSY, about, Blocker(BlockerKind.METADATA, text, remedy), may_be_early=not why)
+    if not why:
+        return None
     text = f"it is not known whether ZooKeeper holds all metadata: {why}"
-    return Blocker(BlockerKind.MIGRATION, text, remedy, reason=Reason.MIGRATION_BLOCKED) if why else None
+    blocker = Blocker(BlockerKind.MIGRATION, text, remedy, reason=Reason.MIGRATION_BLOCKED)
+    return Consentable(ZK_ROLLBACK_LOSSY, UNKNOWN, blocker)
+
+
+def about_differences(count: int, digest: str) -> str:
+    """What a consent to these differences is for."""
+    return f"{count} {digest}"
 
 
 def _unknown(written: MigrationProgress | None, last: EqualityStatus | None) -> str:
@@ -64,3 +86,54 @@ def _unknown(written: MigrationProgress | None, last: EqualityStatus | None) -> 
     if between < timedelta(0):
         return f"/migration is {format_span(-between)} older than at the last comparison, as if restored from a backup"
     return f"ZooKeeper was last compared with the metadata log {format_span(between)} before the controllers stopped"
+
+
+def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> EqualityStatus | None:
+    """Which comparison was made later, by the clock of ZooKeeper: two processes have two clocks. That of this process
+    where it is not certain; one without a date, which proves nothing, before any other.
+    """
+    if ours is None or written is None:
+        return ours or written
+    if not ours.written_at or not written.written_at:
+        return written if ours.written_at else ours
+    is_newer = datetime.fromisoformat(written.written_at) - datetime.fromisoformat(ours.written_at) > CLOCKS_DIFFER
+    return written if is_newer else ours
+
+
+def last_comparison(
+    place: Place | Misplaced | Failure, seen: Observation, before: EqualityStatus | None
+) -> EqualityStatus | None:
+    """What came of a comparison in this look, else what came of the last one of this migration. One that came to no
+    result is said beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which
+    it is not known where the cluster is, as while the controllers stop.
+    """
+    if isinstance(place, Place) and place.position in PREFLIGHTED:
+        return None  # nothing is copied yet, or no longer
+    found, written = seen.compared, seen.zookeeper.value.migration if isinstance(seen.zookeeper, Known) else None
+    if isinstance(found, Unknown):
+        if found.why.kind is FailureKind.NOT_ASKED:
+            return before
+        last = before or EqualityStatus()
+        at = None if found.why.kind is FailureKind.STALE else last.written_at
+        return replace(last, state=ComparisonState.UNKNOWN.value, written_at=at)
+    state = ComparisonState.DIFFERS if found.value.differences else ComparisonState.EQUAL
+    at = stamp(written.written_at) if isinstance(written, MigrationProgress) else None
+    if at is None and state is ComparisonState.EQUAL:
+        return before  # until when it is so is not known
+    now = EqualityStatus(
+        at=stamp(found.value.at),
+        state=state.value,
+        differences=found.value.differences,
+        digest=found.value.digest,
+        written_at=at,
+    )
+    return before if before is not None and _says_as_much(before, now) else now
+
+
+def _says_as_much(before: EqualityStatus, now: EqualityStatus) -> bool:
+    """Whether a status that was written moments ago says the same: it is not written for less."""
+    same = (before.state, before.differences, before.digest) == (now.state, now.differences, now.digest)
+    if not same or not (before.written_at and now.written_at):
+        return False
+    between = datetime.fromisoformat(now.written_at) - datetime.fromisoformat(before.written_at)
+    return timedelta(0) <= between < WRITTEN_EVERY

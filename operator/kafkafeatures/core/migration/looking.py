@@ -10,13 +10,15 @@ from datetime import datetime, timedelta
 
 from kafkafeatures.core.engine.kind import Asked, Demands
 from kafkafeatures.core.engine.wanted import Migration, Wanted
-from kafkafeatures.core.migration import checks, finalize, preflight
+from kafkafeatures.core.migration import finalize, preflight
 from kafkafeatures.core.migration.demands import NAMES
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, UNFLAG_BROKERS, WITHDRAW
 from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.migration.losses import needs_comparison
 from kafkafeatures.core.migration.none_wanted import MIGRATION
-from kafkafeatures.core.migration.place import Place, place_of
+from kafkafeatures.core.migration.place import PREFLIGHTED, Place, place_of
 from kafkafeatures.core.migration.stopped import pods_left
+from kafkafeatures.core.migration.voters import addresses_of, named_by_brokers
 from kafkafeatures.core.roll.excuses import is_to_be_shown
 
 ALL_NAMES = NAMES | preflight.NAMES
@@ -36,12 +38,20 @@ def demands_of(asked: Asked, wish: Migration) -> Demands:
         return Demands(znodes=True, settings=ALL_NAMES)
     shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)
     restarts = shows or (place.way is not None and (place.way.restarts is not None or place.way is STOP_CONTROLLERS))
-    compares = checks.needs_comparison(place) and _is_due_again(asked, place, wish)
+    compares = needs_comparison(place) and _is_due_again(asked, place, wish)
     surveys = _age_of_survey(place)
     return Demands(
         partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys,
-        named_controllers=place.way is UNFLAG_BROKERS,
+        named_controllers=place.way is UNFLAG_BROKERS, former_controllers=_former_controllers(asked, place),
     )  # fmt: skip
+
+
+def _former_controllers(asked: Asked, place: Place) -> frozenset[str]:
+    """Where a controller may still answer, before znodes are deleted that it writes."""
+    if place.way not in (RELEASE, WITHDRAW):
+        return frozenset()
+    known = asked.status.migration
+    return addresses_of((*named_by_brokers(place.seen), *(known.voters if known is not None else ())))
 
 
 def _age_of_survey(place: Place) -> float | None:
@@ -50,7 +60,7 @@ def _age_of_survey(place: Place) -> float | None:
     """
     if place.way is RELEASE:
         return None if any(pods_left(place)) else 0.0
-    begun = place.position not in checks.PREFLIGHTED
+    begun = place.position not in PREFLIGHTED
     return None if place.way is None or begun or not place.way.is_preflighted else SURVEYED_WITHIN
 
 

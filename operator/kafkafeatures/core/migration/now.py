@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import ExcusedTopics, Status
+from kafkafeatures.api.status import ConsentRequest, ExcusedTopics, MigrationStatus, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
@@ -23,7 +23,6 @@ from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import (
     Act,
     Decision,
-    Done,
     Stalled,
     Wait,
     blocked,
@@ -41,30 +40,29 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration import checks, finalize
 from kafkafeatures.core.migration.checks import lag_of
-from kafkafeatures.core.migration.comparisons import last_comparison, later
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
-from kafkafeatures.core.migration.copied.survey import Survey
-from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAW, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, Refused
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
+from kafkafeatures.core.migration.last_comparison import last_comparison, later
+from kafkafeatures.core.migration.losses import given_up, requested_by
 from kafkafeatures.core.migration.none_wanted import MIGRATION
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
-from kafkafeatures.core.migration.release import release, withdraw
+from kafkafeatures.core.migration.question import Asked
+from kafkafeatures.core.migration.release import deletion
 from kafkafeatures.core.migration.report import migration_settled, with_migration
-from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
+from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git, reached
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.migration.takeover import waits_for_quorum
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
-from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of
+from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
-WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
 CONTRADICTS_FOR = 60.0
 """Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
@@ -136,16 +134,29 @@ class MigrationNow(StageNow, frozen=True):
         """Nodes that are being restarted."""
         return frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
 
-    def _asked(self, place: Place) -> checks.Asked:
+    def _asked(self, place: Place) -> Asked:
         """What the checks are asked about."""
         now = self.facts.monotonic
-        return checks.Asked(
+        return Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and self.is_approved),
             self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written(now),
-            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality,
+            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality, self._known.voters,
+            self._known.requested,
         )  # fmt: skip
+
+    @property
+    def _known(self) -> MigrationStatus:
+        """What the status has of it."""
+        return self.facts.remembered.migration or MigrationStatus()
+
+    @property
+    def _requested(self) -> tuple[ConsentRequest, ...]:
+        """Consents that are asked for, by now. While it is not known where the cluster is, all that were."""
+        if not isinstance(self.place, Place):
+            return self._known.requested
+        return requested_by(self._asked(self.place), self.facts.stamp)
 
     def _compared(self, place: Place) -> Compared | None:
         """The last comparison. That of before a failed one does not lead to the stop of the controllers: it may be the
@@ -178,6 +189,9 @@ class MigrationNow(StageNow, frozen=True):
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
             return waits
+        if isinstance(self.place, Failure) and self.place.kind is FailureKind.WRONG_CLUSTER:
+            why = self.place
+            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), found, subject=why.where, remedy=why.remedy)
         if isinstance(self.place, Failure):
             wait = unreadable("the phase is not known", self.place, reason=Reason.MIGRATING)
             return replace(wait, steady=self.wish.desired is Desired.ROLLED_BACK, blockers=found)
@@ -271,38 +285,15 @@ class MigrationNow(StageNow, frozen=True):
         flies = self.roll is not None and bool(self.roll.in_flight)
         if quorum is not None and (self.place.position is Position.COPYING or not flies):
             return quorum
-        if self.roll is not None and (decision := self.roll.decision) is not None:
+        deletes = self.place.way is not None and self.place.way.deletes  # which waits for no restart
+        if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
             asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
             if isinstance(decision, Wait) and asked is not None:
                 return asked_of_a_person(self.place, decision, asked)
             return decision
         if self.place.way is None:
-            known = self.facts.remembered.migration
-            went_back = self.wish.desired is Desired.ROLLED_BACK and known is not None and known.kept_migration_node
-            again = "; before you start the controllers again, wipe their disks" if went_back else ""
-            if isinstance(self.facts.seen.zookeeper, Unknown):
-                why = self.facts.seen.zookeeper.why
-                again = f"; {why.where} is no longer needed ({why.message}): {WITHOUT_ZOOKEEPER}"
-            return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}{again}")
-        return self._deletion(self.place) or asked_of_git(self.place)
-
-    def _deletion(self, place: Place) -> Act | Stalled | None:
-        """The transaction that gives the cluster back to ZooKeeper, made of what this look has read."""
-        if place.way is WITHDRAW:
-            return _act_on(withdraw(place.znodes))
-        if place.way is not RELEASE:
-            return None
-        found = place.seen.surveyed
-        survey = found.why if isinstance(found, Unknown) else found.value
-        if isinstance(survey, Survey) and not survey.failures:
-            return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
-        why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
-        return Stalled(
-            Reason.MIGRATION_BLOCKED,
-            f"the controller epochs of partitions could not be read: {why}",
-            subject=why.subject if isinstance(why, Failure) else "znodes of partitions",
-            remedy=why.action if isinstance(why, Failure) else "make ZooKeeper reachable",
-        )
+            return reached(self.place, self.wish.desired, self._known)
+        return deletion(self.place) or asked_of_git(self.place)
 
     @property
     def approval_reason(self) -> Reason:
@@ -312,12 +303,25 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Restarts that a person must not carry out now, or does not have to."""
-        if self.roll is None or not isinstance(self.place, Place):
-            return self.roll.withdrawn if self.roll is not None else ()
+        if self.roll is None:
+            return ()
         why = finalize.why_let_off(self.place, self.blockers, self.soaking, is_approved=self.is_approved)
+        asked = (one for one in self.roll.in_flight if one.is_asked_of_a_person)
         live = {node.id for node in self.facts.seen.nodes if node.state is NodeState.LIVE}  # else it may stop just now
-        asked = (one for one in self.roll.in_flight if one.is_asked_of_a_person and one.step.node_id in live)
-        return (*self.roll.withdrawn, *((one.sent, why) for one in asked if why))
+        return (*self.roll.withdrawn, *((one.sent, why) for one in asked if why and one.step.node_id in live))
+
+    @property
+    def over(self) -> Sequence[tuple[InFlight, Result]]:
+        """Restarts that nothing has to be waited for on a way that restarts no node."""
+        return self.roll.over if self.roll is not None else ()
+
+    @property
+    def unneeded(self) -> frozenset[int]:
+        """Nodes that are not expected to come back on a way that restarts none: controllers are to stop."""
+        if not isinstance(self.place, Place):
+            return frozenset()
+        controllers = {*self.place.facts.controllers, *(voter.node_id for voter in self._known.voters)}
+        return frozenset(controllers - self.place.facts.brokers.keys()) | given_up(self._asked(self.place))
 
     @property
     def kept(self) -> MigrationKept:
@@ -335,15 +339,10 @@ class MigrationNow(StageNow, frozen=True):
         """A consent is spent before it is used: a restart, or what Git is asked for, rests on it. Who is asked to lose
         the flag is written before as well.
         """
-        status = with_spent(status, self._used(decision))
-        asked = self._asked_controllers(decision)
-        if not asked or status.migration is None:
-            return status
-        return replace(status, migration=replace(status.migration, asked_controllers=asked))
+        status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
+        return finalize.with_asked(with_spent(status, self._used(decision)), self._asked_controllers(decision))
 
     def _asked_controllers(self, decision: Decision) -> tuple[int, ...]:
-        if not isinstance(self.place, Place):
-            return ()
         return finalize.asked_by(self.place, self._flying, restarted_by(decision))
 
     def _used(self, decision: Decision) -> frozenset[str]:
@@ -356,7 +355,7 @@ class MigrationNow(StageNow, frozen=True):
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(
             status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
-            dual_write=self.dual_write, asked=self._asked_controllers(decision),
+            dual_write=self.dual_write, requested=self._requested, asked=self._asked_controllers(decision),
         )  # fmt: skip
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
@@ -373,12 +372,6 @@ class MigrationNow(StageNow, frozen=True):
         if self.roll is not None:
             said[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
         return said
-
-
-def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
-    if isinstance(step, Failure):
-        return Stalled(Reason.MIGRATION_FAILED, str(step), subject=step.subject, remedy=step.action)
-    return Act(step)
 
 
 def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:
@@ -400,6 +393,7 @@ def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow
         controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
         equality=last_comparison(place, facts.seen, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
-    roll = permitted_roll(facts, permit_for(place), excused=part.excused)
     approved = not_approved(facts.wanted, plan, waits=True) is None
-    return MigrationNow(facts, wish, place, kept, roll, part.excused, approved, dual_write)
+    stage = MigrationNow(facts, wish, place, kept, None, part.excused, approved, dual_write)
+    roll = permitted_roll(facts, permit_for(place, stage.unneeded), excused=part.excused)
+    return replace(stage, roll=roll) if roll is not None else stage

@@ -6,7 +6,6 @@ Pure. Made by `core/migration/stage.py` in each look, of that look alone: nothin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from functools import cached_property
 
 import msgspec
@@ -15,6 +14,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.early_rights import GRANT
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import level_name
@@ -33,7 +33,9 @@ from kafkafeatures.core.migration.edges import (
 )
 from kafkafeatures.core.migration.phases import Phase, phase_of
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of
-from kraftlog.image import ZkMigrationState
+
+PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
+"""Where nothing was copied yet, and what changes meanwhile may still prevent the copy."""
 
 
 class Place(Struct, frozen=True, dict=True):
@@ -72,7 +74,7 @@ class Place(Struct, frozen=True, dict=True):
     @cached_property
     def demands(self) -> Demands:
         """What each node has otherwise than the position that comes next needs it."""
-        said, edge = said_of(self.seen), self.way
+        said, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
         end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
         return demands(self.position, end, edge, known_of(said, release_of(self.seen)), said)
 
@@ -122,8 +124,8 @@ def place_of(
     """
     if isinstance(seen.zookeeper, Known):
         znodes = seen.zookeeper.value
-    elif is_over(seen):
-        znodes = _unread(seen.zookeeper.why, seen.at)
+    elif seen.has_left_zookeeper:
+        znodes = _unread(seen, seen.zookeeper.why)
     else:
         return seen.zookeeper.why
     seen = without_ghost_controllers(seen)
@@ -138,15 +140,10 @@ def place_of(
     return Place(seen, znodes, facts, position, desired, asked)
 
 
-def is_over(seen: Observation) -> bool:
-    """Whether the metadata log says that the migration is finalized: ZooKeeper may be switched off then."""
-    state = seen.zk_migration_state
-    return isinstance(state, Known) and state.value == ZkMigrationState.POST_MIGRATION
-
-
-def _unread(why: Failure, at: datetime) -> ZooKeeperReading:
-    """A reading of ZooKeeper where none is needed any longer."""
-    return ZooKeeperReading(at, "", why, None, why, None, why, why, why, why)
+def _unread(seen: Observation, why: Failure) -> ZooKeeperReading:
+    """A reading of ZooKeeper where none is needed any longer, and nothing of another cluster either."""
+    own = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
+    return ZooKeeperReading(seen.at, "", own, None, why, None, why, why, why, why)
 
 
 def without_ghost_controllers(seen: Observation) -> Observation:
@@ -167,21 +164,22 @@ def release_of(seen: Observation) -> str:
     return level_name(METADATA_VERSION, seen.level_of(METADATA_VERSION) or 0)
 
 
-def said_of(seen: Observation) -> Said:
+def said_of(seen: Observation, *, is_copied: bool) -> Said:
     """What each node says of its settings; of one that did not say who it is, nothing is known."""
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)
         if node.proved_at
-        else _silent(node.title, node.answer)
+        else _silent(node.title, node.answer, GRANT if role is Role.CONTROLLER and not is_copied else _GRANT)
         for node in seen.nodes
         for role in node.roles
     }
 
 
-def _silent(title: str, answer: object) -> Failure:
+_GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
+
+
+def _silent(title: str, answer: object, remedy: str) -> Failure:
     if isinstance(answer, Unknown):
         return answer.why
     why = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
-    return Failure(
-        FailureKind.AUTHORIZATION, title, why, "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
-    )
+    return Failure(FailureKind.AUTHORIZATION, title, why, remedy)

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NO_ANSWER, Failure, FailureKind, Role, majority_of
-from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.facts.znodes import ZooKeeperReading, of_another_cluster
 from kafkafeatures.core.words import counted
 from kraftlog.image import ZkMigrationState
 
@@ -202,7 +202,9 @@ def facts_of(
     """The facts of an observation that was made after the znodes were read; a Failure names what is missing.
     assigned: brokers that have replicas; None where that is not known. goes_back: whether RolledBack is wanted.
     """
-    claim, migration = read.controller, read.migration
+    claim, migration, own = read.controller, read.migration, seen.cluster_id
+    if isinstance(own, Known) and (other := of_another_cluster(read.cluster_id, read.ensemble, own.value)) is not None:
+        return other
     if isinstance(claim, Failure):
         return claim
     if isinstance(migration, Failure):
@@ -211,9 +213,8 @@ def facts_of(
     answers = any(isinstance(node.answer, Known) for node in controllers)
     state: ZkMigrationState | None = None
     if seen.source.kind is SourceKind.METADATA_LOG and isinstance(seen.zk_migration_state, Known):
-        state = ZkMigrationState.of(seen.zk_migration_state.value)
+        state = ZkMigrationState.of(code := seen.zk_migration_state.value)
         if state is None:
-            code = seen.zk_migration_state.value
             return Failure(FailureKind.UNSUPPORTED, "metadata log", f"its migration state {code} is not known")
     elif answers:
         found = seen.zk_migration_state

@@ -18,15 +18,24 @@ from kafkafeatures.core.migration import preflight_nodes as nodes
 from kafkafeatures.core.migration import preflight_znodes as znodes
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight_question import Preflight
-from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, DECIDED, LISTENER
+from kafkafeatures.core.migration.settings import (
+    ALLOW_EVERYONE,
+    AUTHORIZER,
+    CONNECT,
+    DECIDED,
+    LISTENER,
+    PROTOCOLS,
+    QUORUM_LISTENERS,
+    SUPER_USERS,
+)
 
-NOT_DEFINED = frozenset({controllers.SUPER_USERS})
+NOT_DEFINED = frozenset({SUPER_USERS, ALLOW_EVERYONE})
 """Settings that a node gives only where they are set: Kafka itself does not define them."""
 
 NAMES = NOT_DEFINED | {
     nodes.BROKER_ID, nodes.GENERATED, nodes.RESERVED, nodes.LOG_DIRS, nodes.ROLES, IBP, LISTENER, CONNECT, AUTHORIZER,
-    controllers.PROTOCOL, controllers.PROTOCOLS, controllers.ENCODER, *controllers.TOKEN_KEYS, *DECIDED,
-    *controllers.OF_ITS_CLIENT,
+    controllers.PROTOCOL, PROTOCOLS, controllers.ENCODER, *controllers.TOKEN_KEYS, *DECIDED,
+    *controllers.OF_ITS_CLIENT, controllers.MECHANISM, QUORUM_LISTENERS,
 }  # fmt: skip
 """What each node has to be asked for."""
 
@@ -69,7 +78,9 @@ ROWS = (
     Row(controllers.controllers_can_read_passwords, WITH_CONTROLLERS),
     Row(controllers.controllers_can_use_tokens, WITH_CONTROLLERS),
     Row(controllers.controllers_decide_as_brokers_did, WITH_CONTROLLERS),
+    Row(controllers.nodes_can_log_in_to_controllers, WITH_CONTROLLERS),
     Row(controllers.brokers_may_register, WITH_CONTROLLERS),
+    Row(controllers.controllers_allow_what_brokers_do, WITH_CONTROLLERS),
     Row(znodes.nothing_was_copied_yet, WITHOUT_CONTROLLERS),
     Row(znodes.controllers_reached_zookeeper, WITH_CONTROLLERS),
     Row(znodes.a_broker_is_controller, BOTH),

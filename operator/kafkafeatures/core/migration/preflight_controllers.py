@@ -18,20 +18,21 @@ from kafkafeatures.core.facts.znodes import RegisteredBroker
 from kafkafeatures.core.migration.copied.entries import Kind
 from kafkafeatures.core.migration.preflight_question import Preflight, is_set, names_in, of_each, own, said, sets
 from kafkafeatures.core.migration.settings import (
+    ALLOW_EVERYONE,
     AUTHORIZER,
     CONNECT,
     DECIDED,
     LISTENER,
     OF_ZOOKEEPER,
+    PROTOCOLS,
+    QUORUM_LISTENERS,
     STANDARD_AUTHORIZER,
+    SUPER_USERS,
 )
 
-PROTOCOL, PROTOCOLS = "security.inter.broker.protocol", "listener.security.protocol.map"
+PROTOCOL, MECHANISM = "security.inter.broker.protocol", "sasl.mechanism.controller.protocol"
 ENCODER = "password.encoder.secret"
 TOKEN_KEYS = ("delegation.token.secret.key", "delegation.token.master.key")
-SUPER_USERS = "super.users"
-"""Kafka does not define it, so that a node gives no value of it, but only that it is set."""
-
 OF_ITS_CLIENT = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
 """How a node uses ZooKeeper. A controller with zookeeper.set.acl does not start without credentials
 (`KafkaZkClient.createZkClient`).
@@ -67,8 +68,12 @@ def _listener(node: Node) -> tuple[str, str]:
     """Name and security protocol of what a node takes for the inter-broker listener; empty where it is not known."""
     values = {name: own(setting) for name in (LISTENER, PROTOCOL, PROTOCOLS) for _, setting in said((node,), name)}
     name = (values.get(LISTENER) or values.get(PROTOCOL, "")).upper()
-    protocols = dict(one.partition(":")[::2] for one in names_in(values.get(PROTOCOLS, "")))
-    return name, {key.strip().upper(): value.strip() for key, value in protocols.items()}.get(name, "")
+    return name, _protocols(values.get(PROTOCOLS, "")).get(name, "")
+
+
+def _protocols(listed: str) -> dict[str, str]:
+    protocols = dict(one.partition(":")[::2] for one in names_in(listed))
+    return {key.strip().upper(): value.strip() for key, value in protocols.items()}
 
 
 def controllers_use_the_same_ensemble(asked: Preflight) -> Iterator[Blocker]:
@@ -122,6 +127,16 @@ def controllers_can_use_tokens(asked: Preflight) -> Iterator[Blocker]:
         yield from of_each(lacking, BlockerKind.SETTING, _no_token_key)
 
 
+def nodes_can_log_in_to_controllers(asked: Preflight) -> Iterator[Blocker]:
+    """SCRAM credentials are in ZooKeeper until they are copied: no controller knows one before."""
+    for node, mechanism in said(asked.nodes, MECHANISM):
+        values = {name: own(setting) for name in (QUORUM_LISTENERS, PROTOCOLS) for _, setting in said((node,), name)}
+        listener = next(iter(names_in(values.get(QUORUM_LISTENERS, ""))), "").upper()
+        protocol = _protocols(values.get(PROTOCOLS, "")).get(listener, listener)
+        if protocol.upper().startswith("SASL") and own(mechanism).upper().startswith("SCRAM"):
+            yield from of_each((node,), BlockerKind.SETTING, _scram, own(mechanism), listener)
+
+
 def brokers_may_register(asked: Preflight) -> Iterator[Blocker]:
     """Registering needs CLUSTER_ACTION, and before the copy there are no ACLs: only super users may then."""
     classes = {own(setting) for _, setting in said(asked.brokers, AUTHORIZER)} - {""}
@@ -130,8 +145,16 @@ def brokers_may_register(asked: Preflight) -> Iterator[Blocker]:
         if custom and own(setting) not in custom:
             words = (custom[0], own(setting) or "unset")
             yield from of_each((node,), BlockerKind.SETTING, _custom_authorizer, *words)
-        elif classes and is_set(setting) and own(setting) not in custom and not sets(node, SUPER_USERS):
+        elif classes and is_set(setting) and own(setting) not in custom and not sets(node, SUPER_USERS, ALLOW_EVERYONE):
             yield from of_each((node,), BlockerKind.SETTING, _no_super_users)
+
+
+def controllers_allow_what_brokers_do(asked: Preflight) -> Iterator[Blocker]:
+    """What no ACL speaks of is allowed by both, or by neither: controllers decide about topics and configs later."""
+    for_brokers = any(sets(node, ALLOW_EVERYONE) for node in asked.brokers)
+    for node, setting in said(asked.controllers, AUTHORIZER):
+        if is_set(setting) and sets(node, ALLOW_EVERYONE) is not for_brokers:
+            yield from of_each((node,), BlockerKind.SETTING, _allows_otherwise, for_brokers)
 
 
 # --- words ---
@@ -199,7 +222,26 @@ def _no_super_users(nodes: Nodes) -> tuple[str, str]:
     return (
         f"{title_of(nodes)} {verb(nodes, 'has', 'have')} an authorizer without {SUPER_USERS}: brokers could not "
         "register, because no ACL exists before the copy",
-        f"add the brokers' principals to {SUPER_USERS} of {these(nodes)}",
+        f"add the principals of the brokers, of the controllers and of KafkaFeatures to {SUPER_USERS} of "
+        f"{these(nodes)}",
+    )
+
+
+def _allows_otherwise(for_brokers: bool, nodes: Nodes) -> tuple[str, str]:
+    lacks, gives = (verb(nodes, "does not set", "do not set"), "set"), (verb(nodes, "sets", "set"), "do not set")
+    has, have = lacks if for_brokers else gives
+    return (
+        f"{title_of(nodes)} {has} {ALLOW_EVERYONE}, and the brokers {have} it: other requests would be allowed after "
+        "the copy",
+        f"{'set the same value' if for_brokers else 'remove it'} on {these(nodes)}",
+    )
+
+
+def _scram(mechanism: str, listener: str, nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {MECHANISM} {mechanism} for listener {listener}, and no "
+        "controller knows a SCRAM credential before the copy: neither brokers nor controllers could log in",
+        f"use PLAIN or client certificates, both over TLS, on the listener {listener} of all nodes",
     )
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, these, title_of, verb
+from kafkafeatures.core.facts.early_rights import GRANT
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, WITHOUT_ZOOKEEPER, metadata_version_named
@@ -38,7 +40,8 @@ def every_node_says_who_it_is(asked: Preflight) -> Iterator[Blocker]:
     for node in asked.nodes:
         if node.proved_at:
             continue
-        why = node.answer.why if isinstance(node.answer, Unknown) else _NO_SETTINGS
+        silent = _NO_SETTINGS if Role.BROKER in node.roles else replace(_NO_SETTINGS, remedy=GRANT)
+        why = node.answer.why if isinstance(node.answer, Unknown) else silent
         yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, why, why=why.kind)
 
 

@@ -14,6 +14,7 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.facts.znodes import of_another_cluster
 from kafkafeatures.core.migration.copied.survey import copy_findings
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight_question import Preflight, unread
@@ -55,14 +56,9 @@ def it_is_the_ensemble_of_this_cluster(asked: Preflight) -> Iterator[Blocker]:
         return
     if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.cluster_id, Failure):
         return
-    found, where = asked.znodes.cluster_id, printable(asked.znodes.ensemble)
-    if found is None:
-        yield _blocker(f"{where} has no znode /cluster/id", "set the chroot of the brokers' zookeeper.connect")
-    elif found != seen.value:
-        yield _blocker(
-            f"{where} is the ensemble of cluster {printable(found)}, but the nodes belong to cluster {seen.value}",
-            "set the ensemble and the chroot of the brokers' zookeeper.connect",
-        )
+    other = of_another_cluster(asked.znodes.cluster_id, asked.znodes.ensemble, seen.value)
+    if other is not None:
+        yield unread(other, BlockerKind.ZOOKEEPER)
 
 
 def a_broker_is_controller(asked: Preflight) -> Iterator[Blocker]:

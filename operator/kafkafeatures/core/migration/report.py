@@ -8,6 +8,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import (
     BrokersByMode,
+    ConsentRequest,
     EqualityStatus,
     MigrationStatus,
     RolloutStatus,
@@ -23,7 +24,8 @@ from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
-from kafkafeatures.core.migration.positions import BrokerMode, Misplaced
+from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
+from kafkafeatures.core.migration.voters import voters_of
 from kafkafeatures.core.migration.way_back import held_until, way_back
 from kraftlog.image import ZkMigrationState
 
@@ -38,16 +40,18 @@ def with_migration(
     flying: Collection[int] = (),
     equality: EqualityStatus | None = None,
     dual_write: DualWrite | None = None,
+    requested: tuple[ConsentRequest, ...] = (),
     asked: tuple[int, ...] = (),
 ) -> Status:
     """The status with where the migration is; as it was where that is not known now. `flying`: nodes that are being
-    restarted. `equality`: the last comparison. `dual_write`: for how long it was kept. `asked`: controllers that
-    were asked to lose the flag.
+    restarted. `equality`: the last comparison. `dual_write`: for how long it was kept. `requested`: consents that are
+    asked for. `asked`: controllers that were asked to lose the flag.
     """
     before = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
         known = previous.migration
-        return replace(status, migration=known and replace(known, equality=equality))
+        voters = voters_of(facts.seen, before.voters)
+        return replace(status, migration=known and replace(known, equality=equality, voters=voters))
     phase, modes = place.phase.value, list(place.facts.brokers.values())
     lag = -1
     both = place.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
@@ -68,6 +72,8 @@ def with_migration(
         kept_migration_node=before.kept_migration_node,
         restarts_left=_restarts_left(place, flying),
         node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
+        voters=() if is_without_quorum(place) else voters_of(facts.seen, before.voters),
+        requested=requested,
         dual_write_since=stamp(dual_write.since) if both and dual_write is not None else None,
         dual_write_offset=dual_write.offset if both and dual_write is not None else None,
         asked_controllers=asked,
@@ -78,6 +84,11 @@ def with_migration(
     unflagged = place.facts.unflagged if both else ()
     back = way_back(place.position, wish.desired, equality, until=until, unflagged=unflagged)
     return replace(status, migration=found, way_back=back)
+
+
+def is_without_quorum(place: Place) -> bool:
+    """Whether nothing of a quorum is left in ZooKeeper: the next one may have other voters."""
+    return place.position in (Position.ZOOKEEPER, Position.RELEASED) and not place.facts.has_progress
 
 
 def _restarts_left(place: Place, flying: Collection[int]) -> int | None:

@@ -14,15 +14,19 @@ from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.checks import setting_blocker
 from kafkafeatures.core.migration.finalize import holds
 from kafkafeatures.core.migration.place import Place
-from kafkafeatures.core.migration.positions import Misplaced, Position
+from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
 from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet, is_outdated
 
 
-def permit_for(place: Place | Misplaced | Failure) -> Permit:
-    """Nodes that do not have what the next position needs. Nothing where it is not known which position that is."""
-    if not isinstance(place, Place) or place.way is None or place.way.restarts is None:
+def permit_for(place: Place | Misplaced | Failure, unneeded: frozenset[int] = frozenset()) -> Permit:
+    """Nodes that do not have what the next position needs. Nothing where it is not known which position that is.
+    unneeded: nodes that are not expected to come back, where the way restarts none.
+    """
+    if not isinstance(place, Place) or place.way is None:
         return Permit("", {})
+    if place.way.restarts is None:
+        return Permit("", {}, restarts=False, proven=frozenset(_proven(place)), unneeded=unneeded)
     way, claim = place.way, place.claim
     needing = {
         id_: "; ".join(map(str, one.differs))
@@ -38,6 +42,14 @@ def permit_for(place: Place | Misplaced | Failure) -> Permit:
         is_first=all(one.id in place.differing for one in of_role),
         has_quorum=way.end is not Position.ZOOKEEPER,
     )
+
+
+def _proven(place: Place) -> Iterator[int]:
+    """Brokers that run in ZooKeeper mode, by what each says itself, by its settings and by its znode."""
+    for node in place.seen.nodes:
+        in_zookeeper = place.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED)
+        if in_zookeeper and node.proved_at and node.czxid >= 0:
+            yield node.id
 
 
 def template_ahead(place: Place, seen: Observation, flying: frozenset[str], *, may_begin: bool) -> Iterator[Blocker]:

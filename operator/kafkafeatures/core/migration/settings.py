@@ -23,11 +23,16 @@ NAMED_BY_DEFAULT = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 """Listeners that the map has where it is not set."""
 AUTHORIZER = "authorizer.class.name"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+SUPER_USERS, ALLOW_EVERYONE = "super.users", "allow.everyone.if.no.acl.found"
+"""Kafka does not define them, so that a node gives no value of them, but only that they are set."""
+PRINCIPALS = "User:<each broker>;User:<each controller>;User:<KafkaFeatures>"
 HIDDEN = "(secret)"
 DECIDED = (
     "create.topic.policy.class.name", "alter.config.policy.class.name", "default.replication.factor", "num.partitions",
     "auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "unclean.leader.election.enable",
-    "delete.topic.enable",
+    "delete.topic.enable", "principal.builder.class", "delegation.token.max.lifetime.ms",
+    "delegation.token.expiry.time.ms", "delegation.token.expiry.check.interval.ms", "controller.quota.window.num",
+    "controller.quota.window.size.seconds",
 )  # fmt: skip
 """What controllers decide by. leader.imbalance.per.broker.percentage is not among them: KRaft controllers do not read
 it.
@@ -65,7 +70,8 @@ class Known(Struct, frozen=True):
     brokers, empty where it is not set. acls: whether brokers keep ACLs in ZooKeeper. quorum_listener: the one of the
     controllers, empty where it is not known. values: what a setting is on all nodes that have it; only shown, as
     another value may be right too. decided: what controllers decide by, as all brokers have it; only shown, as the
-    preflight compares it.
+    preflight compares it. authorizes, allows_everyone: whether a broker has an authorizer, and sets ALLOW_EVERYONE;
+    only shown as well.
     """
 
     node_id: int | None
@@ -76,6 +82,8 @@ class Known(Struct, frozen=True):
     quorum_listener: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
     decided: Mapping[str, str] = field(default_factory=dict)
+    authorizes: bool = False
+    allows_everyone: bool = False
 
 
 class Difference(Struct, frozen=True):
@@ -192,4 +200,8 @@ def lines_of(shape: Shape, known: Known) -> Lines:
         add.append(f"{PROTOCOLS}={entry}")  # only shown: a controller that runs has it
     if shape in (C, N):
         add += [f"{name}={value}" for name, value in known.decided.items()]
+        if known.authorizes:
+            add.append(f"{SUPER_USERS}={PRINCIPALS}")
+        if known.authorizes and known.allows_everyone:
+            add.append(f"{ALLOW_EVERYONE}=...")
     return Lines(tuple(add), tuple(name for name, rule in rules if rule is Wish.NOT_SET))

@@ -1,9 +1,9 @@
 """Has every controller of the quorum stopped? What is deleted in ZooKeeper while one runs may be lost, or come back.
 
 Pure. Called by `core/migration/checks.py` before znodes are deleted. Silence proves nothing: a controller that cannot
-be reached from here may lead, and serve the brokers. Kubernetes proves it, where it shows the StatefulSet of
-controllers without a pod; else each address that the document names, which refuses the connection. In either case
-nothing may have written to `/migration` for a moment.
+be reached from here may lead, and serve the brokers. Every voter has to be accounted for (`core/migration/voters.py`):
+Kubernetes shows its StatefulSet without a pod, or its own address refuses the connection. In either case nothing may
+have written to `/migration` for a moment; before the copy no controller does, so that alone proves nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Collection, Iterator
 
 from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED
 from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.status import VoterStatus
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.voters import answering, not_proven
 
 STILL_FOR = 3.0
 """Seconds; an active controller writes twice a second."""
@@ -50,25 +52,37 @@ def pods_left(place: Place) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, f"{named}{more} of StatefulSet {owner.name} {text}", remedy)
 
 
-def unproven(place: Place, controllers: Collection[str]) -> Blocker | None:
-    """Why it is not proven that none runs; None where it is, or where `pods_left` names one. controllers: StatefulSets
-    of controllers that the document names.
+def still_answering(place: Place) -> Iterator[Blocker]:
+    """Controllers that answer, also where the document names other addresses: no person can vouch that they stopped."""
+    where = ", ".join(answering(place.seen))
+    if where or isinstance(place.seen.registered_controllers, Known):
+        text = f"a controller answers at {where}" if where else "a controller answered a moment ago"
+        remedy = f"stop every controller; if they are to continue, check {REACH}"
+        yield Blocker(BlockerKind.MIGRATION, text, remedy)
+
+
+def unproven(place: Place, controllers: Collection[str], voters: tuple[VoterStatus, ...]) -> Blocker | None:
+    """Why it is not proven that none runs; None where it is, or where another blocker says that one does. controllers:
+    StatefulSets of controllers that the document names. voters: of the quorum, as the status has them.
     """
-    found, pods = place.seen.registered_controllers, place.seen.workloads
-    workloads = pods.value if isinstance(pods, Known) else None
-    if workloads is not None and (missing := [one for one in workloads.missing if one in controllers]):
+    seen, pods = place.seen, place.seen.workloads
+    missing = [one for one in pods.value.missing if one in controllers] if isinstance(pods, Known) else []
+    if missing:
         text = f"StatefulSet {', '.join(missing)} does not exist or is being deleted; its pods may still run"
         return Blocker(BlockerKind.MIGRATION, text, f"create it again with 0 replicas; {_SURE}")
-    if workloads is not None and any(one.role == "controllers" for one in workloads.stateful_sets):
+    if any(still_answering(place)) or isinstance(seen.registered_controllers, Known):
         return None
-    if isinstance(found, Known):
-        return Blocker(BlockerKind.MIGRATION, "a controller answered a moment ago", f"stop every controller; {_SURE}")
-    why = found.why
-    if why.kind is FailureKind.NOT_LISTENING:
+    left, why = not_proven(seen, voters), seen.registered_controllers.why
+    if voters and not left:
         return None
-    if why.kind is FailureKind.NOT_ASKED:
+    if not left and why.kind is FailureKind.NOT_ASKED:
         text = "controllers may still run: none was asked, because none is named in the document"
         remedy = f"name every controller in spec.cluster.bootstrapControllers; {_SURE}"
         return Blocker(BlockerKind.MIGRATION, text, remedy)
-    text = f"controllers may still run: {why.where}: {why.message}"
+    if not left:
+        text = f"controllers may still run: {why.where}: {why.message}; which controllers the quorum has is not known"
+        return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_SURE}")
+    tried = next((found for _, found in left if found is not None), why)
+    titles = f"controller{'s' if len(left) > 1 else ''} {', '.join(str(one.node_id) for one, _ in left)}"
+    text = f"controllers may still run: {tried.where}: {tried.message}; not proven to have stopped: {titles}"
     return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_REFUSE}; {_SURE}")

@@ -18,6 +18,7 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.quorum import is_caught_up
 from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.roll.disks import is_on_new_disk
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
@@ -42,6 +43,7 @@ class Phase(Enum):
     STARTING = "starting"
     RECOVERING = "recovering its log, or catching up with the metadata"  # fenced, and it runs
     CATCHING_UP = "catching up"
+    NEW_DISK = "back without its disk"  # none of its directories was there before: what it had is lost
     BACK = "back"
 
 
@@ -61,6 +63,7 @@ class AwayNode(Struct, frozen=True):
     znode before, where it ran in ZooKeeper mode; then there is no epoch, as the two count different things.
     out_of_sync: how many partitions it hosts that it was not in sync with before; lagging: which, by their marks, none
     where there were too many to keep. by: what restarts its pod, such as "annotation"; empty for an eviction.
+    disks: its directories before, by their marks; empty where they were not known.
     """
 
     node_id: int
@@ -75,6 +78,7 @@ class AwayNode(Struct, frozen=True):
     lagging: frozenset[str] = frozenset()
     by: str = ""
     czxid: int = -1
+    disks: frozenset[str] = frozenset()
 
     @property
     def is_done(self) -> str:
@@ -131,12 +135,15 @@ class AwayNode(Struct, frozen=True):
         Outside of KRaft mode a broker that is not registered may just be stopped: `/brokers/ids` has those that run,
         and a quorum hears of a broker once it has the flag.
         """
-        if seen.node(self.node_id) is None:
+        node = seen.node(self.node_id)
+        if node is None:
             read = isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
             return seen.in_kraft_mode and read
         pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:
             return False
+        if is_on_new_disk(self.disks, node):
+            return False  # which disk it had before is known to this restart alone
         return wanted not in ("", pod.revision)
 
     def state_in(self, seen: Observation, replication: Replication | None) -> RestartState:
@@ -161,11 +168,20 @@ class AwayNode(Struct, frozen=True):
             if node.state is NodeState.FENCED and not answers:
                 return RestartState(Phase.STARTING, f"{self.title} does not answer yet")
             return RestartState(Phase.REQUESTED, f"restart {self.title} with the newer Kafka; it was not restarted yet")
+        if is_on_new_disk(self.disks, node):
+            return RestartState(
+                Phase.NEW_DISK, f"{self.title} came back on a new disk: none of its directories was there before"
+            )
         if node.state is NodeState.FENCED:
             how = "fenced: it recovers its log, or catches up"
             silent = "fenced, and does not answer: it recovers its log, or was stopped"
             return RestartState(Phase.RECOVERING, f"{self.title} is {how if answers else silent}")
         return self._replicas(node, seen, replication)
+
+    def is_a_new_process(self, seen: Observation) -> bool:
+        """Whether its next process certainly runs, whichever partitions it has by now."""
+        read = isinstance(seen.workloads, Known) or seen.workloads.why.kind is FailureKind.NOT_ASKED or not self.pod
+        return read and self.state_in(seen, None).phase in (Phase.UNKNOWN, Phase.BACK)
 
     def _of_pod(self, seen: Observation) -> RestartState | None:
         """What the pod says, where it says that the node cannot be back."""

@@ -1,4 +1,4 @@
-"""What halts a roll: a node that is not back in time, one that still needs its restart after it, one that crashes.
+"""What halts a roll: a node that is back without its disk, not back in time, or in need of its restart still; a crash.
 
 Pure. Asked by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node whose next pod would be
 what has failed already is not restarted to become the same. A halt ends when its node is back, or is replaced. Each
@@ -14,12 +14,14 @@ from itertools import chain
 
 from msgspec import Struct
 
+from kafkafeatures.core.engine.consents import ConsentState, state_of
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.facts.node_sets import holds
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.workloads import StatefulSet
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.crashes import STEADY_AFTER, Crash
+from kafkafeatures.core.roll.disks import consent_to_disk
 from kafkafeatures.core.roll.pods import is_outdated, look_at
 from kafkafeatures.core.roll.pods_without_node import never_registered, without_node_for_long
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
@@ -73,11 +75,32 @@ def is_halted_for(question: RestartQuestion, id_: int) -> bool:
     return any(halt.stops(question, id_) for halt in chain(unregistered, _halts(question)))
 
 
+def back_on_new_disk(question: RestartQuestion) -> Iterator[Halt]:
+    """Nodes that came back without what they had: the next one may lose its own the same way."""
+    for one in question.in_flight:
+        node = question.node(one.step.node_id)
+        if one.state.phase is Phase.NEW_DISK and node is not None:
+            consent = consent_to_disk(one.step.disks, node)
+            spent = state_of(consent, question.wanted.consents, question.remembered.status.spent_consents)
+            accept = f"add {consent} to consents"
+            if spent is ConsentState.SPENT:
+                accept = f"remove the consent {consent}, apply the document, then add it again"
+            look = f"see the volumes of pod {one.step.pod}" if one.step.pod else f"see log.dirs of {node.title}"
+            cause = _halted(
+                question,
+                node.id,
+                "came back on a new disk: none of its directories was there before its restart",
+                f"{look}: if its old disk was to stay, mount it again, and restart {node.title}; if the disk was meant "
+                f"to be new, {accept}",
+            )
+            yield Halt(cause, question.owner_of(one.step.pod), one.step.after)
+
+
 def not_back_in_time(question: RestartQuestion) -> Iterator[Halt]:
     """Nodes that were restarted, and should be back by now."""
     timeout = question.wanted.rollout.node_timeout
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
-    patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
+    patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.NEW_DISK, Phase.UNKNOWN)
     for one in question.in_flight:
         if question.is_late(one) and one.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {one.state.detail}"
@@ -109,7 +132,12 @@ def crashed_on_it(question: RestartQuestion) -> Iterator[Halt]:
         yield Halt(_crashed(crash), crash.owner, crash.pod.revision, crash.pod.created_at)
 
 
-HALTS: tuple[Callable[[RestartQuestion], Iterator[Halt]], ...] = (not_back_in_time, restarted_in_vain, crashed_on_it)
+HALTS: tuple[Callable[[RestartQuestion], Iterator[Halt]], ...] = (
+    back_on_new_disk,
+    not_back_in_time,
+    restarted_in_vain,
+    crashed_on_it,
+)
 """What stops a roll, and what it stops; the first that there is is reported."""
 
 

@@ -28,6 +28,10 @@ class Permit(Struct, frozen=True):
     last: the node that goes after all others; None where any may. is_first: none of them is as it has to be yet, so one
     goes alone. unknown: nodes of which it is not known whether they are as they have to be. has_quorum: whether an
     active controller of a quorum is needed, which in ZooKeeper mode there is not.
+
+    restarts: whether nodes are restarted on the way. Where none are, those in flight have to be over before the way is
+    taken, and nothing may be left by then that tells which partitions they have. proven: nodes of which it is certain
+    how they run; unneeded: nodes that are not expected to come back.
     """
 
     way: str
@@ -36,6 +40,9 @@ class Permit(Struct, frozen=True):
     is_first: bool = False
     unknown: frozenset[int] = frozenset()
     has_quorum: bool = True
+    restarts: bool = True
+    proven: frozenset[int] = frozenset()
+    unneeded: frozenset[int] = frozenset()
 
     def applied(self, fleet: Fleet, driver: Driver) -> Fleet:
         """The fleet with nothing to restart but what is permitted. A pod goes only once its template was changed."""

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.api.status import RevisionStatus
+from kafkafeatures.api.status import Result, RevisionStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.engine.windows import closed_until, opening
@@ -25,6 +25,7 @@ from kafkafeatures.core.roll.admission import forbidden_by, refusal_of
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, refusal
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.drivers import driver_of
+from kafkafeatures.core.roll.halts import nothing_is_halted
 from kafkafeatures.core.roll.held_levels import levels_go_first
 from kafkafeatures.core.roll.limits import Limits, limits_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
@@ -35,7 +36,7 @@ from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQues
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.revisions import revisions_after
 from kafkafeatures.core.roll.targets import Excused
-from kafkafeatures.core.roll.waits import unread
+from kafkafeatures.core.roll.waits import unread, waiting
 
 
 class Roll(Struct, frozen=True):
@@ -43,7 +44,8 @@ class Roll(Struct, frozen=True):
     needing: nodes that need a restart, and why. decision: None where there is nothing to restart, or not now.
     levels_first: some finalized level must be downgraded before. limits: how
     long it takes, and why. is_read: False where the pods could not be read, so that nothing is known of what is done.
-    withdrawn: nodes that a person was asked to restart, and must not restart now, or does not have to; and why.
+    withdrawn: nodes that a person was asked to restart, and must not restart now, or does not have to; and why. over:
+    restarts that nothing has to be waited for on a way that restarts no node.
     unconfirmed: nodes of which it is not certain which pod is theirs, and since when. goes_at_any_time: no window holds
     the next one. revisions: what is to be remembered of each target, but for since when nodes may be restarted to it.
     """
@@ -58,6 +60,7 @@ class Roll(Struct, frozen=True):
     limits: Limits = Limits()
     is_read: bool = True
     withdrawn: tuple[tuple[RestartInFlight, str], ...] = ()
+    over: tuple[tuple[RestartInFlight, Result], ...] = ()
     unconfirmed: Mapping[int, Stamp] = field(default_factory=dict)
     goes_at_any_time: bool = False
     revisions: tuple[RevisionStatus, ...] = ()
@@ -109,7 +112,8 @@ def roll_of(
         fleet = permit.applied(fleet, driver)
     question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused, permit)
     withdrawn = tuple((one.sent, why) for one in in_flight if (why := _why_withdrawn(question, one)))
-    gone = [one for one, _ in withdrawn]
+    over = tuple((one.sent, result) for one in in_flight if (result := _is_over(question, one)) is not None)
+    gone = [one for one, _ in (*withdrawn, *over)]
     in_flight = tuple(one for one in in_flight if one.sent not in gone)
     question = replace(question, in_flight=in_flight)
     needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
@@ -117,6 +121,8 @@ def roll_of(
     decision: Next | None = None
     if driver.reads_pods and isinstance(seen.workloads, Unknown):
         decision = unread(seen.workloads, "the pods could not be read")
+    elif permit is not None and not permit.restarts:
+        decision = (nothing_is_halted(question) or waiting(question)) if in_flight else None
     elif (needing or in_flight or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
         not first
     ):
@@ -132,6 +138,7 @@ def roll_of(
         limits=limits_of(question, frozenset(needing)),
         is_read=not driver.reads_pods or isinstance(seen.workloads, Known),
         withdrawn=withdrawn,
+        over=over,
         unconfirmed=question.unconfirmed,
         goes_at_any_time=seen.nothing_is_led and bool(to_free(question, frozenset(needing))),
         revisions=revisions_after(question),
@@ -162,6 +169,19 @@ def is_withdrawn(
         return node is not None and node.state is NodeState.LIVE and permit.is_over_for(step.node_id)
     holds = node is not None and all(node.surely_holds(one.feature, one.after) for one in changes)
     return holds and isinstance(seen.finalized, Known)
+
+
+def _is_over(question: RestartQuestion, one: Restarting) -> Result | None:
+    """How a restart ended on a way that restarts no node. Its node may have to become in sync before, where that can be
+    seen; it does not have to stay so for a while.
+    """
+    permit, id_ = question.permit, one.step.node_id
+    if permit is None or permit.restarts:
+        return None
+    if id_ in permit.unneeded:
+        return Result.SUPERSEDED
+    is_in_sync = one.is_back if question.replication is not None else one.step.is_a_new_process(question.seen)
+    return Result.APPLIED if id_ in permit.proven and is_in_sync else None
 
 
 _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)

@@ -123,18 +123,10 @@ class RollNow(StageNow, frozen=True):
         return replace(status, spent_consents=tuple(sorted(spent)))
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """A consent is spent before it is used: `status.rollout` has what this roll was given; no other roll gets that.
-
-        And since when an eviction that may not have been sent is not asked for. It is asked for again as long as
-        nothing forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for it.
-        """
+        """A consent is spent before it is used: `status.rollout` has what this roll was given, and no other roll."""
         if used := spent_by(decision, self.part.excused):
             status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
-        for one in self.roll.in_flight:
-            if one.may_be_unsent or one.step.is_not_wanted(self.facts.seen):
-                again = isinstance(decision, Act) and decision.step == one.step
-                status = remembering(status, one.sent, one.sent.asked(self.facts.stamp, again=again))
-        return status
+        return with_requests(self.roll, self.facts, decision, status)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with the workloads, and how far the roll is."""
@@ -206,6 +198,18 @@ class Rolls:
         changes = changes_in(proposal.parts)
         roll = roll_of(facts.wanted, facts.seen, changes, remembered, facts.replication, excused=part.excused)
         return RollNow(facts, part, roll)
+
+
+def with_requests(roll: Roll, facts: Facts, decision: Decision, status: Status) -> Status:
+    """The status with since when an eviction that may not have been sent is not asked for. It is asked for again as
+    long as nothing forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for
+    it.
+    """
+    for one in roll.in_flight:
+        if one.may_be_unsent or one.step.is_not_wanted(facts.seen):
+            again = isinstance(decision, Act) and decision.step == one.step
+            status = remembering(status, one.sent, one.sent.asked(facts.stamp, again=again))
+    return status
 
 
 def spent_by(decision: Decision, excused: ExcusedTopics | Excused | None) -> frozenset[str]:

@@ -96,5 +96,9 @@ def refused(what: str, address: Address, code: int, message: str | None) -> Fail
 
 def _progress(replica: ReplicaState) -> ReplicaProgress:
     return ReplicaProgress(
-        replica.id, replica.log_end_offset, replica.last_fetch_timestamp, replica.last_caught_up_timestamp
+        replica.id,
+        replica.log_end_offset,
+        replica.last_fetch_timestamp,
+        replica.last_caught_up_timestamp,
+        str(replica.directory_id) if replica.directory_id else "",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.kube.errors import (
@@ -16,6 +16,7 @@ from kafkafeatures.kube.errors import (
     ServerFailed,
     Throttled,
     Unavailable,
+    Withheld,
 )
 
 TOO_MANY_REQUESTS, FORBIDDEN, BAD_REQUEST = 429, 403, 400
@@ -51,6 +52,8 @@ async def outcome_of(request: Awaitable[object], remedy: str) -> Outcome:
     """What became of a request to restart one life of a pod. `remedy`: for a right that is missing."""
     try:
         await request
+    except Withheld as error:
+        return NotSent(str(error))
     except Gone:
         return Applied()
     except Throttled as error:

@@ -18,6 +18,7 @@ from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.binaries import release_of
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
+from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Gone
@@ -65,10 +66,10 @@ class StatefulSets:
     async def read(self) -> WorkloadsReading | Failure:
         return await reading_of(self._read(), self._namespace, REMEDY)
 
-    async def restart(self, step: RestartNode) -> Outcome:
-        return await outcome_of(self.request(step), REMEDY)
+    async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
+        return await outcome_of(self.request(step, withheld), REMEDY)
 
-    def request(self, step: RestartNode) -> Awaitable[None]:
+    def request(self, step: RestartNode, withheld: Withheld) -> Awaitable[None]:
         """The eviction of exactly this life of the pod, with the pod's own grace period."""
         eviction = {
             "apiVersion": "policy/v1",
@@ -76,7 +77,8 @@ class StatefulSets:
             "metadata": {"namespace": self._namespace, "name": step.pod},
             "deleteOptions": {"preconditions": {"uid": step.pod_uid}},
         }
-        return self._api.send("POST", f"/api/v1/namespaces/{self._namespace}/pods/{step.pod}/eviction", eviction)
+        path = f"/api/v1/namespaces/{self._namespace}/pods/{step.pod}/eviction"
+        return self._api.send("POST", path, eviction, withheld=withheld)
 
     async def _read(self) -> WorkloadsReading:
         at = self._now()

@@ -1,10 +1,11 @@
 """Rolls of nine nodes, in the order of a cluster's life: at 4.1, restarted on request while a voter is away, with an
 image that does not start, up to 4.4 with its levels, with a node that ends by itself, and once more while the operator
-is killed; then one pod on request.
+is killed; then one pod on request, and a broker that comes back with an empty disk.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.amounts import SOAK
@@ -155,6 +156,31 @@ def test_one_pod_is_restarted_on_request_and_no_other(rolling: Rolling, racks: R
         assert asked.returncode == 0, asked.stderr
         judged.until_evicted()
         rolling.until_rolled()
+
+
+def test_a_broker_whose_pod_has_an_empty_disk_halts_the_roll_until_its_disk_is_accepted(
+    rolling: Rolling, racks: Racks
+) -> None:
+    one_by_one = {**ROLLOUT, "maxParallel": 1}
+    racks.plane.kubectl("cordon", "node")
+    with rolling.judged(pods_of("brokers")) as judged:
+        rolling.rolls("empty-disk", "brokers", rollout=one_by_one)
+        (emptied,) = judged.until_evicted()
+        wait_until("its next pod waits", lambda: racks.phase(emptied) == "Pending" and racks.uids()[emptied])
+        racks.exchange_disk(emptied)
+        racks.plane.kubectl("uncordon", "node")
+        told = rolling.until(NAME, "Stalled", "RolloutHalted")
+        title = f"broker {racks.id_of(emptied)}"
+        assert f"{title} came back on a new disk: none of its directories was there before" in told["message"]
+        racks.wait_ready([emptied])
+        wait_until("all replicas are in sync", rolling.observer.in_sync, step=0.5)
+        away(QUIET)
+        assert judged.evicted == [emptied]
+        found = re.search(r"add (new-disk:\S+) to consents", told["message"])
+        assert found is not None, told["message"]
+        rolling.apply(NAME, rollout=one_by_one, consents=[found[1]])
+        rolling.until_rolled("brokers")
+    assert rolling.status(NAME)["spentConsents"] == [found[1]]
 
 
 def access(racks: Racks) -> dict[str, str]:

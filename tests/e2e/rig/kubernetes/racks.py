@@ -249,6 +249,14 @@ class Racks:
         lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if line[0] != "#")
         meta.write_text(text_of(lines | {"node.id": str(self.id_of(other)), "directory.id": uuid64()}))
 
+    def exchange_disk(self, pod: str) -> None:
+        """An empty disk, formatted anew, for a pod that does not run."""
+        meta = (self.folder(pod) / "meta.properties").read_text()
+        lines = dict(line.split("=", 1) for line in meta.splitlines() if line[0] != "#")
+        shutil.rmtree(self.folder(pod))
+        self.folder(pod).mkdir()
+        (self.folder(pod) / "meta.properties").write_text(text_of(lines | {"directory.id": uuid64()}))
+
     def _format_with_tool(self, version: str, release_version: str, id_: int, pod: str) -> None:
         properties = self.node.folder / f"{pod}.properties"
         properties.write_text(text_of(self._properties(id_, pod) | {"log.dirs": str(self.folder(pod))}))

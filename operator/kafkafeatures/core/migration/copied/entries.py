@@ -58,6 +58,10 @@ class Flag(StrEnum):
     GRANTED = "granted"  # an ACL, of which the name says everything
 
 
+IN_SYNC = ", in sync "
+"""Between where the replicas of a partition are, and what changes with each restart."""
+
+
 class Placed(Struct, frozen=True):
     """Where a partition is. All but `replicas` in ascending order. recovers: its leader was elected without being in
     sync (`leader_recovery_state` 1, which Kafka leaves out of a znode where it is 0).
@@ -75,7 +79,7 @@ class Placed(Struct, frozen=True):
         moves = f", adding {_ids(self.adding)}" if self.adding else ""
         moves += f", removing {_ids(self.removing)}" if self.removing else ""
         return (
-            f"replicas {_ids(self.replicas)}{moves}, in sync {_ids(self.in_sync)}, "
+            f"replicas {_ids(self.replicas)}{moves}{IN_SYNC}{_ids(self.in_sync)}, "
             f"leader {self.leader} at epoch {self.leader_epoch}" + (", recovering" if self.recovers else "")
         )
 

@@ -1,0 +1,45 @@
+"""Rights on controllers that have copied nothing yet: their own files grant them, and no ACL.
+
+Pure. Until the copy, controllers know no ACL; one that `kafka-acls.sh` adds then is written to ZooKeeper, and counts
+for no controller. Called where the picture of a cluster is made, and where its nodes are asked for settings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, LogReading, NodeAnswer, Role
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.znodes import ZooKeeperReading
+
+T = TypeVar("T")
+
+GRANT = (
+    "add this user (User:NAME) to super.users of each controller, and restart the controllers with these files, the "
+    "active controller last; no ACL counts there before ZooKeeper is copied"
+)
+
+
+def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper: ZooKeeperReading | Failure) -> bool:
+    """Whether controllers run beside brokers in ZooKeeper mode, and nothing shows that any metadata was copied."""
+    if isinstance(log, LogReading) and log.image.zk_migration_state not in (None, *_NOTHING_COPIED):
+        return False
+    progress = None if isinstance(zookeeper, Failure) else zookeeper.migration
+    if progress is not None and not isinstance(progress, Failure) and progress.offset > 0:
+        return False
+    brokers = [node.answer for node in probe.nodes if node.role is Role.BROKER and isinstance(node.answer, NodeAnswer)]
+    controllers = any(node.role is Role.CONTROLLER for node in probe.nodes)
+    return controllers and bool(brokers) and not any(answer.runs_in_kraft_mode for answer in brokers)
+
+
+def by_files(found: T) -> T:
+    """What a controller answered, with the remedy that helps before the copy where a right is missing."""
+    if isinstance(found, Failure) and found.kind is FailureKind.AUTHORIZATION:
+        return replace(found, remedy=GRANT)
+    return found
+
+
+_NOTHING_COPIED = (0, 2)
+"""States of the metadata log: `ZkMigrationState.NONE` and `PRE_MIGRATION` of kraftlog."""

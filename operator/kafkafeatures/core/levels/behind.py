@@ -1,0 +1,60 @@
+"""Live nodes whose Kafka is too old for a level: a part of any upgrade for a while, and then a matter for a person.
+
+Pure. Asked by `core/levels/stage.py`. Which nodes these are, and since when nothing has changed about them, is kept in
+`status.nodesBehind`: one that is upgraded meanwhile begins the time anew for the others.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import NodesSince, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker, grouped, title_of
+from kafkafeatures.core.engine.decisions import Stalled, Wait, first_of
+from kafkafeatures.core.engine.settling import AgeOf
+from kafkafeatures.core.facts.node_sets import set_of
+from kafkafeatures.core.facts.observation import NodeState
+from kafkafeatures.core.words import format_span
+
+MOST = 1024
+"""Characters that are kept of the nodes."""
+
+
+def with_nodes_behind(status: Status, found: tuple[Blocker, ...], now: Stamp) -> Status:
+    """The status with the live nodes that are too old, and since when it is exactly these."""
+    nodes, before = _nodes_behind(found), status.nodes_behind
+    if not nodes:
+        return replace(status, nodes_behind=None) if before is not None else status
+    if before is not None and before.nodes == nodes:
+        return status
+    return replace(status, nodes_behind=NodesSince(nodes=nodes, since=now))
+
+
+def halted_by(
+    wait: Wait | Stalled, found: tuple[Blocker, ...], status: Status, age_of: AgeOf, timeout: timedelta
+) -> Wait | Stalled:
+    """What blockers come to, once nothing has changed about the nodes that are too old for longer than `timeout`."""
+    before = status.nodes_behind
+    if isinstance(wait, Stalled) or before is None or before.nodes != _nodes_behind(found):
+        return wait
+    if age_of(before.since) <= timeout:
+        return wait
+    groups = grouped(tuple(one for one in found if _is_of_old_node(one)))
+    first = groups[0]
+    text = f"{first_of(first, groups)}; unchanged for more than {format_span(timeout)}, since {before.since}; "
+    text += first.remedy
+    return Stalled(Reason.NODES_BEHIND, text, found, subject=title_of(first.nodes), remedy=first.remedy)
+
+
+def _nodes_behind(found: tuple[Blocker, ...]) -> str:
+    return set_of(node.id for one in found if _is_of_old_node(one) for node in one.nodes)[:MOST]
+
+
+def _is_of_old_node(blocker: Blocker) -> bool:
+    """Whether it is about a live node with another Kafka. One that recovers its log is not late."""
+    if blocker.kind is not BlockerKind.NODE_RANGE or not blocker.nodes:
+        return False
+    return all(node.state is NodeState.LIVE for node in blocker.nodes)

@@ -1,0 +1,132 @@
+"""What may be lost on the way back, and what a person may consent to there.
+
+Pure. Called by `core/migration/checks.py`, and by `core/migration/now.py`, which remembers what was asked for. Each
+loss has a consent of its own, which is for exactly what was shown (`core/migration/consents.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_LOSE_BROKER, ZK_ROLLBACK_LOSSY
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import ComparisonState, ConsentRequest
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.migration.consents import Consentable, lifted, requested_now
+from kafkafeatures.core.migration.copied.survey import Survey
+from kafkafeatures.core.migration.edges import (
+    FINALIZE,
+    MOVE_BROKERS,
+    MOVE_BROKERS_BACK,
+    RELEASE,
+    STOP_CONTROLLERS,
+    WITHDRAW,
+)
+from kafkafeatures.core.migration.equality import REMEDY
+from kafkafeatures.core.migration.finalize import holds, without_ending
+from kafkafeatures.core.migration.last_comparison import ACCEPT, about_differences, what_is_lacking
+from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import FLAG, BrokerMode
+from kafkafeatures.core.migration.question import Asked
+from kafkafeatures.core.migration.registered import missing
+from kafkafeatures.core.migration.stopped import unproven
+
+
+def needs_comparison(place: Place) -> bool:
+    """Whether the next step closes a door: the first node of a way goes, or the quorum."""
+    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(place)
+
+
+def consentable(asked: Asked) -> tuple[Consentable, ...]:
+    """What a person may consent to on the way back, as far as it is shown: that the controllers have stopped is asked
+    for only once nothing is lost, or that was consented to, as they may have to be started again.
+    """
+    place, found = asked.place, list[Consentable]()
+    if place.desired is not Desired.ROLLED_BACK:
+        return ()
+    compared = asked.compared
+    if needs_comparison(place) and compared is not None and compared.differences:
+        text = f"{compared.said}: {'; '.join(compared.named)}"
+        remedy = f"{without_ending(place, REMEDY)}; or {ACCEPT}"
+        about = about_differences(compared.differences, compared.digest)
+        blocker = Blocker(BlockerKind.METADATA, text, remedy)
+        found.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker, may_be_early=True))
+    if place.way is RELEASE:
+        found += losses(asked)
+    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(asked, found)):
+        doubt = unproven(place, asked.controllers, asked.voters)
+        found += [Consentable(ZK_CONTROLLERS_STOPPED, "controllers stopped", doubt)] if doubt is not None else []
+    return tuple(found)
+
+
+def not_lifted(asked: Asked, found: Iterable[Consentable]) -> Iterator[Blocker]:
+    """What of these still prevents the next step."""
+    for it in found:
+        blocker = lifted(it, asked.consents, asked.spent, asked.requested)
+        if blocker is not None:
+            yield blocker
+
+
+def requested_by(asked: Asked, at: Stamp) -> tuple[ConsentRequest, ...]:
+    """Consents that are asked for by now, and those that were, where it may still be so: the last comparison, which is
+    not always at hand, showed what ZooKeeper lacks.
+    """
+    last, goes_back = asked.equality, asked.place.desired is Desired.ROLLED_BACK
+    lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
+    kept = {ZK_ROLLBACK_LOSSY: lacks}
+    return requested_now(asked.requested, consentable(asked), asked.consents, kept, at)
+
+
+def losses(asked: Asked) -> Iterator[Consentable]:
+    """What may be lost: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
+    partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
+    answer yet. Each broker has a consent of its own, which is for no other one, nor for metadata.
+    """
+    lacking = what_is_lacking(asked.place, asked.equality)
+    if lacking is not None:
+        yield lacking
+    yield from (it for _, it in _lost_brokers(asked))
+
+
+def given_up(asked: Asked) -> frozenset[int]:
+    """Brokers that are not expected to come back: a person consented to lose what they have."""
+    if asked.place.way is not RELEASE:
+        return frozenset()
+    return frozenset(id_ for id_, it in _lost_brokers(asked) if not any(not_lifted(asked, (it,))))
+
+
+def _lost_brokers(asked: Asked) -> Iterator[tuple[int, Consentable]]:
+    found = asked.place.znodes.brokers
+    registered = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
+    for id_, one in not_back(replace(asked, place=_with_all_absent(asked.place), flying=registered)):
+        consent = f"{ZK_LOSE_BROKER}:{id_}"
+        remedy = (
+            f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or add "
+            f"{consent} to consents, if what only this broker has may be lost"
+        )
+        yield id_, Consentable(consent, f"broker {id_}", replace(one, remedy=remedy))
+
+
+def _with_all_absent(place: Place) -> Place:
+    """With brokers that have replicas by ZooKeeper, and are in no list: without a controller no partition tells."""
+    survey = place.seen.surveyed.value if isinstance(place.seen.surveyed, Known) else None
+    if not isinstance(survey, Survey):
+        return place
+    absent = tuple(sorted({*survey.assigned, *(place.facts.absent or ())} - place.facts.brokers.keys()))
+    return replace(place, facts=replace(place.facts, absent=absent))
+
+
+def not_back(asked: Asked) -> Iterator[tuple[int, Blocker]]:
+    """Brokers, by their ids, of which that is not certain."""
+    for id_, mode in asked.place.facts.brokers.items():
+        if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in asked.flying:
+            nodes = tuple(node for node in asked.place.seen.nodes if node.id == id_)
+            text = f"broker {id_} is not known to run in ZooKeeper mode"
+            yield id_, Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
+    absent = [id_ for id_ in asked.place.facts.absent or () if id_ not in asked.flying]
+    yield from zip(absent, missing(asked.place, asked.flying), strict=True)

@@ -1,0 +1,49 @@
+"""What the checks of a migration are asked about: one look at the cluster, and what is remembered of the looks before.
+
+Pure. Made by `core/migration/now.py`; read by `core/migration/checks.py` and the modules beside it that it calls.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from msgspec import Struct
+
+from kafkafeatures.api.status import ConsentRequest, EqualityStatus, VoterStatus
+from kafkafeatures.core.facts.observation import Node
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.replication import Replication
+from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.place import Place
+
+
+class Asked(Struct, frozen=True):
+    """May the next step of this way be taken? flying: nodes that are being restarted, of which nothing is expected.
+
+    lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
+    known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
+    `/migration` has not moved. controllers_for: for how long controllers have answered. is_written: `/migration` moves
+    although none answers. controllers: StatefulSets of controllers that the document names. equality: the last
+    comparison, as the status has it. voters: of the quorum, as the status has them; requested: consents that
+    were asked for.
+    """
+
+    place: Place
+    consents: frozenset[str]
+    spent: frozenset[str]
+    flying: frozenset[int] = frozenset()
+    replication: Replication | None = None
+    lag: float | None = None
+    compared: Compared | None = None
+    closes: bool = True
+    still_for: float = 0.0
+    controllers_for: timedelta = timedelta(0)
+    is_written: bool = False
+    controllers: frozenset[str] = frozenset()
+    equality: EqualityStatus | None = None
+    voters: tuple[VoterStatus, ...] = ()
+    requested: tuple[ConsentRequest, ...] = ()
+
+    def nodes(self, role: Role) -> tuple[Node, ...]:
+        """Nodes of this role that are not being restarted."""
+        return tuple(node for node in self.place.seen.nodes if role in node.roles and node.id not in self.flying)

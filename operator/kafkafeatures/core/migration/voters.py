@@ -1,0 +1,106 @@
+"""Which controllers a quorum has, and which of them have certainly stopped.
+
+Pure. Called by `core/migration/stopped.py`. Addresses that a document names prove nothing alone: one may be missing
+there, lead to another process, or to none. So the voters that a quorum had are kept in the status, each with the
+address at which a process proved that it is this controller; each of them is tried again once none answers, and those
+that brokers name as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from kafkafeatures.api.status import VoterStatus
+from kafkafeatures.core.facts.observation import Known, Node, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.migration.settings import BOOTSTRAP, VOTERS
+
+MOST_DIGITS = 10
+"""Digits of a node id, which is an int32."""
+
+
+def voters_of(seen: Observation, before: tuple[VoterStatus, ...]) -> tuple[VoterStatus, ...]:
+    """The voters of the quorum by now; those of before while it cannot be asked. One that does not answer keeps the
+    address at which it answered last.
+    """
+    if isinstance(seen.quorum, Unknown):
+        return before
+    known = {one.node_id: one for one in before}
+    ids = sorted(voter.id for voter in seen.quorum.value.voters)
+    return tuple(_as_it_answers(seen, id_) or known.get(id_) or VoterStatus(node_id=id_) for id_ in ids)
+
+
+def _as_it_answers(seen: Observation, id_: int) -> VoterStatus | None:
+    node = next((one for one in seen.nodes if one.id == id_ and Role.CONTROLLER in one.roles), None)
+    if node is None or not node.proved_at or not isinstance(node.answer, Known):
+        return None
+    return VoterStatus(node_id=id_, address=_address(node.host, node.port), pod=_pod_at(seen, node.proved_at))
+
+
+def _pod_at(seen: Observation, ip: str) -> str:
+    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
+    return next((pod.name for one in sets for pod in one.pods if ip in pod.ips), "")
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def named_by_brokers(seen: Observation) -> tuple[VoterStatus, ...]:
+    """Voters that the settings of brokers name; where the quorum is dynamic, addresses without an id (-1)."""
+    brokers = [node for node in seen.nodes if Role.BROKER in node.roles]
+    values = {_value(node, name) for node in brokers for name in (VOTERS, BOOTSTRAP)}
+    return tuple(voter for value in sorted(values) for voter in _parts(value))
+
+
+def _value(node: Node, name: str) -> str:
+    found = node.settings.get(name) if node.proved_at else None
+    return (found.value or "") if found is not None else ""
+
+
+def _parts(value: str) -> Iterator[VoterStatus]:
+    for part in filter(None, map(str.strip, value.split(","))):
+        id_, at, address = part.rpartition("@")
+        if not at or (id_.isascii() and id_.isdigit() and len(id_) <= MOST_DIGITS):
+            yield VoterStatus(node_id=int(id_) if at else -1, address=address)
+
+
+def addresses_of(voters: Iterable[VoterStatus]) -> frozenset[str]:
+    """Where these are tried once none answers."""
+    return frozenset(one.address for one in voters if one.address)
+
+
+def answering(seen: Observation) -> tuple[str, ...]:
+    """Addresses at which a controller still answers, whatever the document names."""
+    return tuple(sorted(address for address, why in seen.former_controllers.items() if why is None))
+
+
+def not_proven(seen: Observation, before: tuple[VoterStatus, ...]) -> tuple[tuple[VoterStatus, Failure | None], ...]:
+    """Voters of which it is not proven that they have stopped, each with why it gives no answer, where it was tried.
+
+    before: as the status has them. One has stopped if its StatefulSet has no pod, or if the address refuses the
+    connection at which it, and no other voter, answered before. An address that only a broker names proves nothing.
+    """
+    expected = {one.node_id: one for one in (*named_by_brokers(seen), *before) if one.node_id >= 0}
+    proven, shared = {one.node_id for one in before}, Counter(one.address for one in before)
+    return tuple(
+        (one, seen.former_controllers.get(one.address))
+        for id_, one in sorted(expected.items())
+        if not _is_of_a_stateful_set(seen, one)
+        and not (id_ in proven and shared[one.address] == 1 and _refuses(seen, one.address))
+    )
+
+
+def _refuses(seen: Observation, address: str) -> bool:
+    why = seen.former_controllers.get(address) if address else None
+    return why is not None and why.kind is FailureKind.NOT_LISTENING
+
+
+def _is_of_a_stateful_set(seen: Observation, voter: VoterStatus) -> bool:
+    """Whether Kubernetes shows the StatefulSet of its pod, which is called `<name>-<ordinal>`, as its host name is."""
+    if isinstance(seen.workloads, Unknown):
+        return False
+    owner, dash, ordinal = (voter.pod or voter.address.partition(":")[0].partition(".")[0]).rpartition("-")
+    names = {one.name for one in seen.workloads.value.stateful_sets if one.role == "controllers"}
+    return bool(dash) and ordinal.isdigit() and owner in names

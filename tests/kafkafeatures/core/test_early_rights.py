@@ -1,0 +1,64 @@
+"""Which remedy a right has that a controller does not grant: an ACL, or its own file while nothing was copied."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.early_rights import GRANT
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, NodeAnswer, ProbedNode
+from kafkafeatures.core.facts.znodes import ZooKeeperReading
+from kafkafeatures.core.migration.place import said_of
+from tests.kafkafeatures.ensembles import elected, progress, reading
+from tests.kafkafeatures.worlds import SILENT, answer, asked, probe
+
+ACL = "kafka-acls.sh --add --allow-principal User:NAME --operation ClusterAction --cluster"
+DENIED = Failure(FailureKind.AUTHORIZATION, "controller-1:9093", "reading it needs CLUSTER_ACTION", ACL)
+PLAIN = answer({}, {}, keys=(18,), epoch=-1)
+FLAGGED, IN_KRAFT = replace(PLAIN, zk_migration_ready=True), answer()
+CONTROLLER = replace(asked(3001), answer=replace(answer(), zk_migration_ready=True))
+
+
+def seen(*brokers: NodeAnswer | Failure, znodes: ZooKeeperReading | Failure = NOT_ASKED) -> Observation:
+    """A controller denies everything."""
+    nodes: tuple[ProbedNode, ...] = tuple(asked(id_, said) for id_, said in enumerate(brokers, 1))
+    found = probe(CONTROLLER, *nodes, quorum=DENIED, controllers=DENIED)
+    return observe(found, DENIED, zookeeper=znodes)
+
+
+def remedies(it: Observation) -> set[str]:
+    assert isinstance(it.quorum, Unknown)
+    assert isinstance(it.zk_migration_state, Unknown)
+    denied = [one for one in it.gaps if one.kind is FailureKind.AUTHORIZATION]
+    return {one.remedy for one in (it.quorum.why, it.zk_migration_state.why, *denied)}
+
+
+@pytest.mark.parametrize(
+    "it",
+    [
+        seen(PLAIN, PLAIN),
+        seen(PLAIN, FLAGGED),
+        seen(FLAGGED, SILENT, znodes=reading(controller=elected(1), migration=progress(-1))),
+        seen(PLAIN, znodes=reading(controller=elected(1), migration=None)),
+    ],
+)
+def test_before_the_copy_no_acl_helps_on_controllers_but_their_own_files(it: Observation) -> None:
+    assert remedies(it) == {GRANT}
+    assert "kafka-acls.sh" not in GRANT
+
+
+@pytest.mark.parametrize(
+    "it",
+    [seen(IN_KRAFT, FLAGGED), seen(IN_KRAFT), seen(FLAGGED, znodes=reading(migration=progress(400))), seen(SILENT)],
+)
+def test_otherwise_it_is_an_acl(it: Observation) -> None:
+    assert remedies(it) == {ACL}
+
+
+@pytest.mark.parametrize(("is_copied", "remedy"), [(False, GRANT), (True, "grant DESCRIBE_CONFIGS on the cluster")])
+def test_the_settings_of_a_controller_need_its_file_before_the_copy(is_copied: bool, remedy: str) -> None:
+    silent = {key: one for key, one in said_of(seen(PLAIN), is_copied=is_copied).items() if isinstance(one, Failure)}
+    found = {role.value: one.remedy.startswith(remedy) for (role, _), one in silent.items()}
+    assert found == {"Controller": True, "Broker": is_copied}

@@ -1,0 +1,225 @@
+"""A node in flight at each position of a migration, on each way: what is over, and what is waited for by its name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import Result, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.memory import memory_of
+from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.migration.copied.survey import Survey
+from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.migration.now import MigrationNow
+from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from tests.kafkafeatures.core.migrations import (
+    BROKERS,
+    BY_HAND,
+    Look,
+    a_node,
+    asked_for,
+    cluster,
+    compared,
+    said,
+    wanting,
+    without_quorum,
+)
+from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, in_pods
+from tests.kafkafeatures.ensembles import claimed, elected
+from tests.kafkafeatures.worlds import NOW, SILENT, known
+
+P, D = Position, Desired
+FLYING = 2
+FLAGGED = tuple(a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS)
+
+
+def with_znodes(seen: Observation, **parts: Any) -> Observation:
+    assert not isinstance(seen.zookeeper, Unknown)
+    return replace(seen, zookeeper=known(replace(seen.zookeeper.value, **parts)))
+
+
+def unread(seen: Observation) -> Observation:
+    """No partition can be read."""
+    return replace(seen, partitions=Unknown(SILENT))
+
+
+AT = {
+    P.ZOOKEEPER: cluster(P.ZOOKEEPER),
+    P.PRE_MIGRATION: cluster(P.PRE_MIGRATION),
+    P.FLAGGING: cluster(P.PRE_MIGRATION, *FLAGGED[1:]),
+    P.COPYING: unread(with_znodes(cluster(P.PRE_MIGRATION, *FLAGGED), controller=claimed(3003, epoch=3))),
+    P.COPIED: cluster(P.COPIED),
+    P.DUAL_WRITE: cluster(P.DUAL_WRITE),
+    P.NO_CONTROLLER: unread(without_quorum(cluster(P.COPIED))),
+    P.RELEASED: without_quorum(with_znodes(cluster(P.COPIED), controller=elected(1), migration=None)),
+    P.FINALIZED: cluster(P.FINALIZED),
+}
+"""Every position but those between two of them that a controller in flight makes, with all nodes back."""
+SENT = stamp(NOW - timedelta(hours=2))
+DRIVERS = {"a person": BY_HAND, "pods": THROUGH_PODS}
+STATUS = compared()
+
+
+def stage_of(look: Look) -> MigrationNow:
+    (stage,) = (one for one in look.stages if isinstance(one, MigrationNow))
+    return stage
+
+
+def looked(desired: Desired, seen: Observation, rollout: Rollout, *sent: RestartInFlight, consents: str = "") -> Look:
+    """The third look in a row, each a while after the one before, with what is in flight by then."""
+    look: Look | None = None
+    wanted = wanting(desired, rollout=rollout, consents=frozenset(consents.split()))
+    status = asked_for(wanted, seen, STATUS)
+    for _ in range(3):
+        memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+        look = Look(wanted, seen, before=look, seconds=5.0, sent=sent, status=status, memory=memory)
+        ended = [one for one, _ in (*stage_of(look).over, *stage_of(look).withdrawn)]
+        sent = tuple(one for one in sent if one not in ended)
+    assert look is not None
+    return look
+
+
+def in_flight(id_: int, rollout: Rollout) -> RestartInFlight:
+    """Its restart was begun hours ago; it ran as another process then."""
+    title, pod = (f"controller {id_}", f"controller-{id_}") if id_ > 3000 else (f"broker {id_}", f"broker-{id_}")
+    before = {"incarnation": "before"} if id_ > 3000 else {"czxid": 50}
+    step = RestartNode(id_, title, **before) if rollout is BY_HAND else RestartNode(id_, title, pod, "before", **before)
+    return RestartInFlight(step, SENT, Via.PERSON if rollout is BY_HAND else Via.API_SERVER, stopping_since=SENT)
+
+
+def shown(seen: Observation, rollout: Rollout) -> Observation:
+    if rollout is BY_HAND:
+        return seen
+    there = [one.id for one in seen.nodes]
+    return in_pods(seen, pods=there)
+
+
+def without(seen: Observation, id_: int) -> Observation:
+    """A node that is in no list."""
+    assert not isinstance(seen.zookeeper, Unknown)
+    brokers = seen.zookeeper.value.brokers
+    assert isinstance(brokers, dict)
+    left = {one: broker for one, broker in brokers.items() if one != id_}
+    return with_znodes(replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_)), brokers=left)
+
+
+def restarts_nobody(position: Position, desired: Desired) -> bool:
+    place = stage_of(Look(wanting(desired), AT[position])).place
+    return isinstance(place, Place) and place.way is not None and place.way.restarts is None
+
+
+WAYS = [(position, desired) for position, desired in product(AT, D) if desired is not D.NONE]
+NOBODY = [one for one in WAYS if restarts_nobody(*one)]
+OTHERS = [one for one in WAYS if one not in NOBODY]
+
+
+def test_every_position_is_walked() -> None:
+    assert {position for position, _ in WAYS} == {*Position} - {P.FINALIZING}
+    assert {position for position, desired in NOBODY if desired is D.ROLLED_BACK} == {
+        P.PRE_MIGRATION, P.FLAGGING, P.COPYING, P.COPIED, P.NO_CONTROLLER,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize(("position", "desired"), NOBODY)
+def test_a_broker_that_is_back_is_waited_for_on_no_way_that_restarts_nobody(
+    position: Position, desired: Desired, driver: str, *, is_read: bool
+) -> None:
+    """Nothing tells its partitions any more, or it was not back for long enough: what is next, is next."""
+    seen = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
+    expected = looked(desired, seen, rollout)
+    found = looked(desired, seen, rollout, in_flight(FLYING, rollout))
+    assert (type(found.decision), said(found)) == (type(expected.decision), said(expected))
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize(("position", "desired"), NOBODY)
+def test_a_broker_that_is_away_is_named_on_every_way_that_restarts_nobody(
+    position: Position, desired: Desired, driver: str, *, is_read: bool
+) -> None:
+    seen = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
+    survey = known(Survey(assigned={1: "orders-0", FLYING: "orders-1"}, controller_epoch=3))
+    away = replace(without(seen, FLYING), surveyed=survey)
+    found = looked(desired, away, rollout, in_flight(FLYING, rollout))
+    assert isinstance(found.decision, Wait | Stalled)
+    assert "broker 2" in said(found) or "pod broker-2" in said(found)
+
+
+def test_a_broker_whose_records_may_be_lost_is_not_waited_for() -> None:
+    away = without(AT[P.NO_CONTROLLER], FLYING)
+    away = replace(away, surveyed=known(Survey(assigned={FLYING: "orders-1"}, controller_epoch=3)))
+    found = looked(D.ROLLED_BACK, away, BY_HAND, in_flight(FLYING, BY_HAND), consents="zk-lose-broker:2")
+    assert isinstance(found.decision, Act)
+    assert isinstance(found.decision.step, DeleteZnodes)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("position", [one for one, desired in NOBODY if desired is D.ROLLED_BACK])
+def test_a_controller_that_was_in_flight_is_waited_for_on_no_way_that_restarts_nobody(
+    position: Position, driver: str
+) -> None:
+    """All of them are to stop."""
+    desired = D.ROLLED_BACK
+    seen, rollout = shown(AT[position], DRIVERS[driver]), DRIVERS[driver]
+    expected = looked(desired, seen, rollout)
+    found = looked(desired, seen, rollout, in_flight(3002, rollout))
+    assert (type(found.decision), said(found)) == (type(expected.decision), said(expected))
+
+
+@pytest.mark.parametrize(("position", "desired"), OTHERS)
+def test_where_nodes_are_restarted_or_nothing_is_next_one_that_is_back_has_to_stay_for_a_while(
+    position: Position, desired: Desired
+) -> None:
+    stage = stage_of(Look(wanting(desired), AT[position], sent=(in_flight(FLYING, BY_HAND),)))
+    assert stage.over == ()
+    assert stage.roll is not None
+    assert [one.step.node_id for one in stage.roll.in_flight] == [FLYING]
+
+
+def test_how_it_ended_is_recorded() -> None:
+    flying = in_flight(FLYING, BY_HAND), in_flight(3002, BY_HAND)
+    stage = stage_of(Look(wanting(D.ROLLED_BACK), AT[P.NO_CONTROLLER], sent=flying, status=STATUS))
+    assert stage.over == ((flying[0], Result.APPLIED), (flying[1], Result.SUPERSEDED))
+
+
+UNPROVEN: dict[str, Node] = {
+    "it does not answer": replace(FLAGGED[1], answer=Unknown(SILENT), state=NodeState.UNREACHABLE),
+    "it does not say which node it is": replace(FLAGGED[1], proved_at="", settings={}),
+    "it has no znode": replace(FLAGGED[1], czxid=-1),
+    "it is the process of before": replace(FLAGGED[1], czxid=50),
+}
+
+
+@pytest.mark.parametrize("lacks", UNPROVEN)
+def test_a_restart_is_not_over_before_it_is_proven_how_its_node_runs(lacks: str) -> None:
+    seen = unread(cluster(P.COPIED, UNPROVEN[lacks]))
+    stage = stage_of(Look(wanting(D.ROLLED_BACK), seen, sent=(in_flight(FLYING, THROUGH_PODS),)))
+    assert stage.over == ()
+
+
+@pytest.mark.parametrize("position", [P.COPYING, P.COPIED])
+def test_an_eviction_that_was_not_sent_ends_on_a_way_that_restarts_nobody(position: Position) -> None:
+    """Its pod runs as before, and nobody asks for it again."""
+    seen = shown(AT[position], THROUGH_PODS)
+    assert not isinstance(seen.workloads, Unknown)
+    pod = seen.workloads.value.pod("broker-2")
+    assert pod is not None
+    one = RestartInFlight(RestartNode(FLYING, "broker 2", "broker-2", pod.uid, czxid=102), SENT, Via.API_SERVER)
+    status = Status(intents=(one.to_intent(),))
+    look = Look(wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), seen, sent=(one,), status=status)
+    assert isinstance(look.decision, Wait)
+    (intent,) = stage_of(look).decided(look.decision, status).intents
+    assert "unwantedSince" in intent.unknown

@@ -1,0 +1,168 @@
+"""Every voter of the quorum has to be accounted for, whatever addresses a document names."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import Status, VoterStatus
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, ReplicaProgress
+from kafkafeatures.core.kinds import demands_of
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.settings import BOOTSTRAP, VOTERS, Shape
+from kafkafeatures.core.migration.voters import voters_of
+from tests.kafkafeatures.core import preflights
+from tests.kafkafeatures.core.migrations import (
+    CONTROLLERS,
+    REFUSES,
+    a_node,
+    cluster,
+    compared,
+    looks,
+    quorum,
+    released,
+    said,
+    status_after,
+    wanting,
+    without_quorum,
+)
+from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, gone
+from tests.kafkafeatures.core.test_migration_stopped import BEGUN, forgotten, in_their_pods, silent, still
+from tests.kafkafeatures.worlds import NOW, SILENT, known
+
+P, D, K = Position, Desired, FailureKind
+AT = {id_: f"h:{id_}" for id_ in CONTROLLERS}
+
+
+def tried(position: str, **parts: Failure | None) -> Observation:
+    """No controller answers at an address of the document. parts: what came of trying the others, by id."""
+    found: dict[str, Failure | None] = {**dict.fromkeys(AT.values(), REFUSES)}
+    found |= {AT[int(id_[1:])]: one for id_, one in parts.items()}
+    return replace(without_quorum(BEGUN[position]), former_controllers=found)
+
+
+def brokers_name(seen: Observation, name: str, value: str) -> Observation:
+    """Every broker with this setting."""
+    return replace(
+        seen,
+        nodes=tuple(replace(one, settings={**one.settings, name: preflights.from_file(value)}) for one in seen.nodes),
+    )
+
+
+def remembering(*voters: VoterStatus) -> Status:
+    status = compared()
+    assert status.migration is not None
+    return replace(status, migration=replace(status.migration, voters=voters))
+
+
+@pytest.mark.parametrize("position", BEGUN)
+def test_that_some_of_them_refuse_proves_nothing_of_the_others(position: str) -> None:
+    """One is not named in the document, or is silent."""
+    assert released(still(tried(position), 3)).deletes
+    found = still(tried(position, _3002=silent(K.UNREACHABLE)), 600)
+    assert isinstance(found.decision, Wait)
+    assert "controllers may still run: c:9093: no connection within 10 s" in said(found)
+    assert "not proven to have stopped: controller 3002" in said(found)
+
+
+@pytest.mark.parametrize("position", BEGUN)
+def test_no_consent_helps_where_a_controller_answers_that_the_document_no_longer_names(position: str) -> None:
+    """A wrong port in the document refuses as well."""
+    consents = frozenset({"zk-controllers-stopped"})
+    found = still(tried(position, _3002=None), 600, wanting(D.ROLLED_BACK, consents=consents))
+    assert isinstance(found.decision, Wait)
+    assert "a controller answers at h:3002; stop every controller" in said(found)
+
+
+@pytest.mark.parametrize("position", BEGUN)
+def test_addresses_that_refuse_prove_nothing_where_no_controller_was_ever_seen_there(position: str) -> None:
+    """A status that was lost, or one of an older release."""
+    found = still(tried(position), 600, status=forgotten(compared()))
+    assert isinstance(found.decision, Wait)
+    assert "which controllers the quorum has is not known" in said(found)
+    assert "add zk-controllers-stopped to consents" in said(found)
+
+
+@pytest.mark.parametrize("position", BEGUN)
+def test_a_voter_that_never_proved_who_it_is_is_not_proven_to_have_stopped(position: str) -> None:
+    voters = [VoterStatus(node_id=id_, address=AT[id_]) for id_ in CONTROLLERS[:2]]
+    found = still(tried(position), 600, status=remembering(*voters, VoterStatus(node_id=3003)))
+    assert "not proven to have stopped: controller 3003" in said(found)
+
+
+def test_one_address_of_two_voters_proves_nothing_of_either() -> None:
+    """One address of a Service leads to whichever is there."""
+    voters = [VoterStatus(node_id=id_, address="h:3001") for id_ in (3001, 3002)]
+    found = still(tried("PreMigration"), 600, status=remembering(*voters))
+    assert "not proven to have stopped: controllers 3001, 3002" in said(found)
+
+
+def test_a_voter_that_brokers_name_and_that_was_never_seen_is_not_proven_to_have_stopped() -> None:
+    seen = brokers_name(tried("Copied"), VOTERS, "3001@h:3001,3002@h:3002,3003@h:3003,3004@h:3004")
+    found = still(seen, 600)
+    assert isinstance(found.decision, Wait)
+    assert "not proven to have stopped: controller 3004" in said(found)
+    refuses = replace(seen, former_controllers={**seen.former_controllers, "h:3004": REFUSES})
+    assert not isinstance(still(refuses, 600).decision, Act)  # it may be a wrong port there
+    named = brokers_name(tried("Copied"), BOOTSTRAP, "h:3001,h:3002")
+    assert isinstance(still(named, 3).decision, Act)
+    answers = replace(named, former_controllers={**named.former_controllers, "h:3009": None})
+    assert "a controller answers at h:3009" in said(still(answers, 600))
+
+
+def test_a_stateful_set_without_a_pod_accounts_for_its_own_voters_alone() -> None:
+    seen = without_quorum(gone(), silent(K.UNREACHABLE))
+    wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
+    status = in_their_pods(compared())
+    assert isinstance(still(seen, 3, wanted, status=status).decision, Act)
+    assert status.migration is not None
+    other = replace(status.migration.voters[2], pod="quorum-0")
+    status = replace(status, migration=replace(status.migration, voters=(*status.migration.voters[:2], other)))
+    found = still(seen, 600, wanted, status=status)
+    assert "not proven to have stopped: controller 3003" in said(found)
+
+
+def test_voters_are_remembered_as_they_answer_and_forgotten_once_nothing_of_the_quorum_is_left() -> None:
+    status = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION)))
+    assert status.migration is not None
+    assert [(one.node_id, one.address) for one in status.migration.voters] == [(id_, AT[id_]) for id_ in CONTROLLERS]
+    gone_ = without_quorum(cluster(P.PRE_MIGRATION))
+    status = status_after(looks(wanting(D.ROLLED_BACK), gone_, status=status), status)
+    assert status.migration is not None
+    assert len(status.migration.voters) == 3
+    over = cluster(P.ZOOKEEPER)
+    status = status_after(looks(wanting(D.ROLLED_BACK), over, status=status), status)
+    assert status.migration is not None
+    assert status.migration.voters == ()
+
+
+def test_of_a_dynamic_quorum_those_count_that_vote_now() -> None:
+    before = (VoterStatus(node_id=3001, address="old:1"), VoterStatus(node_id=3009, address="gone:1"))
+    seen = cluster(P.COPIED)
+    grown = replace(quorum(), voters=(*quorum().voters, ReplicaProgress(3004, 100, 1000, 1000)))
+    found = voters_of(replace(seen, quorum=known(grown)), before)
+    assert [(one.node_id, one.address) for one in found] == [
+        (3001, "h:3001"), (3002, "h:3002"), (3003, "h:3003"), (3004, ""),
+    ]  # fmt: skip
+    unproved = replace(a_node(3001, Shape.MIGRATING_CONTROLLER), proved_at="")
+    seen = replace(seen, nodes=tuple(unproved if one.id == 3001 else one for one in seen.nodes))
+    assert voters_of(seen, before)[0] == before[0]
+    assert voters_of(replace(seen, quorum=Unknown(SILENT)), before) == before
+
+
+@pytest.mark.parametrize("position", BEGUN)
+def test_all_of_them_are_tried_before_znodes_are_deleted_and_at_no_other_time(position: str) -> None:
+    wanted, status = wanting(D.ROLLED_BACK), compared()
+    seen = brokers_name(without_quorum(BEGUN[position]), VOTERS, "3001@h:3001,3004@[::1]:3004")
+    asked = Asked(wanted, status, NOT_ASKED, NOW, seen=seen)
+    assert demands_of(asked).former_controllers == {*AT.values(), "[::1]:3004"}
+    assert demands_of(replace(asked, seen=BEGUN[position])).former_controllers == frozenset()
+
+
+@pytest.mark.parametrize("value", ["", "@", "x@h:1", "3001@", ",,", "3001", "\u00b2@h:1", f"{'9' * 5000}@h:1"])
+def test_a_setting_that_is_none_names_no_voter(value: str) -> None:
+    assert isinstance(still(brokers_name(tried("Copied"), VOTERS, value), 3).decision, Act)

@@ -1,0 +1,19 @@
+"""Whether a controller still answers at an address, whatever a document names."""
+
+from __future__ import annotations
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.kafka.probe.former_controllers import former_controllers
+from tests.kafkafeatures.kafka.scripted import CONTROLLER_APIS, Cluster, Node, at
+from tests.kafkafeatures.kafka.test_directory import settings
+
+
+async def test_each_address_is_tried_and_what_is_none_is_a_failure() -> None:
+    cluster = Cluster({at(1): Node(CONTROLLER_APIS, {})})
+    async with cluster.pool(settings(servers=(7,))) as pool:
+        found = await former_controllers(pool, [str(at(1)), str(at(2)), "here", "a:1,b:2"])
+    assert found[str(at(1))] is None
+    for text, kind in ((str(at(2)), None), ("here", FailureKind.UNREACHABLE), ("a:1,b:2", FailureKind.UNREACHABLE)):
+        why = found[text]
+        assert isinstance(why, Failure)
+        assert kind in (None, why.kind)

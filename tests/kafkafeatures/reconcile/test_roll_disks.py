@@ -1,0 +1,78 @@
+"""A template whose nodes come back with empty disks: the first of them halts the roll, by name."""
+
+from __future__ import annotations
+
+import re
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.readings import Role
+from kafkasim.rules import FeatureUpdate, UpgradeType
+from kafkasim.statefulsets import EMPTY
+from tests.kafkafeatures.reconcile.stories import BROKERS, BY_SETS, SETS, Json, Scene, is_in_sync
+
+CONSENT = re.compile(r"new-disk:(broker|controller)-([0-9]+):[0-9a-f]{8}")
+
+
+def with_empty_disks(levels: dict[str, int] | None = None) -> Scene:
+    scene = Scene(Wanted(levels or {}, rollout=BY_SETS))
+    for one in SETS:
+        scene.pods.set_image(one.name, f"kafka:4.4.0{EMPTY}")
+    scene.world.advance(scene.world.now_ms + 1000)
+    return scene
+
+
+def halted(status: Json) -> str:
+    """What is said of the halted roll; empty where it goes on."""
+    found = (one for one in status.get("conditions", ()) if one["reason"] == "RolloutHalted")
+    return next((str(one["message"]) for one in found), "")
+
+
+async def test_the_first_broker_that_comes_back_empty_halts_the_roll_until_its_disk_is_accepted() -> None:
+    scene = with_empty_disks()
+    formatted = {one.id: one.directory for one in scene.world.nodes.values()}
+    accepted: list[int] = []
+    while len(accepted) < len(BROKERS):
+        await scene.until(lambda status: bool(halted(status)))
+        for _ in range(40):
+            await scene.once()
+        changed = {id_ for id_ in BROKERS if scene.world.nodes[Role.BROKER, id_].directory != formatted[id_]}
+        asked = CONSENT.search(halted(scene.store.status))
+        assert asked is not None
+        assert int(asked[2]) in changed
+        assert changed == {*accepted, int(asked[2])}
+        accepted.append(int(asked[2]))
+        consents = scene.store.wanted.consents | {asked[0]}
+        scene.store.wanted = replace(scene.store.wanted, consents=consents)
+        scene.restart_process()
+        await scene.once()
+        assert asked[0] in scene.store.status["spentConsents"]
+    await scene.until(is_in_sync)
+    assert sorted(accepted) == sorted(BROKERS)
+
+
+async def test_a_broker_that_has_its_old_disk_again_needs_no_consent() -> None:
+    scene = with_empty_disks()
+    formatted = {key: node.directory for key, node in scene.world.nodes.items()}
+    await scene.until(lambda status: bool(halted(status)))
+    (broken,) = (one["target"] for one in scene.store.status["intents"])
+    scene.set_images()
+    scene.pods.delete(broken)
+    while scene.world.nodes[Role.BROKER, scene.pods.node_of(broken)].running:
+        await scene.once()
+    key = Role.BROKER, scene.pods.node_of(broken)
+    scene.world.nodes[key].directory = formatted[key]
+    await scene.until(is_in_sync)
+    assert not scene.store.status.get("spentConsents")
+
+
+async def test_a_controller_of_a_dynamic_quorum_that_lost_its_metadata_log_halts_the_roll() -> None:
+    """Of a static quorum nobody tells which directory a voter has."""
+    scene = with_empty_disks({"kraft.version": 1})
+    update = FeatureUpdate("kraft.version", 1, UpgradeType.UPGRADE)
+    leader = scene.world.active_node
+    assert leader is not None
+    scene.world.update_features(leader, [update], validate_only=False)
+    await scene.until(lambda status: bool(halted(status)))
+    assert re.search(r"controller \d+ came back on a new disk", halted(scene.store.status))
+    assert len(scene.restarts.asked) == 1

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome, OutcomeUnknown
+from kafkafeatures.core.engine.steps import Applied, DryRun, NotSent, Outcome, OutcomeUnknown
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure, FailureKind, Readings, Role
@@ -22,6 +22,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import PreparedDeletion, PreparedUpdate, Withheld
+from kafkafeatures.kafka.base.settings import Address
 from kafkasim.migration import topics
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.driver import CONTROLLER, EPOCH, PROGRESS
@@ -29,7 +30,17 @@ from kafkasim.migration.ports import MigrationNetwork, SimulatedEnsemble, kafka_
 from kafkasim.node import Node
 from kafkasim.plan import TopicPlan
 from kafkasim.settings import minimum_of
-from tests.reliability.migration_records import Deleted, Made, Mode, Over, Released, Seen, Truth, Weighed
+from tests.reliability.migration_records import (
+    Deleted,
+    Made,
+    Mode,
+    Over,
+    Released,
+    Seen,
+    Strayed,
+    Truth,
+    Weighed,
+)
 from tests.reliability.process_connection import unreachable
 from tests.reliability.recorded_world import START_MS
 from tests.reliability.records import Copies
@@ -112,6 +123,11 @@ class Migrating(MigratingCluster):
             return None
         return True if self.quorum is None else self.quorum.nodes[Role.CONTROLLER, id_].migrating
 
+    def file_that_runs(self, role: Role, id_: int) -> Mapping[str, str] | None:
+        """With which file a process of it was started."""
+        found = self.answering(role, id_)
+        return None if found is None else found[1].file
+
     def truth(self) -> Truth:
         """What is so now."""
         quorum, there, progress = self.quorum, self.tree.get(CONTROLLER), self.tree.get(PROGRESS)
@@ -147,7 +163,16 @@ class Migrating(MigratingCluster):
             moving=frozenset(
                 f"{one.topic}-{one.number}" for one in found if one.state.adding or one.state.removing
             ),
+            registered=self._registered(),
         )  # fmt: skip
+
+    def _registered(self) -> float | None:
+        if self.quorum is None:
+            return None
+        epochs = [one.epoch for one in self.quorum.leader_image.brokers.values() if not one.is_migrating_zk_broker]
+        last = max(epochs, default=-1)
+        batches = (one for one in reversed(self.quorum.log.pieces) if one.base_offset <= last < one.end_offset)
+        return next(((one.first_ms - START_MS) / 1000 for one in batches), None)
 
     def differing(self) -> tuple[str, ...]:
         """Paths below which ZooKeeper does not hold what the metadata log does."""
@@ -176,8 +201,33 @@ class PartOfTheNetwork(MigrationNetwork):
 
     _cluster: Migrating
 
+    def addresses(self, role: Role) -> tuple[Address, ...]:
+        """Those that the document names: some of the controllers, or one with a typo in its port."""
+        found = super().addresses(role)
+        return self.named(found) if role is Role.CONTROLLER else found
+
+    @staticmethod
+    def named(found: tuple[Address, ...]) -> tuple[Address, ...]:
+        return found
+
     def reaches(self, node: Node) -> bool:
         return (node.role, node.id) not in self._cluster.hidden and super().reaches(node)
+
+
+class FirstNamed(PartOfTheNetwork):
+    @staticmethod
+    def named(found: tuple[Address, ...]) -> tuple[Address, ...]:
+        return found[:1]
+
+
+class WithATypo(PartOfTheNetwork):
+    @staticmethod
+    def named(found: tuple[Address, ...]) -> tuple[Address, ...]:
+        return (Address(found[0].host, found[0].port + 1_000),)
+
+
+NETWORKS = {"a": PartOfTheNetwork, "first": FirstNamed, "typo": WithATypo}
+"""By what stands behind the dot in spec.cluster.bootstrapControllers."""
 
 
 class MigrationConnection:
@@ -185,10 +235,10 @@ class MigrationConnection:
 
     workloads = None
 
-    def __init__(self, process: Process, name: str, cluster: Migrating) -> None:
+    def __init__(self, process: Process, name: str, cluster: Migrating, controllers: str = "a") -> None:
         self.process, self._name, self.cluster = process, name, cluster
         self.weather, self.random = process.world.weather, process.world.random
-        self._kafka, _ = kafka_of(cluster, through=PartOfTheNetwork)
+        self._kafka, _ = kafka_of(cluster, through=NETWORKS[controllers])
 
     @property
     def uid(self) -> str:
@@ -321,6 +371,59 @@ class Ensemble:
             return
         async with self._there.prepared(step) as transaction:
             yield transaction if isinstance(transaction, NotSent) else _Deletion(self._to, step, transaction)
+
+
+class AnotherEnsemble(SimulatedEnsemble):
+    """What another chroot of the same servers holds: a cluster of the same ids, in the middle of a migration. Where the
+    document names it, a transaction arrives there.
+    """
+
+    def __init__(self, connection: MigrationConnection, other: MigratingCluster) -> None:
+        self._to, self._other = connection, other
+        super().__init__(other)
+
+    async def _pass_time(self, ms: int = 10) -> None:
+        await self._to.reached()
+        self._other.advance(max(self._other.now_ms, self._to.cluster.now_ms), sparse=True)
+
+    @asynccontextmanager
+    async def prepared(self, step: DeleteZnodes) -> AsyncIterator[PreparedDeletion | NotSent]:
+        async with super().prepared(step) as transaction:
+            if isinstance(transaction, NotSent):
+                yield transaction
+            else:
+                yield _Astray(self._to, self._other, step, transaction)
+
+
+class _Astray:
+    """`PreparedDeletion`: it is recorded."""
+
+    def __init__(
+        self, connection: MigrationConnection, other: MigratingCluster, step: DeleteZnodes, request: PreparedDeletion
+    ) -> None:
+        self._to, self._other, self._step, self._request = connection, other, step, request
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        outcome = await self._request.send(withheld)
+        if isinstance(outcome, Applied):
+            self._to.logged(self._step)
+            self._to.record(Strayed, tuple(sorted(self._step.deletes)))
+        return outcome
+
+
+def another_cluster(random: Random) -> MigratingCluster:
+    """One that shares the ensemble: its quorum has taken over, or waits for its brokers."""
+    made = MigratingCluster(now_ms=START_MS, random=random, topics=(TopicPlan("payments", ((1, 2, 3),), 1),))
+    has_copied = random.random() < 0.5
+    made.tree.delete(CONTROLLER)
+    claim = {"version": 2, "brokerid": 3001, "timestamp": "0", "kraftControllerEpoch": 3}
+    made.tree.create(CONTROLLER, json.dumps(claim).encode())
+    progress = {
+        "version": 0, "kraft_metadata_offset": 700 if has_copied else -1, "kraft_controller_id": 3001,
+        "kraft_metadata_epoch": 3, "kraft_controller_epoch": 3,
+    }  # fmt: skip
+    made.tree.write(PROGRESS, json.dumps(progress, separators=(",", ":")).encode())
+    return made
 
 
 class _Deletion:

@@ -46,7 +46,7 @@ class MigrationStep:
     @property
     def desired(self) -> str:
         """What the document asks for."""
-        return str(self.begun.spec["migration"]["desired"])
+        return desired_of(self.begun)
 
     @property
     def is_back(self) -> bool:
@@ -99,12 +99,32 @@ class MigrationFacts(Facts):
         )  # fmt: skip
         return max(mine, key=lambda one: one.at, default=None)
 
+    def is_begun(self, step: MigrationStep) -> bool:
+        """Whether an earlier step to finalize was begun with its consent, which the document has had ever since."""
+        uid, lost = step.begun.uid, self.lost(step.begun.uid, step.place)
+        versions = [(at, one) for at, one in self.versions[uid] if at <= step.place]
+        since = max((at for at, one in versions if not _is_finalized(one)), default=-1)
+        return any(
+            max(since, lost) < other.place < step.place and other.begun.uid == uid and not other.is_of_broker
+            for other in self.steps(RESTART)
+        )
+
     def asks_to_stop_controllers(self) -> Iterator[tuple[int, Stored]]:
         """Versions in which a person is asked, for the first time, to stop the quorum of what was copied."""
         for versions in self.versions.values():
             for (_, earlier), (place, version) in pairwise([(-1, None), *versions]):
                 if version is not None and _stops(version) and not (earlier is not None and _stops(earlier)):
                     yield place, version
+
+
+def desired_of(version: Stored) -> str:
+    """The phase that a document asks for; empty where it asks for none."""
+    return str((version.spec.get("migration") or {}).get("desired", ""))
+
+
+def _is_finalized(version: Stored) -> bool:
+    """Whether a document asks for that, with its consent."""
+    return desired_of(version) == "Finalized" and "zk-finalize" in (version.spec.get("consents") or ())
 
 
 def _stops(version: Stored) -> bool:

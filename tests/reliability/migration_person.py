@@ -26,6 +26,12 @@ LATE = 60.0
 STILL_NEEDS = re.compile(r"(broker|controller) (\d+) was restarted in this roll, and still needs it")
 
 
+PUTS_BACK = re.compile(r"put the flag back on controller (\d+)")
+WITHOUT_FLAG = re.compile(r"(brokers|controllers) run \S* ?[^:]*without \S+[^:]*: (\d+)")
+USED = re.compile(r"the consent (\S+) (?:was already used|does not count)")
+CONSENTS_TO = re.compile(r"add (zk-finalize|zk-controllers-stopped|zk-rollback-lossy) to consents")
+
+
 class PersonBeside(MigrationScene):
     """`follows_advice`: also what is no step, but a remedy. `git_is_late`: chance that controllers stop later than they
     were asked to, whatever is asked for by then.
@@ -59,6 +65,8 @@ class PersonBeside(MigrationScene):
             self._has_controllers_stopped()
         elif "if the controllers still have their disks, start them again" in str(status.get("blockers")):
             self._starts_controllers(anew=False)
+        elif (flag := PUTS_BACK.search(f"{message} {status.get('blockers')}")) and self._is_patient():
+            self._restarts(Role.CONTROLLER, int(flag[1]), Form.MIGRATING_CONTROLLER)
         elif self.follows_advice:
             self._remedies(f"{message} {status.get('blockers')}")
 
@@ -105,10 +113,28 @@ class PersonBeside(MigrationScene):
                 self.note(f"stops controller {one}")
                 self.cluster.stop(Role.CONTROLLER, one)
 
+    def _is_patient(self) -> bool:
+        """Whether it is long enough since a remedy was tried."""
+        if self.loop.time() - self._remedied <= PATIENCE:
+            return False
+        self._remedied = self.loop.time()
+        return True
+
     def _remedies(self, message: str) -> None:
         """What a status advises where something is wrong: once faults have stopped."""
         quorum = self.cluster.quorum
-        if "if you stopped controller" in message and self.stopped:
+        if self._consents(message):
+            return
+        if "metadata log POST_MIGRATION" in message and self._is_patient():  # the flag came back too late
+            self._restarts(Role.CONTROLLER, min(self.cluster.controller_ids), Form.CONTROLLER)
+            return
+        if (found := WITHOUT_FLAG.search(message)) and self._is_patient():
+            is_broker = found[1] == "brokers"
+            role, form = (
+                (Role.BROKER, Form.FLAGGED_BROKER) if is_broker else (Role.CONTROLLER, Form.MIGRATING_CONTROLLER)
+            )
+            self._restarts(role, int(found[2]), form)
+        elif "if you stopped controller" in message and self.stopped:
             self._stops_controllers()
         elif "start the controllers with their disks" in message:
             self._starts_controllers(anew=False)
@@ -121,10 +147,22 @@ class PersonBeside(MigrationScene):
         elif "restart the active controller" in message and quorum is not None and quorum.active is not None:
             self.note("restarts the active controller")
             self.cluster.restart(Role.CONTROLLER, quorum.active)
-        elif (found := STILL_NEEDS.search(message)) and self.loop.time() - self._remedied > PATIENCE:
-            self._remedied = self.loop.time()
+        elif (found := STILL_NEEDS.search(message)) and self._is_patient():
             role = Role.BROKER if found[1] == "broker" else Role.CONTROLLER
             self._restarts(role, int(found[2]), self._form_of(role))
+
+    def _consents(self, message: str) -> bool:
+        """Whether a person does so, or takes a consent back that is of no use: to what is true, as far as they see."""
+        given = list(self.stored["spec"].get("consents") or ())
+        if (used := USED.search(message)) and used[1] in given:
+            self.set(consents=[one for one in given if one != used[1]])
+            return True
+        asked = CONSENTS_TO.search(message)
+        runs = any(self.cluster.runs(Role.CONTROLLER, one) for one in self.cluster.controller_ids)
+        if asked is None or asked[1] in given or (asked[1] == "zk-controllers-stopped" and runs):
+            return False
+        self.set(consents=[*given, asked[1]])
+        return True
 
     def _form_of(self, role: Role) -> Form:
         """What a node of this role has to be next."""

@@ -29,7 +29,8 @@ class Truth:
     """What is so. state: in the metadata log; None while no controller leads. leader: -1 for none. claim: the node that
     `/controller` names, and is_kraft: of a quorum. offset: of `/migration`; None where that is absent. controllers:
     whether each runs with the flag; None where it does not run. copies: of each partition, by whatever decides.
-    voters: those that run and have caught up. moving: partitions that are reassigned.
+    voters: those that run and have caught up. moving: partitions that are reassigned. registered: seconds at which the
+    last broker registered in KRaft mode; None where the log does not say.
     """
 
     state: int | None
@@ -43,6 +44,7 @@ class Truth:
     topics: tuple[str, ...]
     voters: frozenset[int]
     moving: frozenset[str] = frozenset()
+    registered: float | None = None
 
     @property
     def is_dual_write(self) -> bool:
@@ -109,6 +111,16 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
+class Strayed:
+    """A transaction of an operator was carried out in the ensemble of another cluster."""
+
+    at: float
+    process: str
+    uid: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Over:
     """A controller without the flag ended the migration."""
 
@@ -144,4 +156,4 @@ class Aimed:
     over: bool
 
 
-MigrationRecord = Seen | Weighed | Deleted | Over | Released | Made | Aimed
+MigrationRecord = Seen | Weighed | Deleted | Strayed | Over | Released | Made | Aimed

@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from tests.reliability.facts import APPROVE, OPERATOR, applies, condition, seconds
-from tests.reliability.migration_facts import DELETION, RESTART, MigrationFacts, MigrationStep, is_copied, modes
+from tests.reliability.migration_facts import (
+    DELETION,
+    RESTART,
+    MigrationFacts,
+    MigrationStep,
+    desired_of,
+    is_copied,
+    modes,
+)
 from tests.reliability.migration_records import (
     FINALIZED,
     MIGRATION,
@@ -23,14 +31,17 @@ from tests.reliability.migration_records import (
     Over,
     Released,
     Seen,
+    Strayed,
     Truth,
     Weighed,
 )
-from tests.reliability.records import Copies, Jumped, Sent, Stored
+from tests.reliability.records import Copies, Sent, Stored
 from tests.reliability.violations import Violation
 
 COMPARED_WITHIN = 125.0
 """Seconds for which a comparison counts, and those until its step is announced."""
+OWN_CHROOT = ":2181/kafka"
+"""How `zookeeper.connect` of the cluster ends."""
 LAST_MOMENTS = 10.0
 """Seconds after a comparison in which the next one is not due, or not done, and the controllers may be stopped."""
 LAST_WITHIN = 300.0
@@ -131,7 +142,7 @@ def no_door_closes_while_the_stores_differ(facts: MigrationFacts) -> Iterator[Vi
     consent to what is lost.
     """
     for step in facts.steps(RESTART):
-        if step.looks and step.always(is_copied) and not step.always(_finalizes):
+        if step.looks and step.always(is_copied) and not facts.is_begun(step):
             yield from _compared(facts, step.place, step.begun, str(step))
     for place, version in facts.asks_to_stop_controllers():
         looks = facts.looks(place, _writer(version), version.uid)
@@ -139,18 +150,13 @@ def no_door_closes_while_the_stores_differ(facts: MigrationFacts) -> Iterator[Vi
             yield from _compared(facts, place, version, "the controllers are to be stopped")
 
 
-def _finalizes(truth: Truth) -> bool:
-    """Whether some controller has no flag any more: then the door is closed."""
-    return False in truth.controllers.values()
-
-
 def _compared(facts: MigrationFacts, place: int, version: Stored, what: str) -> Iterator[Violation]:
     found = facts.weighed(place, _writer(version), version.uid)
-    back = version.spec["migration"]["desired"] == "RolledBack"
+    back = desired_of(version) == "RolledBack"
     lossy = back and "zk-rollback-lossy" in (version.spec.get("consents") or ())
     if found is None or version.at - found.at > COMPARED_WITHIN:
         yield Violation("equality", version.at, f"{what}, and the stores were compared {found and found.at}")
-    elif found.differed and not lossy:
+    elif found.differed and not (lossy and found.differed <= _accepted(facts, place, version.uid)):
         yield Violation("equality", version.at, f"{what}, and the stores differ: {sorted(found.differed)}")
 
 
@@ -158,13 +164,38 @@ def _writer(version: Stored) -> str:
     return str((version.status.get("operator") or {}).get("instance", ""))
 
 
+def _accepted(facts: MigrationFacts, place: int, uid: str) -> frozenset[str]:
+    """What a consent to lose metadata is for: the differences of the last comparison before it was given, and of the
+    first one that showed any since then.
+    """
+    given = _since(facts, place, uid, "zk-rollback-lossy")
+    weighed = [(at, one.differed) for at, one in facts.of_kind(Weighed) if at < place and one.uid == uid]
+    before = [differed for at, differed in weighed if at < given and differed][-1:]
+    after = [differed for at, differed in weighed if at >= given and differed][:1]
+    return frozenset().union(*before, *after)
+
+
+def _since(facts: MigrationFacts, place: int, uid: str, consent: str) -> int:
+    """Since which place in the record a document has had a consent."""
+    versions = [(at, one) for at, one in facts.versions[uid] if at <= place]
+    without = [at for at, one in versions if consent not in (one.spec.get("consents") or ())]
+    return min((at for at, _ in versions if at > max(without, default=-1)), default=place)
+
+
 def nothing_is_given_back_too_early(facts: MigrationFacts) -> Iterator[Violation]:
     """S14: `/controller` and `/migration` go while nothing of the quorum runs, and once what stood there was saved."""
     kept = {str(step.intent.get("kept", "")) for step in facts.steps(DELETION)}
-    for _, one in facts.of_kind(Deleted):
-        if Mode.KRAFT in one.truth.brokers.values():
+    for place, one in facts.of_kind(Deleted):
+        looks = facts.looks(place, one.process, one.uid)
+        given = [version for at, version in facts.versions[one.uid] if at < place][-1].spec.get("consents") or ()
+        runs = {
+            id_
+            for id_, mode in one.truth.brokers.items()
+            if mode is Mode.KRAFT and f"zk-lose-broker:{id_}" not in given
+        }
+        if looks and any(all(truth.brokers[id_] is Mode.KRAFT for truth in looks) for id_ in runs):
             yield Violation("given back", one.at, f"brokers run in KRaft mode: {one.truth.brokers}")
-        if any(flag is not None for flag in one.truth.controllers.values()):
+        if any(flag is not None for flag in one.truth.controllers.values()) and not _vouched(facts, place, one.uid):
             yield Violation("given back", one.at, f"controllers run: {one.truth.controllers}")
         if one.kept not in kept:
             yield Violation("given back", one.at, f"{one.kept} was not saved before")
@@ -175,6 +206,41 @@ def nothing_is_given_back_too_early(facts: MigrationFacts) -> Iterator[Violation
             yield Violation("next step", step.at, f"{step}")
 
 
+def _vouched(facts: MigrationFacts, place: int, uid: str) -> bool:
+    """Whether a person said that the controllers have stopped once the status had asked whether they have."""
+    consent = "zk-controllers-stopped"
+    given = _since(facts, place, uid, consent)
+    asked = [one for at, one in facts.versions[uid] if at < given][-1:]
+    return given < place and any(consent in str(one.status.get("blockers")) for one in asked)
+
+
+def nothing_happens_in_another_ensemble(facts: MigrationFacts) -> Iterator[Violation]:
+    """A cluster is moved by what stands in its own ensemble, and nothing is written to another one."""
+    for _, one in facts.of_kind(Strayed):
+        yield Violation("another ensemble", one.at, f"{one.paths} were deleted in the ensemble of another cluster")
+    for step in (*facts.steps(RESTART), *facts.steps(DELETION)):
+        connect = str((step.begun.spec["cluster"].get("zookeeper") or {}).get("connect"))
+        if not connect.endswith(OWN_CHROOT):
+            yield Violation("another ensemble", step.at, f"{step}, by what stands in {connect}")
+
+
+def nothing_is_restarted_while_another_may_end_it(facts: MigrationFacts) -> Iterator[Violation]:
+    """A controller that lost the flag without being asked to ends the migration as soon as it leads: until it has the
+    flag again nothing is restarted or stopped that may bring that about.
+    """
+    for step in facts.steps(RESTART):
+        if step.looks and step.always(_may_end) and not facts.is_begun(step):
+            yield Violation("unasked", step.at, f"{step}, and the cluster was {step.looks[0]}")
+    for place, version in facts.asks_to_stop_controllers():
+        looks = facts.looks(place, _writer(version), version.uid)
+        if looks and all(map(_may_end, looks)):
+            yield Violation("unasked", version.at, f"the controllers are to be stopped, and it was {looks[0]}")
+
+
+def _may_end(truth: Truth) -> bool:
+    return truth.state == MIGRATION and False in truth.controllers.values()
+
+
 def the_epoch_is_above_that_of_partitions(facts: MigrationFacts) -> Iterator[Violation]:
     """KAFKA-20488: else partitions stay offline in ZooKeeper mode."""
     for _, one in facts.of_kind(Released):
@@ -183,9 +249,13 @@ def the_epoch_is_above_that_of_partitions(facts: MigrationFacts) -> Iterator[Vio
 
 
 def to_finalize_takes_consent_approval_and_time(facts: MigrationFacts) -> Iterator[Violation]:
-    """S13: the first controller that is to lose the flag."""
+    """S13: the first controller that is to lose the flag, by the log: while that says MIGRATION, and none was asked to
+    lose it before by what stands in the document now, there is a way back.
+    """
     for step in facts.steps(RESTART):
-        if step.is_of_broker or not step.looks or not step.always(lambda truth: truth.is_dual_write):
+        if step.is_of_broker or not step.looks or facts.is_begun(step):
+            continue
+        if not step.always(lambda truth: truth.state == MIGRATION):
             continue
         spec = step.begun.spec
         if "zk-finalize" not in (spec.get("consents") or ()):
@@ -195,25 +265,18 @@ def to_finalize_takes_consent_approval_and_time(facts: MigrationFacts) -> Iterat
         if step.always(lambda truth: any(one.in_sync != one.replicas for one in truth.copies.values())):
             yield Violation("under-replicated", step.at, f"{step}, and {step.looks[0].copies}")
         lasts = seconds(spec["migration"].get("holdDualWriteFor"), 0.0)
-        other = [
-            one
-            for place, one in facts.of_kind(Seen)
-            if place < step.place and step.at - lasts < one.at and not _is_still_dual(one.truth)
+        early = [
+            one.registered for one in step.looks if one.registered is not None and step.at - one.registered < lasts
         ]
-        jumped = any(True for place, _ in facts.of_kind(Jumped) if place < step.place)
-        if other and not jumped:
-            yield Violation("soak", step.at, f"{step}, and at {other[-1].at:.1f} it was {other[-1].truth}")
-
-
-def _is_still_dual(truth: Truth) -> bool:
-    """Whether dual write lasts, also while a node is down, or no controller leads for a moment."""
-    return truth.state in (MIGRATION, None) and modes(truth) == {Mode.KRAFT}
+        if len(early) == len(step.looks):
+            yield Violation("soak", step.at, f"{step}, and a broker registered at {early[-1]:.1f}")
 
 
 def no_broker_is_left_behind(facts: MigrationFacts) -> Iterator[Violation]:
     """S11, S13: a migration ends with every broker in KRaft mode."""
-    for _, one in facts.of_kind(Over):
-        if modes(one.truth) != {Mode.KRAFT}:
+    for place, one in facts.of_kind(Over):
+        asked = any(step.place < place and not step.is_of_broker for step in facts.steps(RESTART))
+        if asked and modes(one.truth) != {Mode.KRAFT}:
             yield Violation("stranded", one.at, f"finalized with {one.truth.brokers}")
 
 
@@ -230,7 +293,7 @@ def no_topic_vanishes(facts: MigrationFacts) -> Iterator[Violation]:
     made = {one.topic for _, one in facts.of_kind(Made)} - _made_in_the_last_moments(facts)
     over = [one for _, one in facts.of_kind(Aimed) if one.over]
     consented = any(
-        "zk-rollback-lossy" in (one.spec.get("consents") or ()) and one.spec["migration"]["desired"] == "RolledBack"
+        "zk-rollback-lossy" in (one.spec.get("consents") or ()) and desired_of(one) == "RolledBack"
         for _, one in facts.of_kind(Stored)
     )
     if over and not consented and over[-1].truth.topics:
@@ -308,6 +371,8 @@ MIGRATION_RULES: tuple[Rule, ...] = (
     one_at_a_time,
     no_door_closes_while_the_stores_differ,
     nothing_is_given_back_too_early,
+    nothing_happens_in_another_ensemble,
+    nothing_is_restarted_while_another_may_end_it,
     the_epoch_is_above_that_of_partitions,
     to_finalize_takes_consent_approval_and_time,
     no_broker_is_left_behind,

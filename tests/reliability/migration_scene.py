@@ -15,9 +15,15 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.reconcile.connections import OpenCluster
 from kafkafeatures.zookeeper.ensemble import Ensemble as Servers
-from kafkasim.migration.cluster import Faults
+from kafkasim.migration.cluster import Faults, MigratingCluster
 from tests.reliability.kafka import Roads
-from tests.reliability.migrating_cluster import Ensemble, Migrating, MigrationConnection
+from tests.reliability.migrating_cluster import (
+    AnotherEnsemble,
+    Ensemble,
+    Migrating,
+    MigrationConnection,
+    another_cluster,
+)
 from tests.reliability.process import Process, Surrounding, Weather
 from tests.reliability.recorded_world import START_MS
 from tests.reliability.records import History, Sent, Stored
@@ -26,6 +32,7 @@ from tests.simulated.kubernetes import ApiServer
 LOWERS = "metadata.version:21->20"
 """A consent to the only level that a cluster of Kafka 3.9 could move to."""
 NAMESPACE, NAME = "kafka", "orders"
+SERVERS, CHROOT = "zk1:2181,zk2:2181,zk3:2181", "/kafka"
 START = datetime.fromtimestamp(START_MS / 1000, UTC)
 
 
@@ -33,14 +40,18 @@ class MigrationProcess(Process):
     """A process of the operator that reaches this cluster, and its ensemble."""
 
     cluster: Migrating
+    other: MigratingCluster
 
     def _open(self, settings: ClusterSettings) -> Any:
         name = settings.bootstrap_servers[0].host.partition(".")[0]
-        made = self._opened[name] = MigrationConnection(self, name, self.cluster)  # type: ignore[assignment]
+        controllers = settings.bootstrap_controllers[0].host.partition(".")[2]
+        made = self._opened[name] = MigrationConnection(self, name, self.cluster, controllers)  # type: ignore[assignment]
         return made
 
-    def _open_ensemble(self, ensemble: Servers, cluster: OpenCluster) -> Ensemble:
+    def _open_ensemble(self, ensemble: Servers, cluster: OpenCluster) -> Ensemble | AnotherEnsemble:
         assert isinstance(cluster, MigrationConnection)
+        if ensemble.chroot != CHROOT:
+            return AnotherEnsemble(cluster, self.other)
         return Ensemble(cluster)
 
 
@@ -61,6 +72,9 @@ class MigrationScene:
             self.random, self.loop.time, self.history.records.append, epoch=pick((1, 1, 40)), count=pick((3, 3, 4))
         )
         self.cluster.stale = pick((0.0, 0.3, 0.8))
+        self.other = another_cluster(Random(f"{seed} another"))
+        self.asleep_until = 0.0
+        self.taken_out: dict[str, Any] = {}
         self.server = ApiServer(lambda: START + timedelta(seconds=self.loop.time()))
         self.server.listener = self._stored
         self._around = Surrounding(
@@ -107,7 +121,7 @@ class MigrationScene:
             "cluster": {
                 "bootstrapServers": f"{NAME}.a:9092",
                 "bootstrapControllers": f"{NAME}.a:9093",
-                "zookeeper": {"connect": "zk1:2181,zk2:2181,zk3:2181/kafka"},
+                "zookeeper": {"connect": f"{SERVERS}{CHROOT}"},
             },
             "workload": {"driver": "Manual"},
             "rollout": {"stableFor": "1s", "nodeTimeout": "2m"},
@@ -126,8 +140,8 @@ class MigrationScene:
 
     @property
     def desired(self) -> str:
-        """What it asks for."""
-        return str(self.stored["spec"]["migration"]["desired"])
+        """What it asks for; what it asked for last, where that was taken out."""
+        return str((self.stored["spec"].get("migration") or self.taken_out)["desired"])
 
     @property
     def ready(self) -> Mapping[str, Any]:
@@ -142,17 +156,18 @@ class MigrationScene:
         self.edit(lambda one: one["spec"].update(fields))
 
     def ask_for(self, desired: str) -> None:
-        self.edit(lambda one: one["spec"]["migration"].update(desired=desired))
+        if "migration" in self.stored["spec"]:
+            self.edit(lambda one: one["spec"]["migration"].update(desired=desired))
 
     def begin(self) -> None:
         self._instances += 1
         made = MigrationProcess(self._around, f"operator-{self._instances}", "operator")
-        made.cluster = self.cluster
+        made.cluster, made.other = self.cluster, self.other
         self.processes.append(made)
 
     async def revive(self) -> None:
         self.processes = [one for one in self.processes if not one.dead]
-        if not self.processes and self.random.random() < 0.7:
+        if not self.processes and self.loop.time() >= self.asleep_until and self.random.random() < 0.7:
             self.begin()
 
     async def wait(self, seconds: float) -> None:

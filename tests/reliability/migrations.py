@@ -16,9 +16,10 @@ from typing import Any
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.migration.cluster import Faults
 from tests.reliability.kafka import Roads
-from tests.reliability.migration_person import PersonBeside
-from tests.reliability.migration_records import FINALIZED, Aimed, Mode
+from tests.reliability.migration_facts import modes
+from tests.reliability.migration_records import FINALIZED, MIGRATION, Aimed, Mode
 from tests.reliability.migration_scene import LOWERS, NAME, NAMESPACE
+from tests.reliability.migration_slips import LONGEST, Slips
 from tests.reliability.records import History, Jumped
 
 MIGRATIONS, FIRST = 32, 17
@@ -32,6 +33,14 @@ NEXT: Mapping[str, tuple[str, ...]] = {
     "RolledBack": ("DualWrite", "DualWrite", "PreMigration"),
 }
 """What a document may ask for after what."""
+CONSENTS = (
+    [LOWERS],
+    ["zk-finalize"],
+    ["zk-finalize"],
+    ["zk-rollback-lossy"],
+    ["zk-rollback-lossy", "zk-controllers-stopped"],
+)
+"""What a document may consent to."""
 SETTLES_WITHIN = 2_400.0
 """Virtual seconds after the last fault: two rolls of five brokers, by a person who looks every few seconds."""
 
@@ -41,7 +50,7 @@ def is_migration(seed: int) -> bool:
     return seed % MIGRATIONS == FIRST
 
 
-class MigrationHistory(PersonBeside):
+class MigrationHistory(Slips):
     """One history while it happens."""
 
     async def live(self) -> History:
@@ -83,6 +92,14 @@ class MigrationHistory(PersonBeside):
             (1, self._the_status_is_lost),
             (1, self._the_clock_jumps),
             (2, self._the_operator_is_gone),
+            (2, self.a_node_has_another_file),
+            (2, self.a_controller_loses_the_flag),
+            (1, self.a_template_comes_early),
+            (2, self.another_chroot),
+            (2, self.controllers_are_misnamed),
+            (2, self.a_controller_is_overlooked),
+            (2, self.the_migration_is_taken_out),
+            (1, self.nobody_looks),
         )
         act = self.random.choices([one for _, one in acts], [weight for weight, _ in acts])[0]
         self.note(act.__name__.strip("_"))
@@ -143,7 +160,7 @@ class MigrationHistory(PersonBeside):
         self.cluster.hidden = frozenset()
 
     def _consents_change(self) -> None:
-        self.set(consents=self.random.choice(([LOWERS], ["zk-finalize"], ["zk-finalize"], ["zk-rollback-lossy"])))
+        self.set(consents=self.random.choice(CONSENTS))
 
     def _the_approval_is_withdrawn(self) -> None:
         def withdrawn(one: dict[str, Any]) -> None:
@@ -182,7 +199,9 @@ class MigrationHistory(PersonBeside):
         for process in self.processes:
             await process.kill()
         self.processes.clear()
-        await self.wait(70.0)  # what was to be started again has been
+        self.addresses_are_put_right()
+        self.files_are_put_right()
+        await self.wait(3 * LONGEST)  # what was to be started again has been
         for key in sorted(self.cluster.files):
             self._comes_back(*key) if key[0] is Role.BROKER or self.cluster.quorum is not None else None
         await self.wait(60.0)
@@ -210,7 +229,10 @@ class MigrationHistory(PersonBeside):
     def _aims(self) -> list[tuple[str, list[str]]]:
         """Where it can go from here."""
         truth = self.cluster.truth()
-        is_final = truth.state == FINALIZED or any(one is False for one in truth.controllers.values())
+        if truth.state == FINALIZED and modes(truth) != {Mode.KRAFT}:
+            return []  # a slip has stranded them: the operator cannot help
+        ends = truth.state == MIGRATION and any(one is False for one in truth.controllers.values())
+        is_final = truth.state == FINALIZED or ends
         spent = "zk-finalize" in ((self.stored.get("status") or {}).get("spentConsents") or ())
         if is_final:
             return [("Finalized", [] if spent else ["zk-finalize"])]

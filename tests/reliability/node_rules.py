@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.reliability.facts import OPERATOR, Facts, seconds
+from tests.reliability.facts import Facts, seconds
 from tests.reliability.records import Jumped, Looked, Sent, Stopped, Stored, Whole
 from tests.reliability.roll_facts import Restart, restarts, restarts_in
 from tests.reliability.roll_rules import SETTLING
@@ -138,17 +138,6 @@ def _was_otherwise(facts: Facts, place: int, seen: Looked, one: Restart, node: i
     return False
 
 
-def no_node_is_restarted_twice_in_a_roll(facts: Facts) -> Iterator[Violation]:
-    """One that still needs a restart afterwards halts it: to do it again would change nothing."""
-    for one in restarts(facts):
-        before = _before(facts, one)
-        if one.begun is None or before is None or one.stopped is None or not before.by.startswith(OPERATOR):
-            continue
-        was, now = before.status.get("rollout") or {}, one.begun.status.get("rollout") or {}
-        if was.get("id") and was.get("id") == now.get("id") and one.asked.node in _nodes(was.get("nodes", "")):
-            yield Violation("once", one.asked.at, f"{one}, which this roll has restarted already")
-
-
 def _before(facts: Facts, one: Restart) -> Stored | None:
     """The version before the one that announced it."""
     versions = [version for _, version in facts.versions.get(one.asked.uid, ())]
@@ -209,6 +198,5 @@ NODE_RULES = (
     nothing_goes_beside_a_reassignment,
     nothing_is_asked_for_that_a_budget_refuses,
     nothing_goes_beside_one_that_is_late,
-    no_node_is_restarted_twice_in_a_roll,
     levels_wait_until_the_last_is_back,
 )

@@ -7,10 +7,13 @@ The pods are kafkasim's. A process of the operator reaches them as it reaches ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
 from kafkasim.pods import Pods
 from kafkasim.releases import Release, release_named
@@ -20,12 +23,13 @@ from kafkasim.statefulsets import LEAKY, PodTiming, SetPlan, addresses, release_
 from kraftlog.partitions import Partitions
 from tests.reliability.kafka import Cluster
 from tests.reliability.recorded_world import RecordedWorld
-from tests.reliability.records import Copies, Nodes, Stopped
+from tests.reliability.records import Copies, Nodes, Stopped, Templated
 
 OLD = "kafka:4.1.2"
 BROKERS, CONTROLLERS = "brokers", "controllers"
 WITHIN_MS = 3_590_000
 """An hour, and a little less: what is read takes its time."""
+CRASHES_FOR_MS = 150_000
 COMBINED, BY_HAND = 0.25, 0.2
 """The share of clusters whose controllers are brokers as well, and of those in which a person restarts the nodes."""
 
@@ -38,13 +42,17 @@ class RecordedPods(Pods):
         world: RecordedWorld,
         sets: Sequence[SetPlan],
         timing: PodTiming,
-        record: Callable[[Stopped], None],
+        record: Callable[[Stopped | Templated], None],
         by_hand: bool,
     ) -> None:
         super().__init__(world, sets, timing)
         self.by_hand = by_hand
         self._history = world
         self._record = record
+        self.gone: set[str] = set()
+        """StatefulSets that nobody finds for a while; their pods run on."""
+        self.sticky: set[str] = set()
+        """Pods whose next ones are as they are, whatever their template says: a webhook changes them."""
         self._known: tuple[Partitions, int, dict[str, Copies]] | None = None
         """The copies that were recorded last: with which partitions, and which default."""
 
@@ -58,8 +66,35 @@ class RecordedPods(Pods):
             listed.setdefault(one.plan.role, []).append(one.plan.name)
         return {"driver": "StatefulSet", "statefulSet": listed}
 
+    def reading(self) -> WorkloadsReading:
+        """Without what is gone for a while."""
+        found = super().reading()
+        there = tuple(one for one in found.stateful_sets if one.name not in self.gone)
+        return replace(found, stateful_sets=there, missing=tuple(sorted(self.gone))) if self.gone else found
+
+    def set_image(self, stateful_set: str, image: str) -> None:
+        """It is recorded."""
+        super().set_image(stateful_set, image)
+        at, revision = self._history.seconds, revision_of(stateful_set, image)
+        self._record(Templated(at, self.world.cluster_id, stateful_set, revision))
+
+    def crash_loop(self, name: str) -> None:
+        """The process of a pod ends again and again, whatever its template: for minutes, unless it is replaced."""
+        pod = self._pods[name]
+        for node in self._nodes(pod):
+            self.world.stop(node.role, node.id, kill=True)
+        pod.running, pod.ready, pod.waiting = False, False, "CrashLoopBackOff"
+        pod.ended_for, pod.ended_ms = "Error", self.world.now_ms
+        pod.restarts += 6
+        self.world.after(CRASHES_FOR_MS, partial(self._run, pod))
+
+    def _replace(self, pod: Any) -> None:
+        super()._replace(pod)
+        if pod.name in self.sticky:
+            self._pods[pod.name].image = pod.image
+
     def delete(self, name: str) -> None:
-        found = self.reading().pod(name)
+        found = super().reading().pod(name)
         if found is not None and not found.terminating:
             at, number = self._history.seconds, self._history.sender
             goes_to = revision_of(found.stateful_set, self.sets[found.stateful_set].image)
@@ -113,6 +148,7 @@ class RecordedPods(Pods):
             ),
             unheld=dict(self._unheld()),
             serving=dict(self._serving()),
+            emptied=frozenset(id_ for id_ in world.emptied if world.serves(world.nodes[Role.BROKER, id_])),
             refused=frozenset(
                 pod.node_id
                 for _, pod in pods

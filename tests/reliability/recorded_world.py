@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
+from uuid import UUID
 
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.log import MetadataLog, Write
@@ -49,6 +50,10 @@ class RecordedWorld(World):
         """When that was."""
         self.stands_from_ms = self.stands_until_ms = 0
         """In between the followers fetch nothing, and so nothing is committed, while the leader answers on."""
+        self.loses_disks = False
+        """A broker that starts finds another disk than the one it had, and an empty one."""
+        self.emptied: set[int] = set()
+        """Brokers that did, of which nobody has said yet that it was meant."""
         self.behind_for_ms = 0
         """A controller that was started reads for so much longer what it missed."""
         super().__init__(plan, now_ms=START_MS, random=random)
@@ -159,8 +164,11 @@ class RecordedWorld(World):
         self._kept.clear()
 
     def start(self, role: Role, node_id: int, release: Release | None = None) -> None:
-        super().start(role, node_id, release)
         node = self.nodes[role, node_id]
+        if self.loses_disks and role is Role.BROKER and not node.running:
+            node.directory = UUID(int=self.random.getrandbits(128))
+            self.emptied.add(node_id)
+        super().start(role, node_id, release)
         if role is Role.CONTROLLER and node.running:
             node.caught_up_ms += self.behind_for_ms
         self._look_around()

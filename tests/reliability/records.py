@@ -95,7 +95,8 @@ class Nodes:
     now. stopped: nodes without a process; fenced: brokers that do not serve yet; draining: nodes whose Kubernetes node
     is drained. moving: partitions that are reassigned. unheld: nodes whose next binary does not support a finalized
     level, and which. refused: nodes whose pod a budget does not let go. serving: brokers that are registered, unfenced
-    and do not stop, each with the uid of its pod.
+    and do not stop, each with the uid of its pod. emptied: brokers that are back on a disk that was not theirs, which
+    nobody meant to be new.
     """
 
     copies: Mapping[str, Copies]
@@ -115,6 +116,7 @@ class Nodes:
     unheld: Mapping[int, str] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
     serving: Mapping[int, str] = field(default_factory=dict)
+    emptied: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,16 @@ class Stopped:
     runs: str
     next: str
     by: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Templated:
+    """The template of a StatefulSet was changed."""
+
+    at: float
+    cluster_id: str
+    stateful_set: str
+    revision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +290,7 @@ Record = (
     | Sent
     | Asked
     | Stopped
+    | Templated
     | Whole
     | Ended
     | Validated

@@ -8,11 +8,13 @@ from typing import Any
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
 from kafkasim import registrations
+from kafkasim.plan import TopicPlan
 from kafkasim.statefulsets import BudgetPlan
 from tests.reliability.hands import Hands
 from tests.reliability.pods import BROKERS, CONTROLLERS, RecordedPods
 from tests.reliability.records import Asked, Stopped
 from tests.reliability.rolls import BROKEN
+from tests.reliability.scene import NAMESPACE
 
 BASE, NEW = "kafka:4.4.0", "kafka:4.4.0-debug"
 BOTH = (CONTROLLERS, BROKERS)
@@ -254,6 +256,86 @@ async def nodes_wait_for_a_migration(it: Hands) -> None:
     await it.wait(5.0)
 
 
+async def something_else_changes_while_it_is_halted(it: Hands) -> None:
+    """A broker has ended by itself on the new image. Then the template of the controllers changes, or their StatefulSet
+    is away for a while, or the status is, or the operator; and after that an old broker cannot run any more.
+    """
+    await _begin(it, maxParallel=1)
+    pods, world = _pods(it), it.world
+    await _roll(it, BROKERS)
+    name = await _stopped(it)
+    if not name:
+        return
+    await it.until(lambda: pods.node_of(name) not in world.away() | pods.nodes().behind, within=40.0)
+    await it.wait(it.random.choice((2.0, 8.0)))
+    pods.kill(name)
+    await it.wait(15.0)
+    how = it.random.choice(("template", "template", "away", "status", "operator"))
+    if how == "template":
+        pods.set_image(CONTROLLERS, "kafka:4.4.0-label")
+    elif how == "status":
+        it.scene.server.edit_status(NAMESPACE, it.name, lambda one: one.pop("status", None))
+    await _are_away(it, (CONTROLLERS,) if how == "away" else (), seconds=20.0)
+    if how == "operator":
+        await it.leave()
+        await it.wait(120.0)
+        it.scene.begin()
+    await it.wait(10.0)
+    left = [one for one in _of_brokers(it) if pods.node_of(one) in pods.nodes().behind]
+    if left:
+        pods.crash_loop(it.random.choice(left))
+    await it.wait(45.0)
+
+
+async def _are_away(it: Hands, sets: tuple[str, ...], *, seconds: float) -> None:
+    """Nobody finds these StatefulSets for a while, as where one is deleted without its pods and made again."""
+    _pods(it).gone.update(sets)
+    await it.wait(seconds)
+    _pods(it).gone.clear()
+
+
+async def a_stateful_set_is_away(it: Hands) -> None:
+    """A broker was restarted, and came back as it was. Then a StatefulSet is away for a moment, more than once."""
+    await _begin(it, maxParallel=1, stableFor="1s")
+    pods = _pods(it)
+    name = it.random.choice(_of_brokers(it))
+    pods.sticky.add(name)
+    await _roll(it, BROKERS)
+    for _ in range(6):
+        if await _stopped(it) in (name, ""):
+            break
+    for _ in range(2):
+        await it.wait(15.0)
+        how = it.random.choice(((CONTROLLERS,), (CONTROLLERS,), (BROKERS,), BOTH))
+        await _are_away(it, how, seconds=it.random.choice((5.0, 20.0)))
+    await it.wait(20.0)
+    pods.sticky.clear()
+
+
+async def disks_are_lost(it: Hands) -> None:
+    """The template mounts another volume: each broker that starts from now on is empty. A person sees to the first."""
+    await _begin(it, maxParallel=it.random.choice((1, 1, 2)))
+    it.world.loses_disks = True
+    await _roll(it, *it.random.choice(((BROKERS,), BOTH)))
+    await it.wait(60.0)
+    it.world.loses_disks = False
+
+
+async def the_status_is_lost_in_a_roll(it: Hands) -> None:
+    """A consent to restarts that take topics away was used, and the status that said so is gone."""
+    await _begin(it, maxParallel=1)
+    brokers = sorted(_pods(it).node_of(one) for one in _of_brokers(it))
+    it.world.create_topic(TopicPlan("alone", tuple((one,) for one in brokers), 1))
+    await it.wait(1.0)
+    it.edit(consents=["single-replica-topics"])
+    await it.wait(1.0)
+    await _roll(it, BROKERS)
+    await _stopped(it)
+    await it.wait(it.random.choice((1.0, 6.0)))
+    it.scene.server.edit_status(NAMESPACE, it.name, lambda one: one.pop("status", None))
+    await it.wait(45.0)
+
+
 ROLL_ENCORES: tuple[Callable[[Hands], Awaitable[None]], ...] = (
     controllers_come_later,
     an_eviction_is_lost,
@@ -268,4 +350,12 @@ ROLL_ENCORES: tuple[Callable[[Hands], Awaitable[None]], ...] = (
     a_stuck_node_waits_for_its_window,
     a_budget_lets_one_go,
     nodes_wait_for_a_migration,
+    something_else_changes_while_it_is_halted,
+    something_else_changes_while_it_is_halted,
+    something_else_changes_while_it_is_halted,
+    a_stateful_set_is_away,
+    a_stateful_set_is_away,
+    disks_are_lost,
+    disks_are_lost,
+    the_status_is_lost_in_a_roll,
 )

@@ -87,9 +87,9 @@ def _has_consent(version: Stored) -> bool:
 
 def a_consent_to_unavailable_topics_is_for_one_roll(facts: Facts) -> Iterator[Violation]:
     """The one that has used it, until it was taken out of the document and given again."""
-    for versions in facts.versions.values():
-        used, known = "", set[tuple[str, str]]()
-        for _, version in versions:
+    for uid, versions in facts.versions.items():
+        used, known, before = "", set[tuple[str, str]](), -1
+        for place, version in versions:
             rollout = version.status.get("rollout") or {}
             begun = {(str(one.get("target")), str(one.get("startedAt"))) for one in restarts_in(version)}
             new, known = begun - known, begun
@@ -98,7 +98,9 @@ def a_consent_to_unavailable_topics_is_for_one_roll(facts: Facts) -> Iterator[Vi
             elif excused_in(version) and new and version.by.startswith(OPERATOR):
                 if used not in ("", rollout.get("id")):
                     yield Violation("consent", version.at, f"{EXCUSED} of roll {used} is used by {rollout.get('id')}")
-                used = str(rollout.get("id"))
+                if used and facts.lost(uid, place) > before:
+                    yield Violation("consent", version.at, f"{EXCUSED} is used again, and the status was lost since")
+                used, before = str(rollout.get("id")), place
 
 
 def under_replicated_partitions_keep_what_they_have(facts: Facts) -> Iterator[Violation]:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from tests.reliability.facts import OPERATOR, Facts, applies, condition, seconds, writer
-from tests.reliability.records import Asked, Looked, Sent, Stopped, Stored, Whole
+from tests.reliability.records import Asked, Looked, Sent, Stopped, Stored, Templated, Whole
 from tests.reliability.roll_facts import Restart, gone, restarts, restarts_in
 from tests.reliability.roll_partition_rules import (
     a_consent_to_unavailable_topics_is_for_one_roll,
@@ -117,6 +117,37 @@ def no_node_is_restarted_twice_for_one_revision(facts: Facts) -> Iterator[Violat
         wanted = one.nodes.templates.get(one.asked.node)
         if one.stopped.runs == wanted:
             yield Violation("once", one.stopped.at, f"{one}, whose pod was of {wanted} already")
+        elif _went_in_vain(facts, one.stopped):
+            text = f"{one}, which was restarted for {one.stopped.next} before, and came back as it was"
+            yield Violation("once", one.stopped.at, text)
+
+
+def _went_in_vain(facts: Facts, stopped: Stopped) -> bool:
+    """Whether an operator has stopped this node for the same template before, which came back as what it was, and the
+    template is the same ever since.
+    """
+    earlier: Stopped | None = None
+    for _, record in sorted((*facts.of_kind(Stopped), *facts.of_kind(Templated)), key=lambda each: each[0]):
+        if record is stopped:
+            break
+        if isinstance(record, Templated) and stopped.pod.startswith(f"{record.stateful_set}-"):
+            earlier = None
+        elif isinstance(record, Stopped) and (record.cluster_id, record.node) == (stopped.cluster_id, stopped.node):
+            earlier = record
+    if earlier is None or earlier.by is None or stopped.by is None:
+        return False
+    return (earlier.runs, earlier.next) == (stopped.runs, stopped.next)
+
+
+def nothing_goes_while_a_node_has_lost_its_disk(facts: Facts) -> Iterator[Violation]:
+    """A volume that is mounted wrongly empties one node, and not the next."""
+    for one in restarts(facts):
+        nodes = one.nodes
+        if nodes is None or gone(facts, one):
+            continue
+        lost = nodes.emptied - {one.asked.node}
+        if lost:
+            yield Violation("disks", one.asked.at, f"{one}, but {sorted(lost)} came back without their disks")
 
 
 def never_more_at_once_than_allowed(facts: Facts) -> Iterator[Violation]:
@@ -301,6 +332,7 @@ ROLL_RULES = (
     no_node_goes_while_a_voter_is_missing,
     nothing_begins_after_a_halt,
     nothing_goes_where_a_node_crashes,
+    nothing_goes_while_a_node_has_lost_its_disk,
     no_controller_goes_that_could_not_read_its_log,
     levels_are_raised_after_the_last_node,
     people_are_asked_for_one_node_that_may_go,

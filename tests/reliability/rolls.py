@@ -184,6 +184,19 @@ def a_person_deletes_a_pod_that_does_not_run(scene: Scene) -> None:
                 _pods(scene).delete(found[1])
 
 
+NEW_DISK = re.compile(r"add (new-disk:\S+) to consents")
+
+
+def a_person_says_that_disks_were_meant(scene: Scene) -> None:
+    """Once they have looked what became of them."""
+    for one in scene.resources():
+        text = str((one.get("status") or {}).get("conditions"))
+        given = list(one["spec"].get("consents") or ())
+        if (found := NEW_DISK.search(text)) and found[1] not in given:
+            scene.edit(one["metadata"]["name"], lambda each: each["spec"].update(consents=[*given, found[1]]))  # noqa: B023
+            scene.clusters["a"].world.emptied.clear()
+
+
 def acts_of(scene: Scene) -> tuple[tuple[int, Callable[[Scene], Any]], ...]:
     """What may happen, and how often."""
     return (*ACTS, (30, a_person_restarts_what_is_asked_for)) if _pods(scene).by_hand else ACTS
@@ -248,6 +261,9 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
     """Everything can be rolled now, to an image that runs; nothing else touches it from now on."""
     pods, world = _pods(scene), cluster.world
     pods.budgets, world.hidden_topics = [], frozenset()
+    pods.gone.clear()
+    pods.sticky.clear()
+    world.loses_disks = False
     releases = {runs.name if (runs := release_of(one.image)) else "" for one in pods.sets.values()}
     usable = releases in ({"4.2"}, {"4.4"}) and not any(one.image.endswith(LEAKY) for one in pods.sets.values())
     if not usable or scene.random.random() < 0.5:

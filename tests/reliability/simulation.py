@@ -239,6 +239,7 @@ class Simulation(Scene):
                 rolls.a_person_changes_the_image_where_a_restart_did_not_help(self)
                 rolls.a_person_deletes_what_crashed_and_runs(self)
                 rolls.a_person_deletes_a_pod_that_does_not_run(self)
+                rolls.a_person_says_that_disks_were_meant(self)
         await asyncio.sleep(65.0)
         self.history.records.append(Calmed(self.loop.time(), True, wants, ids))
         await asyncio.sleep(QUIET_FOR)

@@ -144,7 +144,8 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
     for one in scans:
         if one.repeated is not None:
             found.contradictions.append(_contradiction(one, one, one.repeated, "it has several records"))
-    agreed: set[str] = set()  # folders that were seen to have the same as others
+    agreed: set[str] = set()  # folders that were seen to have the same as those of other nodes
+    pairs: set[frozenset[str]] = set()  # folders that were seen to have the same as each other
     epochs: dict[str, int] = {}  # of each folder, that of the last records that are of the log
     floor, at, active = -1, 0, list[_Run]()
     for begin, end in pairwise(points):
@@ -168,7 +169,7 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
         for run in active:
             one = scans[run.place]
             if run.epoch != best.epoch:
-                has_agreed = one.source.node in agreed
+                has_agreed = one.source.node in agreed or frozenset((one.source.node, winner.source.node)) in pairs
                 if why := _why_not_overwritten(one, winner, (begin, end), has_agreed=has_agreed):
                     found.contradictions.append(_contradiction(one, winner, begin, why))
                 found.overwritten.append(_overwritten(one, run, begin, end))
@@ -178,6 +179,7 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
                 continue
             if whose.are_two(one.source.node, winner.source.node):
                 agreed |= {one.source.node, winner.source.node}
+            pairs.add(frozenset((one.source.node, winner.source.node)))
             epochs[one.source.node] = best.epoch
             _holds(found, one, end)
         _append(found.pieces, Piece(begin, end, best.epoch, winner, best.end_ms), snapshot_ends)

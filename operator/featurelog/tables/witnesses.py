@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
 
+import pyarrow.compute as pc
+
 from featurelog.tables.inputs import ClusterCopies, NodeCopy
 from featurelog.tables.scans import Scan
 from kraftlog import files
@@ -143,10 +145,15 @@ def _voted_twice(one: NodeCopy, other: NodeCopy) -> bool:
 
 
 def _written_twice(one: _Held, other: _Held) -> bool:
-    """A node writes a snapshot at a time of its own."""
+    """A node writes a snapshot at a time of its own, which a checksum covers; its offsets and epochs have none."""
     return any(
-        not one.snapshots[name].small.equals(other.snapshots[name].small) for name in sorted(one.names & other.names)
+        _written_at(one.snapshots[name]) != _written_at(other.snapshots[name]) for name in one.names & other.names
     )
+
+
+def _written_at(snapshot: Scan) -> int | None:
+    last: int | None = pc.max(snapshot.small["timestamp_ms"]).as_py()
+    return last
 
 
 def _alternate(one: _Held, other: _Held) -> bool:

@@ -48,6 +48,14 @@ def readiness(copies: Sequence[NodeCopy]) -> dict[str, Any]:
     return found
 
 
+def with_epochs(made: Sequence[bytes], epochs: dict[int, int]) -> bytes:
+    """Batches with other leader epochs, by place: no checksum covers them."""
+    found = [bytearray(one) for one in made]
+    for place, epoch in epochs.items():
+        struct.pack_into(">i", found[place], LENGTH_END, epoch)
+    return b"".join(map(bytes, found))
+
+
 def said(copies: Sequence[NodeCopy], kind: str) -> list[tuple[str, str]]:
     return [(row["node"], row["text"]) for row in rows(copies, "data_quality") if row["kind"] == kind]
 
@@ -110,6 +118,7 @@ TWICE = {
     "without its snapshot": {segment_name(0): DATA},
     "without its first segment": FETCHED,
     "with a snapshot that was cut": CUT,
+    "with a damaged epoch in its snapshot": {**HELD, snapshot_name(9): with_epochs([snapshot_of(IMAGE)], {0: 0})},
     "with a snapshot more": {**LONGER, snapshot_name(END): snapshot_of(image_of(DATA, END), at_ms=5)},
 }
 """Another copy of it, taken at another time or in another way."""
@@ -210,15 +219,6 @@ def test_a_copy_that_agrees_only_with_itself_is_no_witness() -> None:
 
 
 # --- leader epochs
-
-
-def with_epochs(made: Sequence[bytes], epochs: dict[int, int]) -> bytes:
-    """Batches with other leader epochs, by place: no checksum covers them."""
-    found = [bytearray(one) for one in made]
-    for place, epoch in epochs.items():
-        struct.pack_into(">i", found[place], LENGTH_END, epoch)
-    return b"".join(map(bytes, found))
-
 
 ELECTED = 9
 """Where the second leader begins, of epoch 3."""

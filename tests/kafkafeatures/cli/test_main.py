@@ -67,6 +67,8 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("help", "undo"), 64, "there is no command 'undo': to downgrade a feature"),
         (("-n", "kafka", "rollback", "orders"), 64, "see docs/how-to/go-back.md"),
         (("Downgrades",), 64, "there is no command 'Downgrades': to downgrade a feature"),
+        (("revert",), 64, "there is no command 'revert': to downgrade"),
+        (("lower",), 64, "there is no command 'lower': to downgrade"),
         (("rolback",), 64, "there is no command 'rolback': to downgrade"),
         (("describe",), 64, "--bootstrap-server or --bootstrap-controller"),
         (("describe", "--bootstrap-server", "nonsense"), 64, "expected host:port"),

@@ -41,9 +41,10 @@ def test_a_broker_that_is_away_for_its_restart_is_waited_for_although_no_list_ha
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     found = looks(wanting(D.DUAL_WRITE), away, sent=(one,))
     assert isinstance(found.decision, Wait)
-    assert (
-        said(found)
-        == "broker 2 is not registered: start it; if it runs, see its log, and if that shows no reason, restart it"
+    assert said(found) == (
+        "broker 2 is not registered: start it (if its log ends with NodeExists, its last process was killed: start it "
+        "again once zookeeper.session.timeout.ms, 18 s by default, is over); if it runs, see its log, and if that "
+        "shows no reason, restart it"
     )
     assert step.is_overtaken(replace(away, mode=known(MetadataMode.KRAFT)))
 

@@ -91,7 +91,7 @@ def looked(desired: Desired, seen: Observation, rollout: Rollout, *sent: Restart
 
 
 def in_flight(id_: int, rollout: Rollout) -> RestartInFlight:
-    """Its restart was begun hours ago; it ran as another process then."""
+    """A restart that was begun hours ago, of a node that ran as another process then."""
     title, pod = (f"controller {id_}", f"controller-{id_}") if id_ > 3000 else (f"broker {id_}", f"broker-{id_}")
     before = {"incarnation": "before"} if id_ > 3000 else {"czxid": 50}
     step = RestartNode(id_, title, **before) if rollout is BY_HAND else RestartNode(id_, title, pod, "before", **before)
@@ -114,27 +114,27 @@ def without(seen: Observation, id_: int) -> Observation:
     return with_znodes(replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_)), brokers=left)
 
 
-def restarts_nobody(position: Position, desired: Desired) -> bool:
+def restarts_no_node(position: Position, desired: Desired) -> bool:
     place = stage_of(Look(wanting(desired), AT[position])).place
     return isinstance(place, Place) and place.way is not None and place.way.restarts is None
 
 
 WAYS = [(position, desired) for position, desired in product(AT, D) if desired is not D.NONE]
-NOBODY = [one for one in WAYS if restarts_nobody(*one)]
-OTHERS = [one for one in WAYS if one not in NOBODY]
+RESTARTING_NONE = [one for one in WAYS if restarts_no_node(*one)]
+OTHERS = [one for one in WAYS if one not in RESTARTING_NONE]
 
 
 def test_every_position_is_walked() -> None:
     assert {position for position, _ in WAYS} == {*Position} - {P.FINALIZING}
-    assert {position for position, desired in NOBODY if desired is D.ROLLED_BACK} == {
+    assert {position for position, desired in RESTARTING_NONE if desired is D.ROLLED_BACK} == {
         P.PRE_MIGRATION, P.FLAGGING, P.COPYING, P.COPIED, P.NO_CONTROLLER,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("is_read", [True, False])
-@pytest.mark.parametrize(("position", "desired"), NOBODY)
-def test_a_broker_that_is_back_is_waited_for_on_no_way_that_restarts_nobody(
+@pytest.mark.parametrize(("position", "desired"), RESTARTING_NONE)
+def test_a_broker_that_is_back_is_waited_for_on_no_way_that_restarts_no_node(
     position: Position, desired: Desired, driver: str, *, is_read: bool
 ) -> None:
     """Nothing tells its partitions any more, or it was not back for long enough: what is next, is next."""
@@ -146,8 +146,8 @@ def test_a_broker_that_is_back_is_waited_for_on_no_way_that_restarts_nobody(
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("is_read", [True, False])
-@pytest.mark.parametrize(("position", "desired"), NOBODY)
-def test_a_broker_that_is_away_is_named_on_every_way_that_restarts_nobody(
+@pytest.mark.parametrize(("position", "desired"), RESTARTING_NONE)
+def test_a_broker_that_is_away_is_named_on_every_way_that_restarts_no_node(
     position: Position, desired: Desired, driver: str, *, is_read: bool
 ) -> None:
     seen = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
@@ -167,11 +167,11 @@ def test_a_broker_whose_records_may_be_lost_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-@pytest.mark.parametrize("position", [one for one, desired in NOBODY if desired is D.ROLLED_BACK])
-def test_a_controller_that_was_in_flight_is_waited_for_on_no_way_that_restarts_nobody(
+@pytest.mark.parametrize("position", [one for one, desired in RESTARTING_NONE if desired is D.ROLLED_BACK])
+def test_a_controller_that_was_in_flight_is_waited_for_on_no_way_that_restarts_no_node(
     position: Position, driver: str
 ) -> None:
-    """All of them are to stop."""
+    """Controllers are to stop."""
     desired = D.ROLLED_BACK
     seen, rollout = shown(AT[position], DRIVERS[driver]), DRIVERS[driver]
     expected = looked(desired, seen, rollout)
@@ -211,8 +211,8 @@ def test_a_restart_is_not_over_before_it_is_proven_how_its_node_runs(lacks: str)
 
 
 @pytest.mark.parametrize("position", [P.COPYING, P.COPIED])
-def test_an_eviction_that_was_not_sent_ends_on_a_way_that_restarts_nobody(position: Position) -> None:
-    """Its pod runs as before, and nobody asks for it again."""
+def test_an_eviction_that_was_not_sent_ends_on_a_way_that_restarts_no_node(position: Position) -> None:
+    """A pod that runs as before is not asked for again."""
     seen = shown(AT[position], THROUGH_PODS)
     assert not isinstance(seen.workloads, Unknown)
     pod = seen.workloads.value.pod("broker-2")

@@ -7,14 +7,28 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import MigrationStatus, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Done, Wait
-from kafkafeatures.core.facts.observation import MetadataMode, SourceKind, Unknown
+from kafkafeatures.core.engine.decisions import Act, Done, Wait
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
+from kafkafeatures.core.facts.observation import MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.migration.none_wanted import kept_of
 from kafkafeatures.core.migration.positions import Position
-from tests.kafkafeatures.core.migrations import Look, cluster, looks, said, status_after, wanting, without_quorum
+from tests.kafkafeatures.core.migrations import (
+    SEEN_VOTERS,
+    Look,
+    cluster,
+    compared,
+    looks,
+    released,
+    said,
+    status_after,
+    wanting,
+    without_quorum,
+)
 from tests.kafkafeatures.ensembles import reading as znodes
-from tests.kafkafeatures.worlds import NOW, known
+from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D = Position, Desired
 
@@ -85,3 +99,71 @@ def test_while_brokers_elect_a_controller_nothing_contradicts() -> None:
     assert isinstance(decision, Wait)
     assert decision.message == "the phase is not known yet: no broker is controller: /controller is absent"
     assert [one.remedy for one in decision.blockers] == ["wait a minute, and look again"]
+
+
+# --- what proves that nothing is lost on the way back ---
+
+
+AT_NO_CONTROLLER = without_quorum(replace(cluster(P.COPIED), mode=known(MetadataMode.ZOOKEEPER)))
+PROOF = compared()
+UNLED = "while no controller leads, no partition gets a new leader"
+SLIPS: dict[str, tuple[Wanted, Observation]] = {
+    "spec.migration is removed": (NONE_WANTED, AT_NO_CONTROLLER),
+    "it is removed, and nothing shows a migration": (NONE_WANTED, replace(AT_NO_CONTROLLER, mode=Unknown(SILENT))),
+    "another phase is asked for": (wanting(D.DUAL_WRITE), AT_NO_CONTROLLER),
+    "ZooKeeper is not read": (wanting(D.ROLLED_BACK), replace(AT_NO_CONTROLLER, zookeeper=Unknown(SILENT))),
+    "it is suspended": (replace(wanting(D.ROLLED_BACK), suspend=True), AT_NO_CONTROLLER),
+    "it is only observed": (replace(wanting(D.ROLLED_BACK), mode=Mode.OBSERVE), AT_NO_CONTROLLER),
+}
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_document_that_is_another_one_for_a_while_does_not_lose_the_proof(slip: str, times: int) -> None:
+    before = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
+    assert before.migration is not None
+    now = before
+    for _ in range(times):
+        now = status_after(Look(*SLIPS[slip], status=now), now)
+    assert now.migration is not None
+    assert now.migration.equality == before.migration.equality
+    assert now.migration.voters == before.migration.voters
+    first = Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=now)
+    assert released(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=now, before=first, seconds=5.0)).deletes
+
+
+def test_a_look_at_another_cluster_does_not_lose_it_either() -> None:
+    """No stage of a migration reports anything of it."""
+    before = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
+    found = kept_of(before.migration, AT_NO_CONTROLLER)
+    assert before.migration is not None
+    assert found is not None
+    assert (found.equality, found.voters) == (before.migration.equality, before.migration.voters)
+    assert kept_of(before.migration, cluster(P.FINALIZED)) is None
+
+
+def test_what_a_process_knows_of_the_last_comparison_outlives_a_look_for_which_none_was_wanted() -> None:
+    """The status could not be written before."""
+    first = Look(wanting(D.ROLLED_BACK), cluster(P.COPIED))
+    slip = Look(
+        NONE_WANTED, AT_NO_CONTROLLER, status=Status(migration=MigrationStatus(phase="RollingBack")), before=first
+    )
+    again = Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=SEEN_VOTERS, before=slip)
+    assert released(Look(again.wanted, again.seen, status=SEEN_VOTERS, before=again, seconds=5.0)).deletes
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_whatever_holds_it_back_says_that_no_partition_gets_a_leader(slip: str) -> None:
+    status = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
+    found = Look(*SLIPS[slip], status=status)
+    assert UNLED in found.decision.message
+    assert UNLED not in Look(*SLIPS[slip][:1], cluster(P.COPIED)).decision.message
+
+
+@pytest.mark.parametrize("lacks", ["an approval", "proof"])
+def test_a_way_back_that_waits_for_a_person_says_so_too(lacks: str) -> None:
+    wanted = replace(wanting(D.ROLLED_BACK), policy=ApprovalPolicy.ALWAYS)
+    found = Look(wanted, AT_NO_CONTROLLER, status=PROOF if lacks == "an approval" else Status())
+    found = Look(wanted, AT_NO_CONTROLLER, status=found.facts.remembered, before=found, seconds=5.0)
+    assert not isinstance(found.decision, Act)
+    assert UNLED in found.decision.message

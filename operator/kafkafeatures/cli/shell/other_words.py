@@ -18,6 +18,8 @@ _BACK = (
 )
 ANSWERS: Mapping[str, str] = {
     "downgrade": f"to downgrade a feature, {_DOCUMENT}",
+    "lower": f"to downgrade a feature, {_DOCUMENT}",
+    "revert": _BACK,
     "rollback": _BACK,
     "undo": _BACK,
 }

@@ -6,7 +6,7 @@ Pure. Called by `reconcile/evaluate.py`. The order is that of `GATES`, for stage
 from __future__ import annotations
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Decision, Done
+from kafkafeatures.core.engine.decisions import Act, Decision, Done
 from kafkafeatures.core.engine.gates import GATES, Question
 
 
@@ -14,6 +14,9 @@ def decide(question: Question) -> Decision:
     """The first gate that is closed; the next step of the stage whose turn it is where none is."""
     held = next((found for gate in GATES if (found := gate(question)) is not None), None)
     decision = held or question.stage.next
+    meanwhile = question.stage.meanwhile
+    if meanwhile and not isinstance(decision, Act):
+        decision = replace(decision, message=f"{decision.message}; {meanwhile}")
     notes = [stage.note for stage in question.stages if stage.note and not stage.is_due]
     if not notes or not isinstance(decision, Done):
         return decision

@@ -216,6 +216,11 @@ class StageNow(Struct, frozen=True, dict=True):
         return False
 
     @property
+    def meanwhile(self) -> str:
+        """What the cluster goes without until the next step is taken, whatever holds it back; empty for nothing."""
+        return ""
+
+    @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Steps that a person was asked for and must not carry out now, or does not have to; and why."""
         return ()

@@ -14,8 +14,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Decision, Wait, waits_on
 from kafkafeatures.core.engine.kind import Facts
-from kafkafeatures.core.engine.stage import LastWord, NothingWanted, StageNow
-from kafkafeatures.core.facts.observation import Unknown
+from kafkafeatures.core.engine.stage import Kept, LastWord, NothingWanted, StageNow
+from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 
 MIGRATION = "Migration"
@@ -25,12 +25,31 @@ PHASE = "phase"
 
 OVER = ("", "None", "Finalized", "RolledBack")
 """Phases at which a document may stop asking for a migration: nothing is left half done."""
+NO_CONTROLLER = "NoController"
+"""The position at which the quorum is gone, and ZooKeeper has not got the cluster back."""
+UNLED = "while no controller leads, no partition gets a new leader"
 LOOKS_AGAIN = 10.0
 """Seconds until it is looked again whether it is over."""
 REMEDY = (
     "set spec.migration.desired to the phase that the cluster is to reach, or to RolledBack to go back; or finish the "
     "migration by hand"
 )
+
+
+def kept_of(before: MigrationStatus | None, seen: Observation) -> MigrationStatus | None:
+    """What is nowhere else, also while no document asks for a migration, or another cluster answers: what was deleted,
+    and, while it is open, what proves that nothing is lost on the way back. A consent that was asked for is none of it.
+    """
+    if before is None:
+        return None
+    kept = MigrationStatus(kept_migration_node=before.kept_migration_node)
+    if before.phase not in OVER and not seen.in_kraft_mode:
+        kept = replace(
+            kept, phase=before.phase, position=before.position, equality=before.equality, voters=before.voters,
+            dual_write_since=before.dual_write_since, dual_write_offset=before.dual_write_offset,
+            unknown=before.unknown,
+        )  # fmt: skip
+    return kept if kept != MigrationStatus() else None
 
 
 class NoMigration(NothingWanted, frozen=True):
@@ -41,8 +60,8 @@ class NoMigration(NothingWanted, frozen=True):
 
 class LeftOpen(StageNow, frozen=True):
     """A migration is open that the document does not ask for. phase: at which the status knew it last; empty where it
-    never did. is_seen: whether the cluster shows by itself that it is open. dangers: controllers that may
-    end it by accident.
+    never did. is_seen: whether the cluster shows by itself that it is open. position: as the status knew it last. kept:
+    by the look before. dangers: controllers that may end it by accident.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -50,6 +69,9 @@ class LeftOpen(StageNow, frozen=True):
     blocker: Blocker
     phase: str
     is_seen: bool
+    seen: Observation
+    position: str = ""
+    kept: Kept | None = None
     dangers: tuple[Blocker, ...] = ()
 
     @property
@@ -77,6 +99,11 @@ class LeftOpen(StageNow, frozen=True):
         return str(self.blocker)
 
     @property
+    def meanwhile(self) -> str:
+        """Without a controller a cluster serves what it has, until a leader fails."""
+        return UNLED if self.position == NO_CONTROLLER else ""
+
+    @property
     def needs_approval(self) -> bool:
         """There is nothing to approve."""
         return False
@@ -92,9 +119,14 @@ class LeftOpen(StageNow, frozen=True):
         return self.next
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """The phase stays known: where a way back was begun, a cluster in ZooKeeper mode does not show it."""
+        """The phase stays known: where a way back was begun, a cluster in ZooKeeper mode does not show it. So do the
+        voters of the quorum, which may be others by now.
+        """
+        from kafkafeatures.core.migration.voters import voters_of
+
         known = status.migration or MigrationStatus()
-        return replace(status, migration=replace(known, phase=self.phase)) if self.phase else status
+        known = replace(known, phase=self.phase, voters=voters_of(self.seen, known.voters))
+        return replace(status, migration=known) if self.phase else status
 
 
 def left_open(facts: Facts) -> LeftOpen | None:
@@ -105,8 +137,12 @@ def left_open(facts: Facts) -> LeftOpen | None:
     phase = known.phase if known is not None and known.phase not in OVER else ""
     if facts.seen.in_kraft_mode:
         return None
+    before = facts.kept.get(MIGRATION)
+    kept = before.interrupted("no document asks for it") if before is not None else None
     if isinstance(mode, Unknown) and mode.why.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
-        return LeftOpen(Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.action), phase, is_seen=True)
+        found = Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.action)
+        return LeftOpen(found, phase, is_seen=True, seen=facts.seen, kept=kept)
+    position = known.position if known is not None and phase else ""
     is_seen = facts.seen.is_migrating
     if not is_seen and not phase:
         return None
@@ -115,4 +151,4 @@ def left_open(facts: Facts) -> LeftOpen | None:
         f"a migration from ZooKeeper is in progress{last}, and spec.migration is not set: no step of it is taken, and "
         "no node is restarted"
     )
-    return LeftOpen(Blocker(BlockerKind.MIGRATION, text, REMEDY), phase, is_seen)
+    return LeftOpen(Blocker(BlockerKind.MIGRATION, text, REMEDY), phase, is_seen, facts.seen, position, kept)

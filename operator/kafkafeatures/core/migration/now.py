@@ -28,7 +28,6 @@ from kafkafeatures.core.engine.decisions import (
     blocked,
     stalled_by,
     unreadable,
-    waits_on,
 )
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.plan import Plan
@@ -45,7 +44,7 @@ from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLE
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
 from kafkafeatures.core.migration.losses import given_up, requested_by
-from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.none_wanted import MIGRATION, NO_CONTROLLER, UNLED
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
@@ -54,7 +53,7 @@ from kafkafeatures.core.migration.release import deletion
 from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git, reached
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
-from kafkafeatures.core.migration.stopped import REACH
+from kafkafeatures.core.migration.stopped import unreachable
 from kafkafeatures.core.migration.takeover import waits_for_quorum
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of, with_requests
@@ -184,7 +183,8 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if isinstance(self.place, Place):
             if isinstance(self.place.edge, Refused):
-                return self._unreachable or stalled_by(*found)
+                silent = unreachable(self.place, self.memory, self.facts.monotonic, CONTRADICTS_FOR)
+                return silent or stalled_by(*found)
             waits = blocked(found)
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
@@ -216,24 +216,6 @@ class MigrationNow(StageNow, frozen=True):
             subject=place.subject,
             remedy=place.remedy,
         )
-
-    @property
-    def _unreachable(self) -> Wait | Stalled | None:
-        """Where nothing leads back: controllers none of which answers may just be restarting, or run all the same."""
-        place, now = self.place, self.facts.monotonic
-        if not isinstance(place, Place) or place.position not in (Position.NO_CONTROLLER, Position.RELEASED):
-            return None
-        if self.memory.is_written(now):
-            text = "a controller writes to ZooKeeper, but none can be reached"
-            return replace(
-                stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text),
-                reason=Reason.MIGRATION_FAILED,
-            )
-        if not place.facts.has_progress or self.memory.silent_for(now) >= CONTRADICTS_FOR:
-            return None
-        text = "no controller answers; this may pass within a minute"
-        noted = Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves")
-        return waits_on(noted, Reason.MIGRATING, message=text)
 
     @property
     def _away(self) -> Wait | Stalled | None:
@@ -299,6 +281,12 @@ class MigrationNow(StageNow, frozen=True):
     def approval_reason(self) -> Reason:
         """Why its plan waits for an approval."""
         return Reason.MIGRATION_FINALIZE if self.wish.desired is Desired.FINALIZED else Reason.PLAN_PENDING
+
+    @property
+    def meanwhile(self) -> str:
+        """Without a controller a cluster serves what it has, until a leader fails."""
+        at = self.place.position.value if isinstance(self.place, Place) else self._known.position
+        return UNLED if at == NO_CONTROLLER else ""
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:

@@ -16,7 +16,6 @@ from kafkafeatures.api.records import keeping_unknown, stamp
 from kafkafeatures.api.status import (
     EMPTY,
     ApprovedBy,
-    MigrationStatus,
     PlanStatus,
     Status,
     StepStatus,
@@ -30,6 +29,7 @@ from kafkafeatures.core.engine.waits import since_of, subject_of
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.soak import with_soak
+from kafkafeatures.core.migration.none_wanted import kept_of
 from kafkafeatures.core.report.blockers import MAX_WORDS, blocker_status
 from kafkafeatures.core.report.bounds import bounded
 from kafkafeatures.core.report.cluster_document import or_none
@@ -74,7 +74,7 @@ def status_of(
         blockers_total=len(groups),
         plan=_planned(plan, observation, previous.plan, approved_by, now),
         intents=previous.intents,
-        migration=_kept(previous.migration),
+        migration=kept_of(previous.migration, observation),
         history=previous.history,
         ready_reason=since_of(ready[1], subject_of(decision), previous, stamp(now)),
         last_handled_reconcile_at=previous.last_handled_reconcile_at,
@@ -97,12 +97,6 @@ def _dated(status: Status) -> Status:
         return status
     since = status.ready_reason.since if status.ready_reason is not None else None
     return replace(status, rollout=replace(status.rollout, waiting_since=since))
-
-
-def _kept(before: MigrationStatus | None) -> MigrationStatus | None:
-    """What is nowhere else, also while no migration is wanted."""
-    kept = before.kept_migration_node if before is not None else ""
-    return MigrationStatus(kept_migration_node=kept) if kept else None
 
 
 def _planned(

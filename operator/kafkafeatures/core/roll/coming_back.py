@@ -32,6 +32,10 @@ MOST_LAGGING = 12
 it is in sync with all.
 """
 NAMED = 3
+OLD_SESSION = (
+    " (if its log ends with NodeExists, its last process was killed: start it again once zookeeper.session.timeout.ms, "
+    "18 s by default, is over)"
+)
 
 
 class Phase(Enum):
@@ -154,9 +158,10 @@ class AwayNode(Struct, frozen=True):
                 return found
         node = seen.node(self.node_id)
         if node is None and isinstance(seen.registered_brokers, Known):
+            old = OLD_SESSION if self.czxid >= 0 else ""
             return RestartState(
                 Phase.STARTING,
-                f"{self.title} is not registered: start it; if it runs, see its log, and if that shows no reason, "
+                f"{self.title} is not registered: start it{old}; if it runs, see its log, and if that shows no reason, "
                 "restart it",
             )
         if node is None or node.state in (NodeState.GHOST, NodeState.UNREACHABLE, NodeState.REFUSED):

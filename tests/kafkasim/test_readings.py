@@ -16,7 +16,16 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, PastLevels, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import (
+    Known,
+    LastRegistration,
+    Node,
+    NodeState,
+    Observation,
+    PastLevels,
+    SourceKind,
+    Unknown,
+)
 from kafkafeatures.core.facts.observe import ClusterUnreachable, observe
 from kafkafeatures.core.facts.readings import (
     NO_CONNECTION,
@@ -240,6 +249,8 @@ def shown(value: Any) -> Any:
             return {name: one for name, one in found.items() if name != "at"}
         case Known():
             return shown(value.value), value.source
+        case LastRegistration():
+            return value.offset >= 0
         case PastLevels():
             return value.left.keys(), value.since
         case QuorumAnswer():

@@ -121,7 +121,8 @@ def stamped(status: Mapping[str, Any], ready: timedelta, stalled: timedelta, **m
 
 def test_the_age_of_a_reason_is_its_own_and_not_that_of_ready() -> None:
     told = statuses.stalled()
-    assert told["readyReason"] == {"reason": "GhostRegistration", "since": stamp(NOW)}
+    about = {"reason": "GhostRegistration", "subject": "controller 3003"}
+    assert told["readyReason"] == {**about, "since": stamp(NOW)}
     since = {"reason": "GhostRegistration", "since": stamp(LATER - 2 * MINUTE)}
     found = stamped(told, 7 * MINUTE, 4 * MINUTE, readyReason=since)
     assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 2m (not ready for 7m)"

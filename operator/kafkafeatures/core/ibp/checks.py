@@ -48,7 +48,7 @@ def zookeeper_is_read(asked: Asked) -> Iterator[Blocker]:
     """ZooKeeper says which broker is controller, and so who has the partitions."""
     znodes = asked.znodes
     if isinstance(znodes, Failure):
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.remedy)
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.action)
 
 
 def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
@@ -89,7 +89,7 @@ def every_broker_was_asked(asked: Asked) -> Iterator[Blocker]:
     for id_, why in place.unknown.items():
         if id_ not in asked.flying:
             text = f"the {IBP} of broker {id_} is not known: {why.message}"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, why.remedy, nodes=_nodes(place, id_))
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, why.action, nodes=_nodes(place, id_))
     registered = {} if isinstance(znodes, Failure) or isinstance(znodes.brokers, Failure) else znodes.brokers
     for id_ in sorted(registered.keys() - place.brokers.keys() - asked.flying):
         text = f"broker {id_} is registered in ZooKeeper, but its address is not known"

@@ -60,7 +60,7 @@ def migration_is_open(question: Question) -> Iterator[Blocker]:
     mode = question.observation.mode
     if isinstance(mode, Unknown):
         text = f"the metadata mode is not known: {mode.why}"
-        yield Blocker(BlockerKind.MIGRATION, text, mode.why.remedy, why=mode.why.kind)
+        yield Blocker(BlockerKind.MIGRATION, text, mode.why.action, why=mode.why.kind)
     elif mode.value is MetadataMode.MIGRATING:
         yield Blocker(
             BlockerKind.MIGRATION,
@@ -79,7 +79,7 @@ def quorum_is_known(question: Question) -> Iterator[Blocker]:
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
         text = f"the finalized levels are not known: {finalized.why}"
-        yield Blocker(BlockerKind.QUORUM, text, finalized.why.remedy, why=finalized.why.kind)
+        yield Blocker(BlockerKind.QUORUM, text, finalized.why.action, why=finalized.why.kind)
 
 
 def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:

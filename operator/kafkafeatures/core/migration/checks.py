@@ -223,7 +223,7 @@ def every_broker_was_seen(asked: Asked) -> Iterator[Blocker]:
     for id_ in absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
         remedy = f"start broker {id_} without it, or move its replicas to other brokers"
-        yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
 def every_broker_is_informed(asked: Asked) -> Iterator[Blocker]:
@@ -293,8 +293,9 @@ def setting_blocker(place: Place, one: NodeDemand) -> Blocker:
 
 
 def _unknown(asked: Asked, one: NodeDemand) -> Blocker:
-    why = one.differs
-    message, remedy = (why.message, why.remedy) if isinstance(why, Failure) else ("", "")
+    title, why = f"{one.role.value.lower()} {one.id}", one.differs
+    message, remedy = (why.message, why.action) if isinstance(why, Failure) else ("not read", f"bring {title} back")
     nodes = tuple(node for node in asked.place.seen.nodes if node.id == one.id)
-    text = f"the settings of {one.role.value.lower()} {one.id} are not known: {message}"
-    return Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=nodes)
+    return Blocker(
+        BlockerKind.NODE_UNKNOWN, f"the settings of {title} are not known: {message}", remedy, nodes=nodes, about=title
+    )

@@ -27,7 +27,6 @@ from kafkafeatures.core.engine.decisions import (
     Wait,
     blocked,
     stalled_by,
-    unreadable,
 )
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.plan import Plan
@@ -55,15 +54,13 @@ from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_gi
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import unreachable
 from kafkafeatures.core.migration.takeover import waits_for_quorum
+from kafkafeatures.core.migration.unplaced import CONTRADICTS_FOR, unplaced
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
-
-CONTRADICTS_FOR = 60.0
-"""Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
 
 class MigrationNow(StageNow, frozen=True):
@@ -189,33 +186,11 @@ class MigrationNow(StageNow, frozen=True):
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
             return waits
-        if isinstance(self.place, Failure) and self.place.kind is FailureKind.WRONG_CLUSTER:
-            why = self.place
-            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), found, subject=why.where, remedy=why.remedy)
-        if isinstance(self.place, Failure):
-            wait = unreadable("the phase is not known", self.place, reason=Reason.MIGRATING)
-            return replace(wait, steady=self.wish.desired is Desired.ROLLED_BACK, blockers=found)
-        if (away := self._away) is not None:
+        if isinstance(self.place, Misplaced) and (away := self._away) is not None:
             return away
-        since, place = self.memory.unknown_since, self.place
-        lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
-        if lasts or not place.may_pass:
-            # Nodes that do not answer contradict nothing: they are brought back.
-            reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
-            return Stalled(reason, str(place), found, subject=place.subject, remedy=place.remedy)
-        # Without the remedy of a contradiction, which is a lot of work and may be for nothing.
-        text = place.at_first or place.message
-        noted = Blocker(
-            BlockerKind.MIGRATION, f"{text}; this may pass within a minute", "wait a minute, and look again"
-        )
-        return Wait(
-            Reason.MIGRATING,
-            text if place.silent else f"the phase is not known yet: {text}",
-            after=2.0,
-            blockers=found if place.silent else (noted,),
-            subject=place.subject,
-            remedy=place.remedy,
-        )
+        since, goes_back = self.memory.unknown_since, self.wish.desired is Desired.ROLLED_BACK
+        unknown_for = 0.0 if since is None else self.facts.monotonic - since
+        return unplaced(self.place, found, unknown_for=unknown_for, goes_back=goes_back)
 
     @property
     def _away(self) -> Wait | Stalled | None:

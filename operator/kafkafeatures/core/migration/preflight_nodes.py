@@ -155,7 +155,7 @@ def the_quorum_has_the_protocol(asked: Preflight) -> Iterator[Blocker]:
     finalized = asked.seen.finalized
     if isinstance(finalized, Unknown):
         text = f"the finalized metadata.version is not known: {finalized.why.message}"
-        yield Blocker(BlockerKind.QUORUM, text, finalized.why.remedy, why=finalized.why.kind)
+        yield Blocker(BlockerKind.QUORUM, text, finalized.why.action, why=finalized.why.kind)
         return
     level = finalized.value.get(METADATA_VERSION, 0)
     is_of_others = any(protocol_of(node) == level for node in asked.brokers)

@@ -46,7 +46,7 @@ def missing(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
                 f"broker {id_} has replicas but is not registered: it is not known in which mode it would start again"
             )
             remedy = f"start broker {id_} in the mode of the other brokers, or move its replicas to other brokers"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
 def with_other_levels(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:

@@ -25,7 +25,9 @@ HIGHEST_EPOCH = 2**31 - 2
 
 
 def deletion(place: Place) -> Act | Stalled | None:
-    """The transaction that gives the cluster back to ZooKeeper, made of what this look has read."""
+    """Return the step, made of what this look has read, or why it cannot be made; None where the next way deletes
+    nothing.
+    """
     if place.way is WITHDRAW:
         return _act_on(withdraw(place.znodes))
     if place.way is not RELEASE:

@@ -22,6 +22,7 @@ from types import CodeType, ModuleType
 
 from tests.reliability.defect import Defect
 from tests.reliability.migration_defects import MIGRATION_DEFECTS
+from tests.reliability.roll_defects import ROLL_DEFECTS
 
 DEFECTS = (
     Defect(
@@ -190,6 +191,7 @@ DEFECTS = (
         (("bool(owner.update_revision) and pod.revision != owner.update_revision", "bool(owner.update_revision)"),),
         of_rolls=True,
     ),
+    *ROLL_DEFECTS,
     *MIGRATION_DEFECTS,
 )
 

@@ -10,8 +10,8 @@ MIGRATION_DEFECTS = (
     Defect(
         "stores-differ",
         "a way back closes although ZooKeeper lacks metadata that the log has",
-        f"{CORE}.checks",
-        (("    elif asked.compared.differences:\n", "    elif False:\n"),),
+        f"{CORE}.losses",
+        (("    if needs_comparison(place) and compared is not None and compared.differences:\n", "    if False:\n"),),
         of_migrations=True,
     ),
     Defect(
@@ -24,7 +24,7 @@ MIGRATION_DEFECTS = (
     Defect(
         "last-comparison",
         "the cluster is given back to ZooKeeper although the last comparison does not show that it has everything",
-        f"{CORE}.checks",
+        f"{CORE}.losses",
         (("    lacking = what_is_lacking(asked.place, asked.equality)\n", "    lacking = None\n"),),
         of_migrations=True,
     ),
@@ -42,7 +42,7 @@ MIGRATION_DEFECTS = (
         "finalized-unasked",
         "a migration is finalized without its consent",
         f"{CORE}.finalize",
-        (("    if ZK_FINALIZE not in asked.consents:\n", "    if False:\n"),),
+        (("    if ZK_FINALIZE not in consents:\n", "    if False:\n"),),
         of_migrations=True,
     ),
     Defect(
@@ -84,7 +84,10 @@ MIGRATION_DEFECTS = (
         "progress-not-kept",
         "/migration is deleted before its content is saved",
         f"{CORE}.release",
-        (('migration.text if migration is not None else "", consent,', '"", consent,'),),
+        (
+            ('        migration.text if migration is not None else "",\n', '        "",\n'),
+            ("kept=migration.text", 'kept=""'),
+        ),
         of_migrations=True,
     ),
     Defect(
@@ -92,6 +95,92 @@ MIGRATION_DEFECTS = (
         "the broker that is controller gets the flag before others",
         f"{CORE}.restarts",
         (("last=claim.node_id if claim is not None and not claim.is_kraft else None,", "last=None,"),),
+        of_migrations=True,
+    ),
+    Defect(
+        "finalizes-by-position",
+        "what protects dual write ends as soon as one controller has lost the flag, whoever took it",
+        f"{CORE}.finalize",
+        (
+            (
+                "    return place.facts.state is ZkMigrationState.MIGRATION and not place.is_finalizing\n",
+                '    return place.position.name == "DUAL_WRITE"\n',
+            ),
+        ),
+        of_migrations=True,
+    ),
+    Defect(
+        "unasked-controller",
+        "nodes are restarted while a controller that lost the flag by accident may end the migration",
+        f"{CORE}.finalize",
+        (
+            ("    if holds(place) and not may_begin:\n", "    if False:\n"),
+            ("    shut = [*without_the_flag(place.seen, place.facts.unflagged)]\n", "    shut = list[Blocker]()\n"),
+        ),
+        of_migrations=True,
+    ),
+    Defect(
+        "consent-taken-back",
+        "controllers that were asked to lose the flag count as asked although the consent was taken back",
+        f"{CORE}.finalize",
+        (("    begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)\n", "    begun = True\n"),),
+        of_migrations=True,
+    ),
+    Defect(
+        "hold-outlives-a-return",
+        "dual write counts as kept although a broker has registered anew since",
+        f"{CORE}.finalize",
+        (
+            ("    if before is not None and before.offset == found.offset:\n", "    if before is not None:\n"),
+            ("migration.dual_write_offset == found.offset and migration", "migration"),
+        ),
+        of_migrations=True,
+    ),
+    Defect(
+        "another-ensemble",
+        "what stands in the ensemble of another cluster counts, and is deleted there",
+        "kafkafeatures.core.facts.znodes",
+        (("    if found == cluster_id:\n", "    if True:\n"),),
+        of_migrations=True,
+    ),
+    Defect(
+        "voters-not-counted",
+        "znodes are deleted although a voter that no document names still runs",
+        f"{CORE}.voters",
+        (
+            (
+                "        and not (id_ in proven and shared[one.address] == 1 and _refuses(seen, one.address))\n",
+                "        and False\n",
+            ),
+            ("address for address, why in seen.former_controllers.items() if why is None", "address for address in ()"),
+        ),
+        of_migrations=True,
+    ),
+    Defect(
+        "consent-to-more",
+        "a consent to lose metadata is for differences that were never shown",
+        f"{CORE}.consents",
+        (("request.about == self.about or (", "True or ("),),
+        of_migrations=True,
+    ),
+    Defect(
+        "consent-before-it-was-asked-for",
+        "that the controllers have stopped is believed because the document said so before they were asked about",
+        f"{CORE}.consents",
+        (("    if not any(map(it.is_for, requested)):\n", "    if False:\n"),),
+        of_migrations=True,
+    ),
+    Defect(
+        "broker-lost-with-metadata",
+        "a consent to lose metadata is one to lose the records of a broker that runs in KRaft mode",
+        f"{CORE}.losses",
+        (
+            (
+                "def not_back(asked: Asked) -> Iterator[tuple[int, Blocker]]:\n",
+                "def not_back(asked: Asked) -> Iterator[tuple[int, Blocker]]:\n"
+                "    if ZK_ROLLBACK_LOSSY in asked.consents:\n        return\n",
+            ),
+        ),
         of_migrations=True,
     ),
 )

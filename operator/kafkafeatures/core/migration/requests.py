@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import MigrationStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.decisions import Done, Wait
+from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import START_CONTROLLERS, STOP_CONTROLLERS, UNFLAG_BROKERS, Edge
@@ -25,6 +28,19 @@ SLOW_STOP = "give it 6 minutes to stop before you kill it"
 """A broker that still follows controllers that are gone waits for them for 5 minutes (`KafkaServer.controlledShutdown`
 of Kafka 3.9).
 """
+
+
+WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
+
+
+def reached(place: Place, desired: Desired, known: MigrationStatus) -> Done:
+    """Where the document wants it, and what a person may do then."""
+    went_back = desired is Desired.ROLLED_BACK and known.kept_migration_node
+    then = "; before you start the controllers again, wipe their disks" if went_back else ""
+    if isinstance(place.seen.zookeeper, Unknown):
+        why = place.seen.zookeeper.why
+        then = f"; {why.where} is no longer needed ({why.message}): {WITHOUT_ZOOKEEPER}"
+    return Done(Reason.IN_SYNC, f"the migration is at {place.phase}{then}")
 
 
 def asked_of_git(place: Place) -> Wait:

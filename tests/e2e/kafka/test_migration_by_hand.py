@@ -99,14 +99,13 @@ def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person
     in_kraft, shape = person.restarted[-1]
     assert shape is Shape.KRAFT_BROKER
 
-    person.wants("RolledBack", stable_for="10m")
+    person.wants("RolledBack")
     person.apply(killed_after=1)
     assert person.restarted[4] == (in_kraft, Shape.FLAGGED_BROKER)
     wait_until("it is back", lambda: person.at(f"/brokers/ids/{in_kraft}") is not None)
     for id_ in cluster.controllers:
         cluster.nodes[id_].stop()
     assert [one["kind"] for one in person.status["intents"]] == ["RestartNode"]
-    person.wants("RolledBack")
     person.apply()
     assert sorted(person.restarted[5:]) == [(id_, Shape.PLAIN_BROKER) for id_ in cluster.brokers]
     migration = person.status["migration"]

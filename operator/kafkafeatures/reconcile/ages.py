@@ -38,7 +38,7 @@ class Ages:
         self._ours: set[str] = set()
 
     def looked(self, stamps: Iterable[str]) -> None:
-        """The cluster was observed. `stamps`: since when something is seen to last. What nobody looked at for long may
+        """The cluster was observed. `stamps`: since when something is seen to last. What was not looked at for long may
         have been otherwise meanwhile: then they are met anew.
         """
         now = self.monotonic()

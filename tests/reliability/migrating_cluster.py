@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kafkafeatures.core.engine.steps import Applied, DryRun, NotSent, Outcome, OutcomeUnknown
+from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome, OutcomeUnknown
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure, FailureKind, Readings, Role
@@ -22,14 +22,13 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import PreparedDeletion, PreparedUpdate, Withheld
-from kafkafeatures.kafka.base.settings import Address
 from kafkasim.migration import topics
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.driver import CONTROLLER, EPOCH, PROGRESS
-from kafkasim.migration.ports import MigrationNetwork, SimulatedEnsemble, kafka_of
-from kafkasim.node import Node
+from kafkasim.migration.ports import SimulatedEnsemble, kafka_of
 from kafkasim.plan import TopicPlan
 from kafkasim.settings import minimum_of
+from tests.reliability.migration_networks import NETWORKS
 from tests.reliability.migration_records import (
     Deleted,
     Made,
@@ -37,7 +36,6 @@ from tests.reliability.migration_records import (
     Over,
     Released,
     Seen,
-    Strayed,
     Truth,
     Weighed,
 )
@@ -196,40 +194,6 @@ def _said(data: bytes) -> Any:
     return found | ({"isr": sorted(found["isr"])} if "isr" in found else {})
 
 
-class PartOfTheNetwork(MigrationNetwork):
-    """What the operator reaches of the cluster."""
-
-    _cluster: Migrating
-
-    def addresses(self, role: Role) -> tuple[Address, ...]:
-        """Those that the document names: some of the controllers, or one with a typo in its port."""
-        found = super().addresses(role)
-        return self.named(found) if role is Role.CONTROLLER else found
-
-    @staticmethod
-    def named(found: tuple[Address, ...]) -> tuple[Address, ...]:
-        return found
-
-    def reaches(self, node: Node) -> bool:
-        return (node.role, node.id) not in self._cluster.hidden and super().reaches(node)
-
-
-class FirstNamed(PartOfTheNetwork):
-    @staticmethod
-    def named(found: tuple[Address, ...]) -> tuple[Address, ...]:
-        return found[:1]
-
-
-class WithATypo(PartOfTheNetwork):
-    @staticmethod
-    def named(found: tuple[Address, ...]) -> tuple[Address, ...]:
-        return (Address(found[0].host, found[0].port + 1_000),)
-
-
-NETWORKS = {"a": PartOfTheNetwork, "first": FirstNamed, "typo": WithATypo}
-"""By what stands behind the dot in spec.cluster.bootstrapControllers."""
-
-
 class MigrationConnection:
     """`OpenCluster` of one resource in a process, with its ensemble."""
 
@@ -371,59 +335,6 @@ class Ensemble:
             return
         async with self._there.prepared(step) as transaction:
             yield transaction if isinstance(transaction, NotSent) else _Deletion(self._to, step, transaction)
-
-
-class AnotherEnsemble(SimulatedEnsemble):
-    """What another chroot of the same servers holds: a cluster of the same ids, in the middle of a migration. Where the
-    document names it, a transaction arrives there.
-    """
-
-    def __init__(self, connection: MigrationConnection, other: MigratingCluster) -> None:
-        self._to, self._other = connection, other
-        super().__init__(other)
-
-    async def _pass_time(self, ms: int = 10) -> None:
-        await self._to.reached()
-        self._other.advance(max(self._other.now_ms, self._to.cluster.now_ms), sparse=True)
-
-    @asynccontextmanager
-    async def prepared(self, step: DeleteZnodes) -> AsyncIterator[PreparedDeletion | NotSent]:
-        async with super().prepared(step) as transaction:
-            if isinstance(transaction, NotSent):
-                yield transaction
-            else:
-                yield _Astray(self._to, self._other, step, transaction)
-
-
-class _Astray:
-    """`PreparedDeletion`: it is recorded."""
-
-    def __init__(
-        self, connection: MigrationConnection, other: MigratingCluster, step: DeleteZnodes, request: PreparedDeletion
-    ) -> None:
-        self._to, self._other, self._step, self._request = connection, other, step, request
-
-    async def send(self, withheld: Withheld) -> Outcome:
-        outcome = await self._request.send(withheld)
-        if isinstance(outcome, Applied):
-            self._to.logged(self._step)
-            self._to.record(Strayed, tuple(sorted(self._step.deletes)))
-        return outcome
-
-
-def another_cluster(random: Random) -> MigratingCluster:
-    """One that shares the ensemble: its quorum has taken over, or waits for its brokers."""
-    made = MigratingCluster(now_ms=START_MS, random=random, topics=(TopicPlan("payments", ((1, 2, 3),), 1),))
-    has_copied = random.random() < 0.5
-    made.tree.delete(CONTROLLER)
-    claim = {"version": 2, "brokerid": 3001, "timestamp": "0", "kraftControllerEpoch": 3}
-    made.tree.create(CONTROLLER, json.dumps(claim).encode())
-    progress = {
-        "version": 0, "kraft_metadata_offset": 700 if has_copied else -1, "kraft_controller_id": 3001,
-        "kraft_metadata_epoch": 3, "kraft_controller_epoch": 3,
-    }  # fmt: skip
-    made.tree.write(PROGRESS, json.dumps(progress, separators=(",", ":")).encode())
-    return made
 
 
 class _Deletion:

@@ -16,14 +16,9 @@ from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.reconcile.connections import OpenCluster
 from kafkafeatures.zookeeper.ensemble import Ensemble as Servers
 from kafkasim.migration.cluster import Faults, MigratingCluster
+from tests.reliability.another_ensemble import AnotherEnsemble, another_cluster
 from tests.reliability.kafka import Roads
-from tests.reliability.migrating_cluster import (
-    AnotherEnsemble,
-    Ensemble,
-    Migrating,
-    MigrationConnection,
-    another_cluster,
-)
+from tests.reliability.migrating_cluster import Ensemble, Migrating, MigrationConnection
 from tests.reliability.process import Process, Surrounding, Weather
 from tests.reliability.recorded_world import START_MS
 from tests.reliability.records import History, Sent, Stored

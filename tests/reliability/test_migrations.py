@@ -15,9 +15,9 @@ from tests.reliability import migration_facts, migration_records, migration_rule
 from tests.reliability.checker import violations
 from tests.reliability.facts import APPROVE
 from tests.reliability.migration_facts import RESTART, MigrationFacts, is_copied
-from tests.reliability.migration_records import Aimed, Deleted, Mode, Over, Released, Seen, Truth, Weighed
+from tests.reliability.migration_records import Aimed, Deleted, Mode, Over, Released, Seen, Strayed, Truth, Weighed
 from tests.reliability.migrations import FIRST, MIGRATIONS
-from tests.reliability.records import Copies, History, Jumped, Sent, Stored
+from tests.reliability.records import Copies, History, Sent, Stored
 from tests.reliability.simulation import simulate, trace_of
 from tests.reliability.test_reliability import changed, in_each_version
 
@@ -28,7 +28,9 @@ def history_with(kind: type[Any], desired: str) -> History:
     for seed in range(FIRST, 6_000, MIGRATIONS):
         history = simulate(seed)
         ends = [one for one in history.records if isinstance(one, Aimed) and one.over]
-        if any(isinstance(one, kind) for one in history.records) and ends[-1].desired == desired:
+        begun = any(MigrationFacts(history).steps(RESTART))
+        happened = any(isinstance(one, kind) for one in history.records)
+        if happened and begun and ends and ends[-1].desired == desired:
             return history
     raise AssertionError("there is no such history")
 
@@ -97,6 +99,12 @@ FORGED: dict[str, tuple[Callable[[], History], type[Any], Callable[[Any], Any]]]
     "one at a time": (finalized, Stored, in_each_version(also_announced)),
     "equality": (finalized, Weighed, lambda one: replace(one, before=("/",), after=("/",))),
     "given back": (returned, Deleted, with_brokers(Mode.KRAFT)),
+    "another ensemble": (
+        returned,
+        Stored,
+        in_each_version(lambda one: one["spec"]["cluster"]["zookeeper"].update(connect="zk1:2181/kafka2")),
+    ),
+    "unasked": (finalized, Seen, of_truth(lambda one: replace(one, controllers={**one.controllers, 3009: False}))),
     "effect log": (returned, Deleted, lambda one: replace(one, logged=False)),
     "epoch": (returned, Released, lambda one: replace(one, epoch=0)),
     "consent": (finalized, Stored, in_each_version(lambda one: one["spec"].update(consents=[]))),
@@ -114,8 +122,24 @@ FORGED: dict[str, tuple[Callable[[], History], type[Any], Callable[[Any], Any]]]
 @pytest.mark.parametrize("rule", FORGED)
 def test_a_record_of_a_migration_that_was_changed_breaks_the_promise(rule: str) -> None:
     made, kind, change = FORGED[rule]
-    by_one_clock = replace(made(), records=[one for one in made().records if not isinstance(one, Jumped)])
-    assert rule in {one.rule for one in violations(changed(by_one_clock, kind, change))}
+    assert rule in {one.rule for one in violations(changed(made(), kind, change))}
+
+
+def test_a_transaction_in_the_ensemble_of_another_cluster_breaks_the_promise() -> None:
+    history = returned()
+    deleted = next(one for one in history.records if isinstance(one, Deleted))
+    strayed = Strayed(deleted.at, deleted.process, deleted.uid, deleted.paths)
+    found = violations(replace(history, records=[*history.records, strayed]))
+    assert [one.rule for one in found] == ["another ensemble"]
+
+
+def test_a_migration_that_ends_by_a_slip_alone_is_not_held_against_the_operator() -> None:
+    """Nothing was asked of a controller before."""
+    history = finalized()
+    at = next(place for place, one in enumerate(history.records) if isinstance(one, Over))
+    over = replace(history.records[at], truth=replace(history.records[at].truth, brokers={1: Mode.FLAGGED}))
+    before = [one for one in history.records[:at] if not isinstance(one, Stored | Over)]
+    assert violations(replace(history, records=[*before, over])) == []
 
 
 def test_a_level_that_moves_while_a_migration_is_open_breaks_the_promise() -> None:

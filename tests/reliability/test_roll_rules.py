@@ -6,12 +6,29 @@ from collections.abc import Mapping
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkasim.statefulsets import LEAKY
 from tests.reliability.facts import Facts
 from tests.reliability.pods import BROKERS, CONTROLLERS, RecordedPods
-from tests.reliability.records import Asked, Copies, Ended, History, Looked, Nodes, Record, Stopped, Stored, Whole
+from tests.reliability.records import (
+    Asked,
+    Copies,
+    Ended,
+    History,
+    Looked,
+    Nodes,
+    Record,
+    Stopped,
+    Stored,
+    Templated,
+    Whole,
+)
 from tests.reliability.roll_partition_rules import no_partition_falls_below_min_insync_replicas
-from tests.reliability.roll_rules import controllers_keep_their_majority
+from tests.reliability.roll_rules import (
+    controllers_keep_their_majority,
+    no_node_is_restarted_twice_for_one_revision,
+    nothing_goes_while_a_node_has_lost_its_disk,
+)
 from tests.reliability.rolls import LAST, LEAKS, heal
 from tests.reliability.scene import ROLLS
 from tests.reliability.simulation import Simulation
@@ -83,6 +100,36 @@ def test_a_restart_that_was_over_by_the_document_that_asked_for_it_stays_over_fo
     first, second = controllers(4.0, "1", 3001, 1), controllers(16.0, "2", 3002, 2)
     history = History(0, [*documents, *first, Whole(6.0, CLUSTER, 3001), *second])
     assert {one.rule for one in controllers_keep_their_majority(Facts(history))} == broken
+
+
+def in_vain(at: float, number: int | None, *, runs: str = "old") -> Stopped:
+    return Stopped(at, CLUSTER, 1, "brokers-1", f"uid-{at}", runs, "new", number)
+
+
+@pytest.mark.parametrize(
+    ("between", "broken"),
+    [
+        ([], {"once"}),
+        ([Templated(5.0, CLUSTER, "brokers", "new")], set()),
+        ([Templated(5.0, CLUSTER, "controllers", "new")], {"once"}),
+        ([in_vain(5.0, None)], set()),
+    ],
+)
+def test_a_node_that_came_back_as_it_was_is_not_restarted_for_the_same_template_again(
+    between: list[Record], broken: set[str]
+) -> None:
+    asked = Asked(9.0, PROCESS, UID, CLUSTER, 1, "brokers-1", "uid-9.0", 2)
+    records = [looked(0.0, THERE, lacks=frozenset()), in_vain(1.0, 1), *between, asked, in_vain(9.0, 2)]
+    found = no_node_is_restarted_twice_for_one_revision(Facts(History(0, records)))
+    assert {one.rule for one in found} == broken
+
+
+@pytest.mark.parametrize(("emptied", "broken"), [(frozenset({2}), {"disks"}), (frozenset({1}), set())])
+def test_nothing_is_restarted_while_another_node_has_lost_its_disk(emptied: frozenset[int], broken: set[str]) -> None:
+    look = looked(0.0, THERE, lacks=frozenset())
+    assert look.nodes is not None
+    records = [replace(look, nodes=replace(look.nodes, emptied=emptied)), *restart(1.0, 1, 1)]
+    assert {one.rule for one in nothing_goes_while_a_node_has_lost_its_disk(Facts(History(0, records)))} == broken
 
 
 def scene_of_pods(*, by_hand: bool) -> tuple[Simulation, RecordedPods]:

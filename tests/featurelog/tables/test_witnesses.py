@@ -180,6 +180,8 @@ def test_one_without_a_name_is_named_also_where_another_node_wrote_it() -> None:
         ((2, 4, 6), (4, 6, 8), False),
         ((2, 4, 6), (2, 6), False),
         ((2, 4), (3, 4), False),  # of each one was lost
+        ((2, 4, 6), (3, 6), False),
+        ((2, 4), (3, 5), False),  # of each two were lost
         ((2, 3, 4, 5, 6, 7), (2, 4, 5, 6), False),
     ],
 )

@@ -23,12 +23,10 @@ from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import (
     Act,
     Decision,
-    Done,
     Stalled,
     Wait,
     blocked,
     stalled_by,
-    waits_on,
 )
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.plan import Plan
@@ -52,9 +50,9 @@ from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.migration.question import Asked
 from kafkafeatures.core.migration.release import deletion
 from kafkafeatures.core.migration.report import migration_settled, with_migration
-from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
+from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git, reached
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
-from kafkafeatures.core.migration.stopped import REACH
+from kafkafeatures.core.migration.stopped import unreachable
 from kafkafeatures.core.migration.takeover import waits_for_quorum
 from kafkafeatures.core.migration.unplaced import CONTRADICTS_FOR, unplaced
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
@@ -63,8 +61,6 @@ from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
-
-WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
 
 
 class MigrationNow(StageNow, frozen=True):
@@ -184,7 +180,8 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if isinstance(self.place, Place):
             if isinstance(self.place.edge, Refused):
-                return self._unreachable or stalled_by(*found)
+                silent = unreachable(self.place, self.memory, self.facts.monotonic, CONTRADICTS_FOR)
+                return silent or stalled_by(*found)
             waits = blocked(found)
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
@@ -194,24 +191,6 @@ class MigrationNow(StageNow, frozen=True):
         since, goes_back = self.memory.unknown_since, self.wish.desired is Desired.ROLLED_BACK
         unknown_for = 0.0 if since is None else self.facts.monotonic - since
         return unplaced(self.place, found, unknown_for=unknown_for, goes_back=goes_back)
-
-    @property
-    def _unreachable(self) -> Wait | Stalled | None:
-        """Where nothing leads back: controllers none of which answers may just be restarting, or run all the same."""
-        place, now = self.place, self.facts.monotonic
-        if not isinstance(place, Place) or place.position not in (Position.NO_CONTROLLER, Position.RELEASED):
-            return None
-        if self.memory.is_written(now):
-            text = "a controller writes to ZooKeeper, but none can be reached"
-            return replace(
-                stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text),
-                reason=Reason.MIGRATION_FAILED,
-            )
-        if not place.facts.has_progress or self.memory.silent_for(now) >= CONTRADICTS_FOR:
-            return None
-        text = "no controller answers; this may pass within a minute"
-        noted = Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves")
-        return waits_on(noted, Reason.MIGRATING, message=text)
 
     @property
     def _away(self) -> Wait | Stalled | None:
@@ -270,13 +249,7 @@ class MigrationNow(StageNow, frozen=True):
                 return asked_of_a_person(self.place, decision, asked)
             return decision
         if self.place.way is None:
-            known = self.facts.remembered.migration
-            went_back = self.wish.desired is Desired.ROLLED_BACK and known is not None and known.kept_migration_node
-            again = "; before you start the controllers again, wipe their disks" if went_back else ""
-            if isinstance(self.facts.seen.zookeeper, Unknown):
-                why = self.facts.seen.zookeeper.why
-                again = f"; {why.where} is no longer needed ({why.message}): {WITHOUT_ZOOKEEPER}"
-            return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}{again}")
+            return reached(self.place, self.wish.desired, self._known)
         return deletion(self.place) or asked_of_git(self.place)
 
     @property
@@ -293,12 +266,12 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Restarts that a person must not carry out now, or does not have to."""
-        if self.roll is None or not isinstance(self.place, Place):
-            return self.roll.withdrawn if self.roll is not None else ()
+        if self.roll is None:
+            return ()
         why = finalize.why_let_off(self.place, self.blockers, self.soaking, is_approved=self.is_approved)
+        asked = (one for one in self.roll.in_flight if one.is_asked_of_a_person)
         live = {node.id for node in self.facts.seen.nodes if node.state is NodeState.LIVE}  # else it may stop just now
-        asked = (one for one in self.roll.in_flight if one.is_asked_of_a_person and one.step.node_id in live)
-        return (*self.roll.withdrawn, *((one.sent, why) for one in asked if why))
+        return (*self.roll.withdrawn, *((one.sent, why) for one in asked if why and one.step.node_id in live))
 
     @property
     def over(self) -> Sequence[tuple[InFlight, Result]]:
@@ -330,15 +303,9 @@ class MigrationNow(StageNow, frozen=True):
         the flag is written before as well.
         """
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
-        status = with_spent(status, self._used(decision))
-        asked = self._asked_controllers(decision)
-        if not asked or status.migration is None:
-            return status
-        return replace(status, migration=replace(status.migration, asked_controllers=asked))
+        return finalize.with_asked(with_spent(status, self._used(decision)), self._asked_controllers(decision))
 
     def _asked_controllers(self, decision: Decision) -> tuple[int, ...]:
-        if not isinstance(self.place, Place):
-            return ()
         return finalize.asked_by(self.place, self._flying, restarted_by(decision))
 
     def _used(self, decision: Decision) -> frozenset[str]:

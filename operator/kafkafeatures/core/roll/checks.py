@@ -144,15 +144,14 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
             found = f"{format_partitions(count, names)} {one if count == 1 else several}"
             back = f"; bring {question.titles(question.gone)} back" if question.gone else ""
             text = f"{found}; no node is restarted until this is resolved{back}{_looks(question)}"
+            away = question.titles(question.gone)
+            remedy = f"bring {away} back" if away else "bring the brokers of its other replicas back in sync"
+            subject = f"partition {names[0]}" if names else "partitions"
             cause = cause_among(question, question.behind)
-            if cause is None:
-                away = question.titles(question.gone)
-                remedy = f"bring {away} back" if away else "bring the brokers of its other replicas back in sync"
-                subject = f"partition {names[0]}" if names else "partitions"
-                return Wait(Reason.ROLLING_NODES, text, after=2.0, subject=subject, remedy=remedy)
-            subject = cause.nodes[0].title if cause.nodes else "partitions"
-            text = f"{cause.text}; {text}; {cause.remedy}"
-            return Wait(Reason.ROLLING_NODES, text, after=2.0, subject=subject, remedy=cause.remedy)
+            if cause is not None:
+                text, remedy = f"{cause.text}; {text}; {cause.remedy}", cause.remedy
+                subject = cause.subject
+            return Wait(Reason.ROLLING_NODES, text, after=2.0, subject=subject, remedy=remedy)
     return None
 
 
@@ -167,7 +166,7 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     text = f"{gone} {are} unavailable; bring {gone} back: no node is restarted until then"
     ghosts = tuple(node for id_ in question.gone for node in question.nodes(id_) if node.state is NodeState.GHOST)
     remedy = f"bring {gone} back"
-    if ghosts:
+    if ghosts and not question.driver.reads_pods:  # else its pod tells, or that it has none
         cure = ghost_remedy(ghosts, question.wanted.cluster_flags, question.seen.finalized)
         text += f"; if {title_of(ghosts)} {verb(ghosts, 'does', 'do')} not exist: {cure}"
     return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0, subject=gone, remedy=remedy)

@@ -21,6 +21,11 @@ class Cause(NamedTuple):
     remedy: str
     nodes: tuple[Node, ...]
 
+    @property
+    def subject(self) -> str:
+        """The first of these brokers."""
+        return self.nodes[0].title if self.nodes else "replicas"
+
 
 def cause_among(question: RestartQuestion, ids: Iterable[int]) -> Cause | None:
     """The first brokers of these that are behind; None where none is."""

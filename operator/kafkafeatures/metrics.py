@@ -18,7 +18,7 @@ from prometheus_client import (
 )
 
 from kafkafeatures import __version__
-from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.reasons import Condition, Phase, Reason
 from kafkafeatures.api.status import EMPTY, ComparisonState, Status
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.api_names import API_NAMES
@@ -29,20 +29,11 @@ from kafkafeatures.kube.api import Key
 _OF_RESOURCE = ("namespace", "name")
 _LEVELS = ("finalized", "desired", "supported_min", "supported_max")
 """The fields of a feature in a status that are metrics."""
-_PHASES = (
-    "None",
-    "PreMigration",
-    "Migrating",
-    "DualWrite",
-    "Finalizing",
-    "Finalized",
-    "RollingBack",
-    "RolledBack",
-)
+_PHASES = tuple(one.value for one in Phase)
 """All phases of a migration; any other word, of another release, has no series."""
 _REASONS = frozenset(Reason)
 """All reasons of conditions; any other, of another release, is `Other`: a label has few values."""
-_BETWEEN = frozenset({"Migrating", "Finalizing", "RollingBack"})
+_BETWEEN = frozenset({Phase.MIGRATING, Phase.FINALIZING, Phase.ROLLING_BACK})
 """Phases that no cluster should stay in."""
 
 

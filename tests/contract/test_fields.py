@@ -10,7 +10,7 @@ from enum import StrEnum
 import pytest
 import yaml
 
-from kafkafeatures.api.reasons import BlockerKind, Condition
+from kafkafeatures.api.reasons import BlockerKind, Condition, Phase
 from kafkafeatures.api.spec import Availability, Desired
 from kafkafeatures.api.status import ApprovedBy, ComparisonState, FeatureState, Result, StepState, Via
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift
@@ -22,7 +22,6 @@ from kafkafeatures.core.kinds import KINDS
 from kafkafeatures.core.levels.part import LEVELS
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.none_wanted import MIGRATION
-from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.roll.drivers import DRIVERS
 from kafkafeatures.core.roll.part import ROLL

@@ -81,7 +81,7 @@ ROOMS = {
 """Room -> what it may import, each with all that is below it. A name without a package is of `kafkafeatures`."""
 
 LIBRARIES = {
-    "aiohttp": "handlers health kube.errors",
+    "aiohttp": "handlers health kube.client kube.errors",
     "cronsim": "core.engine.windows",
     "deltalake": "featurelog.export",
     "google_crc32c": "kraftlog kafkasim.fleet",

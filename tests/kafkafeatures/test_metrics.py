@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import Gauge
 
+from kafkafeatures.api.reasons import Phase
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import (
     EMPTY,
@@ -16,7 +17,6 @@ from kafkafeatures.api.status import (
     StatusCondition,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics

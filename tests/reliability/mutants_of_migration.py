@@ -36,7 +36,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "migration",
         f"{CORE}/consents.py",
-        ("a consent is for whatever is lost", "            request.about == self.about or (", "            True or ("),
+        ("a consent is for whatever is lost", "(request.consent, request.about) == (self.consent, self.about)",
+         "request.consent == self.consent"),
         ("a consent may be older than the question", "    if not any(map(it.is_for, requested)):\n", "    if False:\n"),
     ),
     *of(

@@ -52,7 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("votes tell no nodes apart", "return _voted_twice(one.copy, other.copy) or _written_twice",
          "return _written_twice"),
         ("a snapshot that both have tells no nodes apart", "or _written_twice(one, other) or", "or"),
-        ("snapshots of one node alternate", "ALTERNATIONS = 4", "ALTERNATIONS = 2"),
+        ("snapshots of one node alternate", "ALTERNATIONS = 4", "ALTERNATIONS = 3"),
         ("copies that are of two nodes with one other are of two with each other",
          "if self.are_two(left[at], one)]", "]"),
     ),

@@ -106,7 +106,7 @@ def a_consent_to_unavailable_topics_is_for_one_roll(facts: Facts) -> Iterator[Vi
 def under_replicated_partitions_keep_what_they_have(facts: Facts) -> Iterator[Violation]:
     """NoUnderReplicated, which is the default: a node goes only where all of its partitions have all they should have.
 
-    A node that does not run anyway may be replaced.
+    Where it is out of sync itself, it takes nothing away. A node that does not run anyway may be replaced.
     """
     for one in restarts(facts):
         nodes = one.nodes
@@ -117,6 +117,6 @@ def under_replicated_partitions_keep_what_they_have(facts: Facts) -> Iterator[Vi
         for name, copies in sorted(nodes.copies.items()):
             if one.asked.node not in copies.replicas or (_never(copies) and _topic(name) in excused_in(one.begun)):
                 continue
-            if copies.replicas - copies.in_sync - {one.asked.node}:
+            if one.asked.node in copies.in_sync and copies.replicas - copies.in_sync:
                 text = f"{one}, but {name} has {sorted(copies.in_sync)} of {sorted(copies.replicas)} in sync"
                 yield Violation("under-replicated", one.asked.at, text)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from aiohttp import ClientConnectionError
 
-from kafkafeatures.kube.client import before_first_byte
+from kafkafeatures.kube.first_byte import before_first_byte
 from tests.simulated.requests import Faults, Reply, Request
 
 Json = dict[str, Any]

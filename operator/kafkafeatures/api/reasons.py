@@ -130,3 +130,16 @@ class BlockerKind(StrEnum):
     SETTING = "Setting"
     ZOOKEEPER = "ZooKeeper"
     METADATA = "Metadata"
+
+
+class Phase(StrEnum):
+    """`status.migration.phase`."""
+
+    NONE = "None"
+    PRE_MIGRATION = "PreMigration"
+    MIGRATING = "Migrating"
+    DUAL_WRITE = "DualWrite"
+    FINALIZING = "Finalizing"
+    FINALIZED = "Finalized"
+    ROLLING_BACK = "RollingBack"
+    ROLLED_BACK = "RolledBack"

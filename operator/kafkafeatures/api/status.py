@@ -243,6 +243,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     waiting_for: str = ""
     waiting_since: Stamp | None = None
     unconfirmed: tuple[NodeSince, ...] = ()
+    behind: tuple[NodeSince, ...] = ()
     restarted: int = 0
     nodes: str = ""
     node_seconds: int = 0
@@ -297,12 +298,12 @@ class VoterStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class ConsentRequest(StatusRecord, frozen=True, kw_only=True):
-    """A consent that was asked for while the document did not have it. `about`: for what; empty for nothing yet."""
+    """A consent that was asked for while the document did not have it. `about`: for what."""
 
     KEY: ClassVar[tuple[str, ...]] = ("consent",)
 
     consent: str
-    about: str = ""
+    about: str
     since: Stamp | None = None
 
 

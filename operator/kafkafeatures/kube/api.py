@@ -5,7 +5,7 @@ Errors are those of `kube/errors.py`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -45,13 +45,10 @@ class WorkloadsApi(Protocol):
     def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
         """The objects of a collection, read in pages. `query`: such as a labelSelector."""
 
-    async def send(
-        self, method: str, path: str, body: Mapping[str, Any], *, withheld: Callable[[], str | None]
-    ) -> None:
+    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> None:
         """Ask once for a change; PATCH is a merge patch.
 
-        `withheld` is asked once there is a connection, right before the first byte leaves: why it must not; None where
-        it may. Raises Withheld where it must not.
+        Raises Withheld where it must not leave after all (`kube/first_byte.py`).
 
         Raises Gone where there is no such object, Conflict where it has another uid or was just changed, Throttled
         where a PodDisruptionBudget, or the server's load, does not allow it now.

@@ -16,7 +16,6 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
@@ -31,7 +30,8 @@ from kubernetes.aio.client import ApiException
 from kafkafeatures import __version__
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
 from kafkafeatures.kube.api import Key, Listing
-from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, Withheld, translated
+from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, translated
+from kafkafeatures.kube.first_byte import before_first_byte
 
 REQUEST_TIMEOUT = 10.0
 """Seconds for one request."""
@@ -43,16 +43,6 @@ USER_AGENT = f"kafka-features-operator/{__version__}"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 logger = logging.getLogger(__name__)
-
-
-_WITHHELD: ContextVar[Callable[[], str | None]] = ContextVar("withheld", default=lambda: None)
-"""What is asked before the first byte of the request that is being made."""
-
-
-def before_first_byte() -> None:
-    """Ask whether the request that has a connection now may leave. Raises Withheld."""
-    if (why := _WITHHELD.get()()) is not None:
-        raise Withheld(why)
 
 
 class _Request(ClientRequest):
@@ -226,14 +216,8 @@ class KubeApi:
             for one in page["items"]:
                 yield one
 
-    async def send(
-        self, method: str, path: str, body: Mapping[str, Any], *, withheld: Callable[[], str | None]
-    ) -> None:
-        token = _WITHHELD.set(withheld)
-        try:
-            await self._ask(method, path, body)
-        finally:
-            _WITHHELD.reset(token)
+    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> None:
+        await self._ask(method, path, body)
 
     async def _pages(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
         asked = {"limit": str(PAGE), **(query or {})}

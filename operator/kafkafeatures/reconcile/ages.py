@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from kafkafeatures.core.levels.soak import LONGEST_GAP
+
 if TYPE_CHECKING:
     from kafkafeatures.api.status import LogPosition
     from kafkafeatures.core.engine.stage import Kept
@@ -32,13 +34,26 @@ class Ages:
         self.kept: Mapping[str, Kept] = {}
         self.read_until: dict[str, LogPosition] = {}
         self._met: dict[str, tuple[float, float]] = {}  # when it was met, and when it was made
+        self._looked: float | None = None
         self._ours: set[str] = set()
+
+    def looked(self, stamps: Iterable[str]) -> None:
+        """The cluster was observed. `stamps`: since when something is seen to last. What nobody looked at for long may
+        have been otherwise meanwhile: then they are met anew.
+        """
+        now = self.monotonic()
+        if self._looked is not None and now - self._looked > LONGEST_GAP:
+            self._meet_anew(stamps)
+        self._looked = now
 
     def interrupted(self, why: str, stamps: Iterable[str]) -> None:
         """Nothing could be seen of the cluster. `stamps`: since when something is seen to last, which is known no
         longer; they are met anew.
         """
         self.kept = {kind: one.interrupted(why) for kind, one in self.kept.items()}
+        self._meet_anew(stamps)
+
+    def _meet_anew(self, stamps: Iterable[str]) -> None:
         for one in stamps:
             if one in self._met:
                 self._met[one] = self.monotonic(), self._met[one][1]

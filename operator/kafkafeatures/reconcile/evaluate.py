@@ -204,10 +204,10 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     """
     read_at, by_age = context.monotonic(), context.ages.monotonic()
     asked = await _asked(context, resource)
+    lasting = [since for one in sent_in(resource.status) for since in one.seen_since]
     try:
         observation = await (look_again(context.ports, asked) if again else _look(context, resource, asked))
     except ClusterUnreachable as error:
-        lasting = (since for one in sent_in(resource.status) for since in one.seen_since)
         context.ages.interrupted("the cluster could not be read", lasting)
         from kafkafeatures.core.roll.none_answers import with_pods  # no level needs the pods
 
@@ -218,6 +218,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     kept, wanted, ours = resource, resource.wanted, is_ours(resource, observation)
     log_says, earlier = None, EarlierMoves()
     if ours:
+        context.ages.looked(lasting)
         resource, log_says, earlier = await held_against_the_log(
             context.kafka, context.ages, resource, observation, at=context.stamp(), age_of=context.age_of
         )

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -47,14 +48,41 @@ class Person(by_hand.Person[Shape]):
                 if self.cluster.nodes[id_].alive:
                     self.cluster.nodes[id_].stop()
 
-    def at(self, path: str) -> Any:
-        """What stands in a znode below the chroot; None where it is absent."""
-        client = KazooClient(self.cluster.ensemble)
-        client.start()
+    def finds(self, **where: Any) -> None:
+        """The document leads elsewhere; all else in it stays."""
+        written = yaml.safe_load(self.file.read_text())
+        written["spec"]["cluster"] |= where
+        self.file.write_text(yaml.safe_dump(written))
+
+    def at(self, path: str, chroot: str = "") -> Any:
+        """What stands in a znode below the chroot, that of the cluster if it is empty; None where it is absent."""
         try:
-            return json.loads(client.get(path)[0])
+            with self._client(chroot) as client:
+                return json.loads(client.get(path)[0])
         except NoNodeError:
             return None
+
+    def ensemble_of_another_cluster(self) -> str:
+        """Where the same servers keep another cluster, of which a migration has begun."""
+        with self._client("/") as client:
+            for path, content in (
+                ("/cluster/id", {"version": "1", "id": "another"}),
+                ("/migration", {**self.at("/migration"), "kraft_metadata_offset": 5}),
+                ("/controller", self.at("/controller")),
+            ):
+                client.create(f"/another{path}", json.dumps(content).encode(), makepath=True)
+            client.ensure_path("/another/brokers/ids")
+        return self._connect("/another")
+
+    def _connect(self, chroot: str) -> str:
+        return self.cluster.ensemble.partition("/")[0] + chroot if chroot else self.cluster.ensemble
+
+    @contextmanager
+    def _client(self, chroot: str) -> Iterator[KazooClient]:
+        client = KazooClient(self._connect(chroot))
+        client.start()
+        try:
+            yield client
         finally:
             client.stop()
             client.close()

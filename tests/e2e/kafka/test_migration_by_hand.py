@@ -89,7 +89,9 @@ def a_standby_that_lost_its_flag_ends_nothing(person: Person) -> None:
 
 
 def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person) -> None:
-    """Three brokers got the flag, and one of them runs in KRaft mode already."""
+    """Three brokers got the flag, and one of them runs in KRaft mode already. The controllers are stopped while its
+    restart back is in flight, so that nothing tells any more which partitions it has.
+    """
     cluster = person.cluster
     person.start_controllers()
     person.wants("DualWrite")
@@ -98,8 +100,13 @@ def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person
     assert shape is Shape.KRAFT_BROKER
 
     person.wants("RolledBack")
-    person.apply()
+    person.apply(killed_after=1)
     assert person.restarted[4] == (in_kraft, Shape.FLAGGED_BROKER)
+    wait_until("it is back", lambda: person.at(f"/brokers/ids/{in_kraft}") is not None)
+    for id_ in cluster.controllers:
+        cluster.nodes[id_].stop()
+    assert [one["kind"] for one in person.status["intents"]] == ["RestartNode"]
+    person.apply()
     assert sorted(person.restarted[5:]) == [(id_, Shape.PLAIN_BROKER) for id_ in cluster.brokers]
     migration = person.status["migration"]
     assert (migration["phase"], migration["brokers"]) == ("RolledBack", {"zooKeeper": 3})
@@ -128,6 +135,17 @@ def test_a_migration_is_given_up_before_the_quorum_has_taken_over(person: Person
     person.start_controllers()
     person.wants("PreMigration")
     person.apply()
+    assert person.at("/migration")["kraft_metadata_offset"] == -1
+    person.wants("RolledBack")
+    for where, says in (
+        ({"zookeeper": {"connect": person.ensemble_of_another_cluster()}}, "it is the ensemble of cluster another,"),
+        ({"bootstrapControllers": "127.0.0.1:1"}, "a controller answers at"),
+    ):
+        person.finds(**where)
+        done = run("apply", "-f", str(person.file), "--yes", "--timeout", "30s")
+        assert done.returncode != 0
+        assert says in done.stdout + done.stderr
+    assert person.at("/migration", "/another")["kraft_metadata_offset"] == 5
     assert person.at("/migration")["kraft_metadata_offset"] == -1
     person.wants("RolledBack")
     for id_ in cluster.controllers:

@@ -164,6 +164,13 @@ def test_two_nodes_are_two_where_they_voted_for_two_in_one_epoch(votes: Any, are
     assert (readiness(both)["verdict"] == "ready") is are_two
 
 
+def test_one_without_a_name_is_named_also_where_another_node_wrote_it() -> None:
+    found = [copy("3001", HELD), nameless(DATA, **{snapshot_name(9): snapshot_of(IMAGE, at_ms=1)})]
+    assert (readiness(found)["copied_nodes"], readiness(found)["verdict"]) == ([3001], "unknown")
+    ((node, text),) = said(found, "same_node")
+    assert (node, text.startswith("a does not say whose log it is")) == ("a", True)
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "are_two"),
     [
@@ -173,6 +180,8 @@ def test_two_nodes_are_two_where_they_voted_for_two_in_one_epoch(votes: Any, are
         ((2, 4, 6), (4, 6, 8), False),
         ((2, 4, 6), (2, 6), False),
         ((2, 4), (3, 4), False),  # of each one was lost
+        ((2, 4, 6), (3, 6), False),
+        ((2, 4), (3, 5), False),  # of each two were lost
         ((2, 3, 4, 5, 6, 7), (2, 4, 5, 6), False),
     ],
 )

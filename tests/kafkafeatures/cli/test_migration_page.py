@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.status import EMPTY, BrokersByMode, EqualityStatus, MigrationStatus, Status, WayBack
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import time_in_log
 from kafkafeatures.cli.pages.migration import MAX_NODES, STYLE_OF_MIGRATIONS
@@ -96,6 +97,13 @@ def test_in_dual_write_it_says_lag_equality_and_how_to_go_back() -> None:
 def test_without_the_log_the_status_says_that_nothing_leads_back(phase: str, says: str) -> None:
     found, _ = shown(NOT_READ, Status(migration=MigrationStatus(phase=phase)))
     assert f"The point of no return {says}" in found.text
+
+
+def test_a_way_back_that_is_still_open_is_shown_although_controllers_lose_the_flag() -> None:
+    status = IN_DUAL_WRITE.migration or MigrationStatus()
+    found, _ = shown(NOT_READ, replace(IN_DUAL_WRITE, migration=replace(status, phase="Finalizing")))
+    assert "The point of no return was not passed" in found.text
+    assert "Way back" in found.text
 
 
 def test_a_way_back_that_is_not_known_is_never_said_to_be_there() -> None:

@@ -108,4 +108,5 @@ def forbids(
         return True
     if rule is RESPECT:
         return False
-    return bool(set(of.replicas) - of.isr or set(of.replicas) & down or of.adding or of.removing)
+    lacks = bool(set(of.replicas) - of.isr or set(of.replicas) & down)
+    return bool((broker in of.isr and lacks) or of.adding or of.removing)

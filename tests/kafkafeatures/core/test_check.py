@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import MetadataMode, NodeState
+from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknown
+from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.report.check import CheckVerdict, check
+from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
 
 LEVELS = {"metadata.version": 27}
@@ -53,3 +55,33 @@ def test_a_broker_in_zookeeper_mode_that_is_not_registered_has_another_remedy_th
         assert "runs in ZooKeeper mode, and is not registered with the controllers" in found[4].message
         assert found[4].remedy.startswith("restart broker 4 as the other brokers are: kafkafeatures migration settings")
         assert "upgrade Kafka on broker 5" in found[5].remedy
+
+
+def test_partitions_at_or_below_min_isr_and_without_a_leader_are_reported_with_the_broker_that_is_behind() -> None:
+    rows = (
+        row("at", 1, 2, 3, isr=(1, 2)),
+        row("below", 1, 2, 3, isr=(1,)),
+        row("gone", 1, 2, 3, isr=()),
+        row("fine", 1, 2, 3),
+        row("single", 4),
+        row("to-spare", 1, 2, 3, 4, isr=(1, 2, 4)),
+    )
+    seen = observation(node(3001), *map(node, (1, 2, 3, 4)))
+    found = check(seen, {}, "", Replication(reading(*rows)))
+    assert found.verdict is CheckVerdict.BLOCKED
+    assert [one.message for one in found.blockers] == [
+        "1 partition (gone-0) has no leader; 3 brokers (1-3) are not in sync with what they host",
+        "2 partitions (below-0, gone-0) are below min.insync.replicas; "
+        "3 brokers (1-3) are not in sync with what they host",
+        "1 partition (at-0) is at min.insync.replicas, and lacks a replica; "
+        "3 brokers (1-3) are not in sync with what they host",
+    ]
+    assert all("see the log of" in one.remedy for one in found.blockers)
+    well = check(seen, {}, "", Replication(reading(row("fine", 1, 2, 3), row("single", 4))))
+    assert (well.verdict, well.blockers) == (CheckVerdict.READY, ())
+
+
+def test_partitions_that_could_not_be_read_leave_the_verdict_unknown() -> None:
+    seen = replace(observation(node(3001), node(1)), partitions=Unknown(SILENT))
+    found = check(seen, {}, "")
+    assert found.verdict is CheckVerdict.UNKNOWN

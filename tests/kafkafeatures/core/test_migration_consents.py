@@ -13,7 +13,8 @@ from kafkafeatures.api.status import EMPTY, MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.memory import memory_of
-from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.readings import NOT_ASKED
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.copied.entries import Kind
 from kafkafeatures.core.migration.equality import Difference, Differs
@@ -144,15 +145,20 @@ def test_what_changes_between_the_question_and_the_answer_is_asked_for_anew() ->
     assert not goes(found)
 
 
-def test_one_that_is_given_early_is_for_what_is_there_when_it_is_needed_first() -> None:
-    """If the status shows that the document did not always have it."""
+def test_one_that_is_given_before_anything_was_lost_counts_for_nothing() -> None:
     _, status = next_(EMPTY, cluster(P.COPIED))
-    _, status = next_(status, cluster(P.COPIED), *LOSSY)
+    for seen in (cluster(P.COPIED), lacks("a"), lacks("a")):
+        found, status = next_(status, seen, *LOSSY)
+    assert not goes(found)
     assert status.spent_consents == ()
-    found, status = next_(status, lacks("a"), *LOSSY)
-    assert goes(found)
+    _, status = next_(status, lacks("a"))
     assert goes(next_(status, lacks("a"), *LOSSY)[0])
-    assert not goes(next_(status, lacks("a", "b"), *LOSSY)[0])
+
+
+def test_what_was_asked_for_is_remembered_while_nothing_is_compared() -> None:
+    _, status = next_(EMPTY, lacks("a"))
+    _, status = next_(status, replace(lacks("a"), compared=Unknown(NOT_ASKED)), *LOSSY)
+    assert goes(next_(status, lacks("a"), *LOSSY)[0])
 
 
 def test_one_that_may_have_been_used_before_the_status_began_counts_for_nothing() -> None:

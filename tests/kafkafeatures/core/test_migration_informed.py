@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.kind import Asked
@@ -15,6 +17,7 @@ from kafkafeatures.core.kinds import demands_of
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import (
     BROKERS,
     a_node,
@@ -70,6 +73,18 @@ def test_none_is_restarted_while_one_does_not(
     assert found.decision.reason is Reason.WAITING_FOR_NODES
     assert says in said(found)
     assert [one.nodes[0].id for one in found.decision.blockers] == [3]
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_only_where_the_controllers_are_gone_a_broker_may_take_long_to_stop(is_back: bool) -> None:
+    seen = released(named=INFORMED) if is_back else cluster(Position.PRE_MIGRATION)
+    node = seen.node(2)
+    assert node is not None
+    step = RestartNode(2, "broker 2", broker_epoch=node.broker_epoch, czxid=node.czxid)
+    sent = (RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON),)
+    asked = said(looks(BACK if is_back else wanting(Desired.DUAL_WRITE), seen, sent=sent))
+    assert asked.startswith("restart broker 2 as a broker in ZooKeeper mode")
+    assert ("give it 6 minutes to stop before you kill it" in asked) is is_back
 
 
 def test_nothing_is_expected_of_one_that_is_being_restarted() -> None:

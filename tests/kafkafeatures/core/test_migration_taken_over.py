@@ -159,3 +159,11 @@ def test_one_node_that_is_away_hides_no_phase_where_its_registration_is_known(po
         assert isinstance(look.decision, Wait)
         assert str(id_) in look.decision.subject
         assert str(id_) in look.decision.remedy
+
+
+def test_a_node_that_is_away_is_no_cause_where_no_phase_fits_whatever_it_is() -> None:
+    wrong = replace(facts(Claim.BROKER, FLAGGED, state=S.NONE), controllers={3001: None})
+    found = position_of(wrong)
+    assert isinstance(found, Misplaced)
+    assert "the phase cannot be determined" in found.message
+    assert "do not answer" not in found.message

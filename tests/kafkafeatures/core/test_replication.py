@@ -49,7 +49,16 @@ def test_at_min_isr_those_in_sync_stay_and_who_is_in_sync_nowhere_may_go() -> No
     one = row("orders", 1, 2, 3, isr=(1, 2))
     assert allowed(one) == {3}
     assert allowed(one, down=frozenset({3})) == {3}
-    assert allowed(one, rule=STRICT) == set()
+    assert allowed(one, rule=STRICT) == {3}  # its restart takes nothing away
+
+
+def test_a_broker_that_is_behind_with_some_partitions_is_judged_by_those_that_it_is_in_sync_with() -> None:
+    behind, others = row("orders", 1, 2, 3, isr=(1, 2)), row("orders", 3, 4, 5, number=1)
+    assert allowed(behind, others, rule=STRICT) == {3, 4, 5}
+    lacks = row("orders", 3, 4, 5, isr=(3, 4), number=1)
+    assert allowed(behind, lacks, rule=STRICT) == {5}
+    moved = row("orders", 3, 4, 5, 6, adding={6}, number=1)
+    assert allowed(behind, moved, rule=STRICT) == set()
 
 
 def test_one_that_is_away_may_be_restarted_where_no_broker_leads_without_it() -> None:
@@ -132,7 +141,9 @@ def test_who_hosts_nothing_may_go() -> None:
 def test_the_reason_is_what_would_have_to_change_last(
     rows: list[Row], down: set[int], rule: Availability, why: Why
 ) -> None:
-    assert Replication(reading(*rows)).judge(frozenset(down), rule).forbidding(1) == Forbidding(1, ("t-0",), why)
+    found = Replication(reading(*rows)).judge(frozenset(down), rule).forbidding(1)
+    lacking = {broker for one in rows for broker in set(one.replicas) - one.isr - one.adding - set(down)}
+    assert found == Forbidding(1, ("t-0",), why, frozenset(lacking))
 
 
 def test_of_several_reasons_the_most_lasting_is_given_with_its_partitions_and_all_are_counted() -> None:
@@ -143,7 +154,7 @@ def test_of_several_reasons_the_most_lasting_is_given_with_its_partitions_and_al
         row("away", 4, 5, 6),
     ]
     judged = Replication(reading(*rows)).judge(frozenset({2}), RESPECT)
-    assert judged.forbidding(1) == Forbidding(13, ("short-7", "short-12"), Why.AT_MIN_ISR)
+    assert judged.forbidding(1) == Forbidding(13, ("short-7", "short-12"), Why.AT_MIN_ISR, frozenset({5}))
     assert judged.forbidding(3) == Forbidding(11, ("busy-0", "busy-1", "busy-2"), Why.REPLICA_IN_FLIGHT)
     assert judged.forbidding(3, most=1) == Forbidding(11, ("busy-0",), Why.REPLICA_IN_FLIGHT)
     assert judged.forbidding(6) is None

@@ -109,7 +109,7 @@ def test_a_controller_that_lost_its_metadata_log_halts_the_roll_also_a_combined_
     assert is_on_new_disk(disks_of(replace(combined, metadata_dir="old")), combined)
 
 
-def test_a_consent_to_this_disk_of_this_node_goes_on_with_it_and_is_spent_before_anything_else_happens() -> None:
+def test_a_consent_accepts_this_disk_of_this_node_and_is_spent_before_anything_else_happens() -> None:
     one = restarted(1, "old")
     consent = consent_to_disk(one.step.disks, LOST.node(1) or a_node(1))
     now = followed(one, LOST, consent)
@@ -125,7 +125,7 @@ def test_a_consent_to_this_disk_of_this_node_goes_on_with_it_and_is_spent_before
     assert followed(again, LOST).settle(replace(looks(LOST), replication=replication_of(LOST))) is Result.APPLIED
 
 
-def test_a_consent_to_another_disk_or_to_another_node_goes_on_with_nothing() -> None:
+def test_a_consent_to_another_disk_or_to_another_node_accepts_nothing() -> None:
     one, node = restarted(1, "old"), LOST.node(1) or a_node(1)
     others = (
         consent_to_disk(one.step.disks, with_dirs(1, "third")),

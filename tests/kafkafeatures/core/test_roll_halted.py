@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
@@ -200,13 +201,16 @@ def test_partitions_that_lack_a_broker_are_reported_with_what_to_do_about_it() -
     told = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), some)
     message = refused(rolled(told), Reason.ROLLING_NODES)
     assert message == (
-        "1 partition (busy-0) is below min.insync.replicas; no node is restarted until this is resolved; bring broker "
-        "1 back; pod broker-1 does not run (CrashLoopBackOff, OOMKilled): delete the pod if it does not start again by "
-        "itself"
+        f"broker 3 has not been in sync with 1 partition (busy-0) since {stamp(NOW)}; 1 partition (busy-0) is below "
+        "min.insync.replicas; no node is restarted until this is resolved; bring broker 1 back; pod broker-1 does not "
+        "run (CrashLoopBackOff, OOMKilled): delete the pod if it does not start again by itself; see `kubectl logs "
+        "broker-3` for why broker 3 does not catch up, and restart it if it hangs"
     )
     excused = replaced(1, ready=False)
     coming = cluster({**current(*CONTROLLERS), **excused}, down(1), some)
-    assert refused(rolled(coming, sent(1)), Reason.ROLLING_NODES).endswith("until this is resolved")
+    assert "until this is resolved; see `kubectl logs broker-3`" in refused(
+        rolled(coming, sent(1)), Reason.ROLLING_NODES
+    )
 
 
 def test_one_partition_that_forbids_a_restart_is_reported_in_the_singular() -> None:

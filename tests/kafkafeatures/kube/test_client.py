@@ -14,6 +14,7 @@ from kubernetes.aio import client
 from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.client import SESSION, KubeApi
 from kafkafeatures.kube.errors import Withheld
+from kafkafeatures.kube.first_byte import withholding
 
 KEY = Key("ns", "name")
 
@@ -95,8 +96,8 @@ async def test_what_a_driver_patches_is_sent_as_a_merge_patch_and_what_it_create
 
     async with serving(answer) as api:
         pod = "/api/v1/namespaces/kafka/pods/broker-0"
-        await api.send("PATCH", pod, {"metadata": {"annotations": {"a": "b"}}}, withheld=lambda: None)
-        await api.send("POST", f"{pod}/eviction", {"kind": "Eviction"}, withheld=lambda: None)
+        await api.send("PATCH", pod, {"metadata": {"annotations": {"a": "b"}}})
+        await api.send("POST", f"{pod}/eviction", {"kind": "Eviction"})
     assert asked == [
         ("PATCH", "application/merge-patch+json", {"metadata": {"annotations": {"a": "b"}}}),
         ("POST", "application/json", {"kind": "Eviction"}),
@@ -127,8 +128,8 @@ async def test_whether_a_request_is_withheld_is_asked_on_a_connection_that_is_th
     async with serving(answer) as api:
         for reason in ("it is too late", None, "it is too late again"):  # on a new connection, and on one of before
             answers = [reason]
-            with pytest.raises(Withheld, match=reason) if reason else nullcontext():
-                await api.send("POST", "/eviction", {}, withheld=answers.pop)
+            with pytest.raises(Withheld, match=reason) if reason else nullcontext(), withholding(answers.pop):
+                await api.send("POST", "/eviction", {})
             assert not answers
         await api.get("/")
     assert asked == ["POST", "GET"]

@@ -15,9 +15,11 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Want
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, Driver
 from kafkafeatures.core.roll.waits import REFUSED_POLL
+from kafkasim.plan import TopicPlan
 from kafkasim.releases import release_named
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.reconcile.test_ages import Clocks
+from tests.kafkasim.clusters import plan
 
 BY_HAND = Wanted({"metadata.version": 30}, rollout=Rollout(MANUAL.name))
 
@@ -75,7 +77,8 @@ def test_partitions_are_kept_for_no_roll_that_waits_for_a_person_to_let_it_begin
 
 
 def test_what_was_asked_for_is_withdrawn_while_another_broker_is_away_and_asked_for_again_later() -> None:
-    cluster = Cluster({"metadata.version": 25})
+    topics = (TopicPlan("orders", ((1, 2, 3),), 2),)
+    cluster = Cluster({"metadata.version": 25}, replace(plan(), topics=topics))
     store = Store(cluster, {})
     store.wanted = BY_HAND
     once(cluster, store)

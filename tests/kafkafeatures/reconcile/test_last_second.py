@@ -393,39 +393,3 @@ async def test_what_another_client_wrote_into_the_status_meanwhile_is_not_overwr
     server.edit_status(*KEY, lambda one: one["status"].update(intents=[theirs]))
     with pytest.raises(Conflict):
         await store.read_again()
-
-
-AT_LAST: dict[str, tuple[Meanwhile, str]] = {
-    "two seconds": (lambda rig: rig.pass_time(timedelta(seconds=FRESH + 0.1)), "more than 2 s ago"),
-    "the time that any step has": (lambda rig: rig.pass_time(timedelta(seconds=11)), "it took 11 s since its intent"),
-    "an older owner": (an_older_resource_owns_the_cluster, "older"),
-    "told to end": (lambda rig: rig.controller.hand_over(), "this process is shutting down"),
-}
-
-
-@pytest.mark.parametrize(("happens", "message"), AT_LAST.values(), ids=AT_LAST)
-@pytest.mark.parametrize("asked_before", [False, True])
-async def test_what_happens_while_the_connection_of_an_eviction_is_made_withholds_it(
-    happens: Meanwhile, message: str, asked_before: bool
-) -> None:
-    rig = rolling()
-    if asked_before:
-        rig.api.faults = lost
-        await rig.work(1)
-    made = []
-
-    def connecting(request: Request) -> None:
-        if request.path.endswith("/eviction"):
-            made.append(request)
-            happens(rig)
-
-    rig.api.faults = connecting
-    await rig.controller.reconcile(KEY)
-    assert made
-    assert rig.workloads.evictions == []
-    if asked_before:  # the first request may be on its way still
-        assert [one["target"] for one in rig.api.status["intents"]] == ["broker-0"]
-        assert message in rig.api.condition("Ready")["message"]
-    else:
-        ended = rig.api.status["history"][-1]
-        assert (ended["result"], message in ended["message"]) == ("NotSent", True), ended

@@ -23,7 +23,7 @@ def with_empty_disks(levels: dict[str, int] | None = None) -> Scene:
 
 
 def halted(status: Json) -> str:
-    """What is said of the halted roll; empty where it goes on."""
+    """What is said of the halted roll; empty where it continues."""
     found = (one for one in status.get("conditions", ()) if one["reason"] == "RolloutHalted")
     return next((str(one["message"]) for one in found), "")
 
@@ -67,7 +67,7 @@ async def test_a_broker_that_has_its_old_disk_again_needs_no_consent() -> None:
 
 
 async def test_a_controller_of_a_dynamic_quorum_that_lost_its_metadata_log_halts_the_roll() -> None:
-    """Of a static quorum nobody tells which directory a voter has."""
+    """Kafka does not show which directory a voter of a static quorum has."""
     scene = with_empty_disks({"kraft.version": 1})
     update = FeatureUpdate("kraft.version", 1, UpgradeType.UPGRADE)
     leader = scene.world.active_node

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Role
+from tests.kafkafeatures.reconcile.stories import BY_SETS, Scene
 from tests.kafkafeatures.reconcile.test_stateful_sets import Rig, scale
 from tests.simulated.requests import Fault, Request, no_faults, refusal
 from tests.simulated.workloads import NEVER_READY
@@ -151,3 +154,16 @@ async def test_where_no_node_answers_the_status_names_the_pods_that_do_not_run()
     assert ready["reason"] == "Unreachable"
     assert "`kubectl delete pod broker-0 broker-1 broker-2`" in ready["message"]
     assert rig.workloads.evictions == []
+
+
+async def test_time_without_a_reconciliation_does_not_make_a_node_stable() -> None:
+    scene = Scene(Wanted({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
+    scene.set_images()
+    await scene.until(lambda status: any("stableSince" in one for one in status.get("intents", ())))
+    (intent,) = scene.store.status["intents"]
+    scene.world.advance(scene.world.now_ms + 3_600_000, sparse=True)
+    await scene.once()
+    (still,) = scene.store.status["intents"]
+    assert (still["target"], still["stableSince"] > intent["stableSince"]) == (intent["target"], True)
+    assert len(scene.restarts.asked) == 1
+    await scene.until(lambda _: len(scene.restarts.asked) == 2)

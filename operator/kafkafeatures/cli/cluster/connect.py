@@ -149,15 +149,17 @@ async def look(
     settings: ClusterSettings,
     in_zookeeper_mode: frozenset[str] = frozenset(),
     zookeeper: ZooKeeperReading | None = None,
+    *,
+    partitions: bool = False,
 ) -> Observation:
     """One look at a cluster, and no more; a second one for these settings of brokers in ZooKeeper mode. `zookeeper`: as
-    it was read before.
+    it was read before. `partitions`: every partition too.
     """
     from kafkafeatures.core.facts.observe import observe
 
     znodes = NOT_ASKED if zookeeper is None else zookeeper
     async with cluster_of(settings) as cluster:
-        seen = observe(*await cluster.read(), zookeeper=znodes)
+        seen = observe(*await cluster.read(partitions=partitions), zookeeper=znodes)
         if not in_zookeeper_mode or not seen.in_zookeeper_mode:
             return seen
         return observe(*await cluster.read(settings=in_zookeeper_mode), zookeeper=znodes)

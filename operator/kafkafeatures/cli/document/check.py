@@ -38,8 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look once, and say what prevents it: 0 for nothing, 4 for something, 5 where it is not known."""
     levels = bundle(arguments.release or "") or {}
-    seen = on_cluster(look(settings_from_flags(arguments)))
-    found = check(seen, levels, flags_of(arguments))
+    seen = on_cluster(look(settings_from_flags(arguments), partitions=True))
+    replication = None
+    if isinstance(seen.partitions, Known):
+        from kafkafeatures.core.facts.replication import Replication
+
+        replication = Replication(seen.partitions.value)
+    found = check(seen, levels, flags_of(arguments), replication)
     if arguments.output == "table":
         _draw(found, seen, arguments.release)
     elif arguments.output == JUNIT:

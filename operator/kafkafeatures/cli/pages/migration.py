@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from html import escape
 
+from kafkafeatures.api.reasons import Phase
 from kafkafeatures.api.shown import time_of
 from kafkafeatures.cli.document.steps_text import until_of
 from kafkafeatures.cli.kube.resource import KubeResource
@@ -51,11 +52,11 @@ _OF_STATE = {
     ZkMigrationState.POST_MIGRATION: "finalized",
 }
 _NO_RETURN = {
-    "Finalizing": (
+    Phase.FINALIZING.value: (
         "The point of no return is being passed",
         "The migration ends when a controller without the flag becomes the active controller.",
     ),
-    "Finalized": ("The point of no return was passed", "The cluster cannot go back to ZooKeeper."),
+    Phase.FINALIZED.value: ("The point of no return was passed", "The cluster cannot go back to ZooKeeper."),
 }
 
 
@@ -88,11 +89,11 @@ def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> str:
     if passed is not None:
         at = f"{day_and_time(time_in_log(passed.at_ms))}, offset {passed.offset}"
         return _box("bad", "The point of no return was passed", f"{at}. The cluster cannot go back to ZooKeeper.")
+    if back is not None:
+        return _box("good", "The point of no return was not passed", f"Way back, {until_of(back)}: {back.how}")
     phase = status.phase if status is not None else ""
     if phase in _NO_RETURN:
         return _box("bad", *_NO_RETURN[phase])
-    if back is not None:
-        return _box("good", "The point of no return was not passed", f"Way back, {until_of(back)}: {back.how}")
     return _box("wait", "No way back is known", "None is begun, or it is not known where the migration is.")
 
 

@@ -90,7 +90,7 @@ class Block(NamedTuple):
         holds = self.in_sync & ~(gone & (self.leader == NO_LEADER))  # its own leaderless ones need it back
         forbids = holds & (count(counted) - self.least < counted)
         if availability is Availability.NO_UNDER_REPLICATED:
-            forbids |= (gone | ~self.in_sync).any(axis=0) | self.moving
+            forbids |= (self.in_sync & (gone | ~self.in_sync).any(axis=0)) | self.moving
         return np.asarray(forbids)
 
 

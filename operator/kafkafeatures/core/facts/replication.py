@@ -11,7 +11,8 @@ The promise, for a broker and every partition that it hosts:
                        are in sync as min.insync.replicas asks for. A broker that is in sync nowhere costs nothing,
                        nor does one that is away from a partition without a leader: its restart brings the partition
                        back.
-    NoUnderReplicated  that, and all replicas are in sync now, none of them is away, and none is being moved.
+    NoUnderReplicated  that, and all replicas are in sync now, none of them is away, and none is being moved; where it
+                       is not in sync itself, it takes nothing away, and may be what has to be restarted.
 
 A broker asks for no more replicas than there are (`Partition.effectiveMinIsr`). Where min.insync.replicas asks for
 every replica, as with a single one, no promise is kept while one of them restarts. Such a partition forbids for ever;
@@ -63,11 +64,15 @@ Named = tuple[int, tuple[str, ...]]
 
 
 class Forbidding(Struct, frozen=True):
-    """How many partitions forbid it; the most lasting reason of any, and the first partitions with that reason."""
+    """How many partitions forbid it; the most lasting reason of any, and the first partitions with that reason.
+
+    behind: brokers that should be in sync with one of them, are not, and are not away.
+    """
 
     count: int
     names: tuple[str, ...]
     why: Why
+    behind: frozenset[int] = frozenset()
 
 
 class Replication:
@@ -115,6 +120,18 @@ class Replication:
         if at is None or not self._out_of_sync[at]:
             return 0, ()
         return self._named(self._rows(lambda block: (block.lacking & (block.at == at)).any(axis=0)), most)
+
+    def behind(self) -> frozenset[int]:
+        """Brokers that are out of sync with some partition, for whatever reason."""
+        return frozenset(self._ids[self._out_of_sync > 0].tolist())
+
+    def at_min_isr(self, most: int = NAMED) -> Named:
+        """Partitions that lack a replica, and have no more in sync than min.insync.replicas asks for."""
+
+        def at(block: Block) -> Bools:
+            return np.asarray(block.lacking.any(axis=0) & (count(block.in_sync) == block.least))
+
+        return self._named(self._rows(at), most)
 
     def under_min_isr(self, most: int = NAMED, *, excused: bool = False) -> Named:
         """Partitions with fewer replicas in sync than min.insync.replicas asks for. excused: than without one of those
@@ -237,15 +254,16 @@ class Admission:
         at = self._of._at(broker)
         if at is None or not self._forbidden[at]:
             return None
-        found, reasons = [], []
+        found, reasons, behind = [], [], set[int]()
         for block in self._of._blocks:
             hosted = block.rows(np.flatnonzero((block.at == at).any(axis=0)))
             rows = hosted.rows(np.flatnonzero((self._forbids(hosted) & (hosted.at == at)).any(axis=0)))
             found.append(rows.partitions)
             reasons.append(self._why(rows, at))
+            behind.update(self._of._ids[np.unique(rows.at[rows.lacking & ~self._away[rows.at]])].tolist())
         every, why = np.concatenate(found), np.concatenate(reasons)
         _, names = self._of._named(every[why == why.min()], most)
-        return Forbidding(len(every), names, _REASONS[why.min()])
+        return Forbidding(len(every), names, _REASONS[why.min()], frozenset(behind))
 
     def _judged(self, block: Block) -> Block:
         return block.excusing() if self._excused else block

@@ -10,7 +10,7 @@ have it: so one that may have stood there for ever counts for nothing, nor does 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -25,25 +25,18 @@ from kafkafeatures.core.migration.none_wanted import MIGRATION
 
 
 class Consentable(Struct, frozen=True):
-    """What prevents the next step unless a person consents. about: exactly what is consented to. may_be_early: the
-    consent may be given before that is shown, and is then for what is there when it is needed first.
-    """
+    """What prevents the next step unless a person consents. about: exactly what is consented to."""
 
     consent: str
     about: str
     blocker: Blocker
-    may_be_early: bool = False
 
     def is_for(self, request: ConsentRequest) -> bool:
         """Whether a consent that was given once this had been asked for is for it."""
-        return request.consent == self.consent and (
-            request.about == self.about or (self.may_be_early and request.about == EARLY)
-        )
+        return (request.consent, request.about) == (self.consent, self.about)
 
 
 AGAIN = "remove it from consents, apply the document, then add it again"
-EARLY = ""
-"""What a consent was asked for by nothing yet: the document was seen without it."""
 
 
 def lifted(
@@ -68,12 +61,11 @@ def requested_now(
     before: Sequence[ConsentRequest],
     shown: Sequence[Consentable],
     given: Collection[str],
-    kept: Mapping[str, bool],
+    kept: Collection[str],
     at: Stamp,
 ) -> tuple[ConsentRequest, ...]:
-    """What is remembered of consents that are asked for. kept: consents that may be given early, and whether what they
-    were asked for may still be so, although it is not shown now. Any other is for what is over, and not for what may
-    come to the same later.
+    """What is remembered of consents that are asked for. kept: those for what may still be so, although it is not shown
+    now. Any other is for what is over, and not for what may come to the same later.
     """
     known, found = {one.consent: one for one in before}, list[ConsentRequest]()
     for it in shown:
@@ -81,14 +73,8 @@ def requested_now(
         if it.consent in given and (old is None or not it.is_for(old)):
             found += [old] if old is not None else []  # for something else
         else:
-            found.append(old if old is not None and old.about == it.about else now)
-    for consent in kept.keys() - {it.consent for it in shown}:
-        old = known.get(consent)
-        if old is not None and (kept[consent] or old.about == EARLY):
-            found.append(old)
-        elif consent not in given:
-            found.append(ConsentRequest(consent=consent, about=EARLY, since=at))
-    return tuple(found)
+            found.append(old if old is not None and it.is_for(old) else now)
+    return (*found, *(one for consent, one in known.items() if consent in kept))
 
 
 def held(facts: Facts, desired: Desired) -> frozenset[str]:

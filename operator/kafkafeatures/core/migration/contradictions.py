@@ -289,11 +289,11 @@ def position_of(facts: Facts) -> Position | Misplaced:
     wrong = next((it for row in CONTRADICTIONS if (it := row.of(facts)) is not None), None)
     if wrong is not None:
         return wrong
-    for known in (facts, facts.as_registered):
-        found = {row.position for row in ROWS if row.fits(known)}
-        if len(found) == 1:
-            return found.pop()
-    if facts.silent:
+    possible = {row.position for row in ROWS if row.fits(facts)}
+    known = possible if len(possible) == 1 else {row.position for row in ROWS if row.fits(facts.as_registered)}
+    if len(known) == 1:
+        return known.pop()
+    if facts.silent and possible:
         return _silent(facts)
     return Misplaced(
         f"the phase cannot be determined: {facts}",

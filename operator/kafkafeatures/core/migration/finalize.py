@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import MigrationStatus, PlanStatus
+from kafkafeatures.api.status import MigrationStatus, PlanStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Wait
@@ -43,14 +43,21 @@ def asked_before(
     return frozenset(migration.asked_controllers) if begun else frozenset()
 
 
-def asked_by(place: Place, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
+def asked_by(place: object, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
     """Controllers that are asked to lose the flag, or have lost it so. flying: those whose restart is not over;
     restarted: the node that is restarted now. One that was asked, and is as before, has been let off.
     """
-    if place.way is not FINALIZE:
+    if not isinstance(place, Place) or place.way is not FINALIZE:
         return ()
     left = {id_ for id_ in place.asked if id_ in flying or place.facts.controllers.get(id_) is not True}
     return tuple(sorted(left | ({restarted} if restarted is not None else set())))
+
+
+def with_asked(status: Status, asked: tuple[int, ...]) -> Status:
+    """The status before they are asked."""
+    if not asked or status.migration is None:
+        return status
+    return replace(status, migration=replace(status.migration, asked_controllers=asked))
 
 
 CLOCK_JUMPED = timedelta(minutes=1)
@@ -152,20 +159,20 @@ def left_open(seen: Observation) -> tuple[Blocker, ...]:
     return tuple(without_the_flag(seen, ids))
 
 
-def why_let_off(place: Place, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
+def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
     """Why a person who was asked to restart a node must not do so now: a gate of dual write is shut, or another
     controller may end the migration meanwhile. Empty where the request stands.
     """
-    if not holds(place):
+    if not isinstance(place, Place) or not holds(place):
         return ""
-    shut = [*without_the_flag(place.seen, place.facts.unflagged)]
+    if may_begin(place, blockers, soaks=soaks is not None, is_approved=is_approved):
+        return ""
+    shut = [one.message for one in without_the_flag(place.seen, place.facts.unflagged)]
     if place.way is FINALIZE:
-        if not soaks and not blockers and is_approved:
-            return ""
-        shut += [one for one in blockers if one.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
-        if not shut and soaks is None and not is_approved:
-            return "its plan is not approved"
-    return shut[0].message if shut else soaks.message if soaks is not None else ""
+        shut += [one.message for one in blockers if one.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
+        shut += [soaks.message] if soaks is not None else []
+        shut += [] if is_approved else ["its plan is not approved"]
+    return next(iter(shut), "")
 
 
 def without_ending(place: Place, remedy: str) -> str:

@@ -59,7 +59,7 @@ def what_is_lacking(place: Place, last: EqualityStatus | None) -> Consentable | 
         text = f"ZooKeeper and the metadata log differed before the controllers stopped: {found}"
         text += f"; it is not known what else ZooKeeper lacks: {why}" if why else ""
         about = about_differences(last.differences, last.digest) + (f" {UNKNOWN}" if why else "")
-        return Consentable(ZK_ROLLBACK_LOSSY, about, Blocker(BlockerKind.METADATA, text, remedy), may_be_early=not why)
+        return Consentable(ZK_ROLLBACK_LOSSY, about, Blocker(BlockerKind.METADATA, text, remedy))
     if not why:
         return None
     text = f"it is not known whether ZooKeeper holds all metadata: {why}"

@@ -55,7 +55,7 @@ def consentable(asked: Asked) -> tuple[Consentable, ...]:
         remedy = f"{without_ending(place, REMEDY)}; or {ACCEPT}"
         about = about_differences(compared.differences, compared.digest)
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
-        found.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker, may_be_early=True))
+        found.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
     if place.way is RELEASE:
         found += losses(asked)
     if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(asked, found)):
@@ -78,8 +78,7 @@ def requested_by(asked: Asked, at: Stamp) -> tuple[ConsentRequest, ...]:
     """
     last, goes_back = asked.equality, asked.place.desired is Desired.ROLLED_BACK
     lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
-    kept = {ZK_ROLLBACK_LOSSY: lacks}
-    return requested_now(asked.requested, consentable(asked), asked.consents, kept, at)
+    return requested_now(asked.requested, consentable(asked), asked.consents, {ZK_ROLLBACK_LOSSY} if lacks else (), at)
 
 
 def losses(asked: Asked) -> Iterator[Consentable]:

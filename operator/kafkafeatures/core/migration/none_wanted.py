@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.reasons import BlockerKind, Phase, Reason
 from kafkafeatures.api.status import MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
@@ -23,7 +23,7 @@ MIGRATION = "Migration"
 PHASE = "phase"
 """What such a stage leads to, in a plan."""
 
-OVER = ("", "None", "Finalized", "RolledBack")
+OVER = ("", Phase.NONE, Phase.FINALIZED, Phase.ROLLED_BACK)
 """Phases at which a document may stop asking for a migration: nothing is left half done."""
 NO_CONTROLLER = "NoController"
 """The position at which the quorum is gone, and ZooKeeper has not got the cluster back."""

@@ -23,13 +23,10 @@ from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import (
     Act,
     Decision,
-    Done,
     Stalled,
     Wait,
     blocked,
     stalled_by,
-    unreadable,
-    waits_on,
 )
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.plan import Plan
@@ -42,9 +39,7 @@ from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration import checks, finalize
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
-from kafkafeatures.core.migration.copied.survey import Survey
-from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, WITHDRAW, Refused
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, Refused
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
 from kafkafeatures.core.migration.losses import given_up, requested_by
@@ -53,22 +48,19 @@ from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Misplaced, Position
 from kafkafeatures.core.migration.question import Asked
-from kafkafeatures.core.migration.release import release, withdraw
+from kafkafeatures.core.migration.release import deletion
 from kafkafeatures.core.migration.report import migration_settled, with_migration
-from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git
+from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git, reached
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
-from kafkafeatures.core.migration.stopped import REACH
+from kafkafeatures.core.migration.stopped import unreachable
 from kafkafeatures.core.migration.takeover import waits_for_quorum
+from kafkafeatures.core.migration.unplaced import CONTRADICTS_FOR, unplaced
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
-
-WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
-CONTRADICTS_FOR = 60.0
-"""Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
 
 
 class MigrationNow(StageNow, frozen=True):
@@ -188,56 +180,17 @@ class MigrationNow(StageNow, frozen=True):
             return None
         if isinstance(self.place, Place):
             if isinstance(self.place.edge, Refused):
-                return self._unreachable or stalled_by(*found)
+                silent = unreachable(self.place, self.memory, self.facts.monotonic, CONTRADICTS_FOR)
+                return silent or stalled_by(*found)
             waits = blocked(found)
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
             return waits
-        if isinstance(self.place, Failure) and self.place.kind is FailureKind.WRONG_CLUSTER:
-            why = self.place
-            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), found, subject=why.where, remedy=why.remedy)
-        if isinstance(self.place, Failure):
-            wait = unreadable("the phase is not known", self.place, reason=Reason.MIGRATING)
-            return replace(wait, steady=self.wish.desired is Desired.ROLLED_BACK, blockers=found)
-        if (away := self._away) is not None:
+        if isinstance(self.place, Misplaced) and (away := self._away) is not None:
             return away
-        since, place = self.memory.unknown_since, self.place
-        lasts = since is not None and self.facts.monotonic - since >= CONTRADICTS_FOR
-        if lasts or not place.may_pass:
-            # Nodes that do not answer contradict nothing: they are brought back.
-            reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
-            return Stalled(reason, str(place), found, subject=place.subject, remedy=place.remedy)
-        # Without the remedy of a contradiction, which is a lot of work and may be for nothing.
-        text = place.at_first or place.message
-        noted = Blocker(
-            BlockerKind.MIGRATION, f"{text}; this may pass within a minute", "wait a minute, and look again"
-        )
-        return Wait(
-            Reason.MIGRATING,
-            text if place.silent else f"the phase is not known yet: {text}",
-            after=2.0,
-            blockers=found if place.silent else (noted,),
-            subject=place.subject,
-            remedy=place.remedy,
-        )
-
-    @property
-    def _unreachable(self) -> Wait | Stalled | None:
-        """Where nothing leads back: controllers none of which answers may just be restarting, or run all the same."""
-        place, now = self.place, self.facts.monotonic
-        if not isinstance(place, Place) or place.position not in (Position.NO_CONTROLLER, Position.RELEASED):
-            return None
-        if self.memory.is_written(now):
-            text = "a controller writes to ZooKeeper, but none can be reached"
-            return replace(
-                stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text),
-                reason=Reason.MIGRATION_FAILED,
-            )
-        if not place.facts.has_progress or self.memory.silent_for(now) >= CONTRADICTS_FOR:
-            return None
-        text = "no controller answers; this may pass within a minute"
-        noted = Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves")
-        return waits_on(noted, Reason.MIGRATING, message=text)
+        since, goes_back = self.memory.unknown_since, self.wish.desired is Desired.ROLLED_BACK
+        unknown_for = 0.0 if since is None else self.facts.monotonic - since
+        return unplaced(self.place, found, unknown_for=unknown_for, goes_back=goes_back)
 
     @property
     def _away(self) -> Wait | Stalled | None:
@@ -296,32 +249,8 @@ class MigrationNow(StageNow, frozen=True):
                 return asked_of_a_person(self.place, decision, asked)
             return decision
         if self.place.way is None:
-            known = self.facts.remembered.migration
-            went_back = self.wish.desired is Desired.ROLLED_BACK and known is not None and known.kept_migration_node
-            again = "; before you start the controllers again, wipe their disks" if went_back else ""
-            if isinstance(self.facts.seen.zookeeper, Unknown):
-                why = self.facts.seen.zookeeper.why
-                again = f"; {why.where} is no longer needed ({why.message}): {WITHOUT_ZOOKEEPER}"
-            return Done(Reason.IN_SYNC, f"the migration is at {self.place.phase}{again}")
-        return self._deletion(self.place) or asked_of_git(self.place)
-
-    def _deletion(self, place: Place) -> Act | Stalled | None:
-        """The transaction that gives the cluster back to ZooKeeper, made of what this look has read."""
-        if place.way is WITHDRAW:
-            return _act_on(withdraw(place.znodes))
-        if place.way is not RELEASE:
-            return None
-        found = place.seen.surveyed
-        survey = found.why if isinstance(found, Unknown) else found.value
-        if isinstance(survey, Survey) and not survey.failures:
-            return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
-        why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
-        return Stalled(
-            Reason.MIGRATION_BLOCKED,
-            f"the controller epochs of partitions could not be read: {why}",
-            subject=why.subject if isinstance(why, Failure) else "znodes of partitions",
-            remedy=why.action if isinstance(why, Failure) else "make ZooKeeper reachable",
-        )
+            return reached(self.place, self.wish.desired, self._known)
+        return deletion(self.place) or asked_of_git(self.place)
 
     @property
     def approval_reason(self) -> Reason:
@@ -337,12 +266,12 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
         """Restarts that a person must not carry out now, or does not have to."""
-        if self.roll is None or not isinstance(self.place, Place):
-            return self.roll.withdrawn if self.roll is not None else ()
+        if self.roll is None:
+            return ()
         why = finalize.why_let_off(self.place, self.blockers, self.soaking, is_approved=self.is_approved)
+        asked = (one for one in self.roll.in_flight if one.is_asked_of_a_person)
         live = {node.id for node in self.facts.seen.nodes if node.state is NodeState.LIVE}  # else it may stop just now
-        asked = (one for one in self.roll.in_flight if one.is_asked_of_a_person and one.step.node_id in live)
-        return (*self.roll.withdrawn, *((one.sent, why) for one in asked if why))
+        return (*self.roll.withdrawn, *((one.sent, why) for one in asked if why and one.step.node_id in live))
 
     @property
     def over(self) -> Sequence[tuple[InFlight, Result]]:
@@ -374,15 +303,9 @@ class MigrationNow(StageNow, frozen=True):
         the flag is written before as well.
         """
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
-        status = with_spent(status, self._used(decision))
-        asked = self._asked_controllers(decision)
-        if not asked or status.migration is None:
-            return status
-        return replace(status, migration=replace(status.migration, asked_controllers=asked))
+        return finalize.with_asked(with_spent(status, self._used(decision)), self._asked_controllers(decision))
 
     def _asked_controllers(self, decision: Decision) -> tuple[int, ...]:
-        if not isinstance(self.place, Place):
-            return ()
         return finalize.asked_by(self.place, self._flying, restarted_by(decision))
 
     def _used(self, decision: Decision) -> frozenset[str]:
@@ -412,12 +335,6 @@ class MigrationNow(StageNow, frozen=True):
         if self.roll is not None:
             said[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
         return said
-
-
-def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
-    if isinstance(step, Failure):
-        return Stalled(Reason.MIGRATION_FAILED, str(step), subject=step.subject, remedy=step.action)
-    return Act(step)
 
 
 def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
+from kafkafeatures.api.reasons import Phase
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.migration.positions import Position
-
-
-class Phase(StrEnum):
-    """`status.migration.phase`."""
-
-    NONE = "None"
-    PRE_MIGRATION = "PreMigration"
-    MIGRATING = "Migrating"
-    DUAL_WRITE = "DualWrite"
-    FINALIZING = "Finalizing"
-    FINALIZED = "Finalized"
-    ROLLING_BACK = "RollingBack"
-    ROLLED_BACK = "RolledBack"
-
 
 P = Position
 _FORWARD: Mapping[Position, Phase] = {

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.reasons import Phase
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.early_rights import GRANT
@@ -31,7 +32,7 @@ from kafkafeatures.core.migration.edges import (
     Refused,
     next_edge,
 )
-from kafkafeatures.core.migration.phases import Phase, phase_of
+from kafkafeatures.core.migration.phases import phase_of
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of
 
 PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)

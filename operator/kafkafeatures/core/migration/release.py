@@ -6,16 +6,49 @@ moment ago, and names it; what cannot be read, or is not what such a way back be
 
 from __future__ import annotations
 
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.engine.decisions import Act, Stalled
 from kafkafeatures.core.facts.claims import ControllerClaim
+from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import ControllerEpoch, MigrationProgress, ZooKeeperReading
+from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import CONTROLLER, EPOCH, MIGRATION, DeleteZnodes, ZnodeLife
+from kafkafeatures.core.migration.edges import RELEASE, WITHDRAW
+from kafkafeatures.core.migration.place import Place
 
 MOST_KEPT = 512
 """Bytes of `/migration` that a status keeps. Kafka writes about 130."""
 
 HIGHEST_EPOCH = 2**31 - 2
 """The next controller adds one to what it finds, and Kafka reads an int."""
+
+
+def deletion(place: Place) -> Act | Stalled | None:
+    """Return the step, made of what this look has read, or why it cannot be made; None where the next way deletes
+    nothing.
+    """
+    if place.way is WITHDRAW:
+        return _act_on(withdraw(place.znodes))
+    if place.way is not RELEASE:
+        return None
+    found = place.seen.surveyed
+    survey = found.why if isinstance(found, Unknown) else found.value
+    if isinstance(survey, Survey) and not survey.failures:
+        return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
+    why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
+    return Stalled(
+        Reason.MIGRATION_BLOCKED,
+        f"the controller epochs of partitions could not be read: {why}",
+        subject=why.subject if isinstance(why, Failure) else "znodes of partitions",
+        remedy=why.action if isinstance(why, Failure) else "make ZooKeeper reachable",
+    )
+
+
+def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
+    if isinstance(step, Failure):
+        return Stalled(Reason.MIGRATION_FAILED, str(step), subject=step.subject, remedy=step.action)
+    return Act(step)
 
 
 def release(read: ZooKeeperReading, *, partition_epoch: int) -> DeleteZnodes | Failure:

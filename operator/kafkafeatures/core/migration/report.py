@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.reasons import Phase, Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import (
     BrokersByMode,
@@ -22,7 +22,6 @@ from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration import finalize
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.kept import DualWrite
-from kafkafeatures.core.migration.phases import Phase
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
 from kafkafeatures.core.migration.voters import voters_of
@@ -116,18 +115,6 @@ def migration_settled(place: Place | Misplaced | Failure) -> Said:
     if not isinstance(place, Place):
         return "Unknown", Reason.UNKNOWN, str(place)
     phase = place.phase
-    reason = _REASONS[phase]
+    reason = Reason(phase.value)
     settled = phase in (Phase.FINALIZED, Phase.ROLLED_BACK)
     return "True" if settled else "False", reason, f"the cluster is at {place.position}: {place.facts}"
-
-
-_REASONS = {
-    Phase.NONE: Reason.NOT_STARTED,
-    Phase.PRE_MIGRATION: Reason.PRE_MIGRATION,
-    Phase.MIGRATING: Reason.MIGRATING,
-    Phase.DUAL_WRITE: Reason.DUAL_WRITE,
-    Phase.FINALIZING: Reason.FINALIZING,
-    Phase.FINALIZED: Reason.FINALIZED,
-    Phase.ROLLING_BACK: Reason.ROLLING_BACK,
-    Phase.ROLLED_BACK: Reason.ROLLED_BACK,
-}

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import MigrationStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.decisions import Done, Wait
+from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration.demands import NodeDemand
-from kafkafeatures.core.migration.edges import START_CONTROLLERS, STOP_CONTROLLERS, Edge
+from kafkafeatures.core.migration.edges import START_CONTROLLERS, STOP_CONTROLLERS, UNFLAG_BROKERS, Edge
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.waits import NODES_A_SECOND
@@ -21,6 +24,23 @@ LOOK_AGAIN = 2.0
 """Seconds. Once the controllers have stopped, no partition gets a new leader until the cluster is given back."""
 NAMED = 3
 SEE = "kafkafeatures migration settings shows every line"
+SLOW_STOP = "give it 6 minutes to stop before you kill it"
+"""A broker that still follows controllers that are gone waits for them for 5 minutes (`KafkaServer.controlledShutdown`
+of Kafka 3.9).
+"""
+
+
+WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
+
+
+def reached(place: Place, desired: Desired, known: MigrationStatus) -> Done:
+    """Where the document wants it, and what a person may do then."""
+    went_back = desired is Desired.ROLLED_BACK and known.kept_migration_node
+    then = "; before you start the controllers again, wipe their disks" if went_back else ""
+    if isinstance(place.seen.zookeeper, Unknown):
+        why = place.seen.zookeeper.why
+        then = f"; {why.where} is no longer needed ({why.message}): {WITHOUT_ZOOKEEPER}"
+    return Done(Reason.IN_SYNC, f"the migration is at {place.phase}{then}")
 
 
 def asked_of_git(place: Place) -> Wait:
@@ -60,7 +80,8 @@ def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
         text = f"{title} must be restarted as {one.shape.value}; it is not known whether it was: {one.differs}"
         remedy = one.differs.action
     elif one.differs:
-        text = remedy = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}"
+        slow = f"; {SLOW_STOP}" if place.way is UNFLAG_BROKERS else ""
+        text = remedy = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}{slow}"
     else:
         text = f"{title} has the settings of {one.shape.value}, but has not registered again yet"
         remedy = f"see the log of {title}"

@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED
-from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import VoterStatus
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Stalled, Wait, stalled_by, waits_on
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.migration.kept import MigrationKept
 from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.voters import answering, not_proven
 
 STILL_FOR = 3.0
@@ -86,3 +90,18 @@ def unproven(place: Place, controllers: Collection[str], voters: tuple[VoterStat
     titles = f"controller{'s' if len(left) > 1 else ''} {', '.join(str(one.node_id) for one, _ in left)}"
     text = f"controllers may still run: {tried.where}: {tried.message}; not proven to have stopped: {titles}"
     return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_REFUSE}; {_SURE}")
+
+
+def unreachable(place: Place, memory: MigrationKept, now: float, passes_within: float) -> Wait | Stalled | None:
+    """Where nothing leads back: controllers none of which answers may just be restarting, or run all the same."""
+    if place.position not in (Position.NO_CONTROLLER, Position.RELEASED):
+        return None
+    if memory.is_written(now):
+        text = "a controller writes to ZooKeeper, but none can be reached"
+        found = stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text)
+        return replace(found, reason=Reason.MIGRATION_FAILED)
+    if not place.facts.has_progress or memory.silent_for(now) >= passes_within:
+        return None
+    text = "no controller answers; this may pass within a minute"
+    noted = Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves")
+    return waits_on(noted, Reason.MIGRATING, message=text)

@@ -1,26 +1,31 @@
 """Is a cluster healthy, and can it go to a release? What prevents it, as one list: for scripts and for people.
 
-Pure. Called by `cli/document/check.py`. Every node that is registered or votes has to be live; for a release, the
-checks of a raise are asked for its levels. Where something could not be read, the verdict is unknown unless something
-else prevents it already.
+Pure. Called by `cli/document/check.py`. Every node that is registered or votes has to be live, and of every partition
+either all replicas are in sync, or more than min.insync.replicas asks for; for a release, the checks of a raise are
+asked for its levels. Where something could not be read, the verdict is unknown unless something else prevents it
+already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind
-from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, grouped, title_of, verb
+from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, grouped, these, title_of, verb
 from kafkafeatures.core.engine.remedies import ghost_remedy, refusal
-from kafkafeatures.core.facts.observation import Node, NodeState, Observation
-from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import blockers, quorum_is_known
 from kafkafeatures.core.levels.question import Question
+
+if TYPE_CHECKING:  # it judges partitions by numpy, which nothing else needs
+    from kafkafeatures.core.facts.replication import Replication
 
 
 class CheckVerdict(StrEnum):
@@ -44,9 +49,10 @@ class Check(Struct, frozen=True):
         return CheckVerdict.UNKNOWN if self.unread else CheckVerdict.READY
 
 
-def check(seen: Observation, levels: Mapping[str, int], flags: str) -> Check:
+def check(seen: Observation, levels: Mapping[str, int], flags: str, replication: Replication | None = None) -> Check:
     """The check of a cluster. `levels`: those of a release, empty where none is asked about; one that is higher already
-    counts as reached. `flags`: how our own commands reach the cluster.
+    counts as reached. `flags`: how our own commands reach the cluster. `replication`: its partitions; None where they
+    were not read.
     """
     now = seen.known_levels
     wanted = {name: max(level, now.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
@@ -56,7 +62,34 @@ def check(seen: Observation, levels: Mapping[str, int], flags: str) -> Check:
     # A ghost whose range blocks a level is described by that range, as in a plan.
     described = (BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE)
     in_plan = {node.id for one in found if one.kind in described for node in one.nodes}
-    return Check(grouped((*_nodes(seen, flags, in_plan), *found)), tuple(seen.gaps))
+    partitions = _partitions(seen, replication) if replication is not None else ()
+    unread = (seen.partitions.why,) if isinstance(seen.partitions, Unknown) and replication is None else ()
+    gaps = (*seen.gaps, *(why for why in unread if why.kind is not FailureKind.NOT_ASKED and why not in seen.gaps))
+    return Check((*grouped((*_nodes(seen, flags, in_plan), *found)), *partitions), gaps)
+
+
+def _partitions(seen: Observation, replication: Replication) -> Iterator[Blocker]:
+    """Partitions that refuse writes, or would with one broker less, and the live brokers that are behind."""
+    from kafkafeatures.core.facts.replication import format_partitions
+
+    away = {node.id for node in seen.nodes if node.state is not NodeState.LIVE}
+    behind = tuple(node for node in seen.nodes if node.id in replication.behind() - away)
+    lag, remedy = "", "bring the brokers of its other replicas back"
+    if behind:
+        hosts = verb(behind, "is not in sync with what it hosts", "are not in sync with what they host")
+        lag, remedy = f"; {title_of(behind)} {hosts}", f"see the log of {these(behind)} for why it does not catch up"
+    for (number, names), one, several in (
+        (replication.offline(), "has no leader", "have no leader"),
+        (replication.under_min_isr(), "is below min.insync.replicas", "are below min.insync.replicas"),
+        (
+            replication.at_min_isr(),
+            "is at min.insync.replicas, and lacks a replica",
+            "are at min.insync.replicas, and lack a replica",
+        ),
+    ):
+        if number:
+            text = f"{format_partitions(number, names)} {one if number == 1 else several}{lag}"
+            yield Blocker(BlockerKind.PARTITION, text, remedy)
 
 
 _HELP = {

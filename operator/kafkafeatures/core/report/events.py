@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkafeatures.api.names import ZK_FINALIZE
-from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.reasons import Condition, Phase, Reason
 from kafkafeatures.api.status import Intent, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.event_records import MAX_NOTE, NO_FACTS, EventFacts, EventRecord
@@ -65,7 +65,7 @@ def _flying(status: Status) -> frozenset[str]:
 def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
     """Each phase that is entered. Of a cluster that is seen for the first time, unless no migration was begun there."""
     old, new = (one.migration.phase if one.migration is not None else "" for one in (before, after))
-    if not new or new == old or after.migration is None or (not old and new == _NOTHING_BEGUN):
+    if not new or new == old or after.migration is None or (not old and new == Phase.NONE):
         return
     modes, left = modes_line(after.migration), forecast(after.migration, after.rollout)
     phases = f"{old} -> {new}" if old else f"phase {new}"
@@ -77,9 +77,8 @@ def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
     yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], warning=outside, facts=facts)
 
 
-_ENDS = ("Finalizing", "Finalized")
+_ENDS = (Phase.FINALIZING, Phase.FINALIZED)
 """Phases from which nothing leads back."""
-_NOTHING_BEGUN = "None"
 PHASE_CHANGED = "MigrationPhaseChanged"
 """The reason of its Event."""
 

@@ -16,6 +16,7 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.quorum import may_restart
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Forbidding, Why, format_partitions
+from kafkafeatures.core.roll.lagging import cause_among
 from kafkafeatures.core.roll.question import RestartQuestion
 from kafkafeatures.core.roll.small_quorums import is_only_voter, refused_by_small_quorum
 from kafkafeatures.core.roll.voters import voters_allow
@@ -121,8 +122,12 @@ def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) 
         partitions = f"{named} {one if found.count == 1 else several} {rest}"
     away = question.titles(question.unavailable)
     message = f"{question.title(id_)} cannot be restarted now: {partitions}{f'; unavailable: {away}' * bool(away)}"
-    remedy = f"bring {away} back" if away else "bring the other replicas back in sync"
-    blocker = Blocker(BlockerKind.PARTITION, message, remedy, nodes=question.nodes(id_))
+    remedy, nodes = f"bring {away} back" if away else "bring the other replicas back in sync", question.nodes(id_)
+    cause = cause_among(question, found.behind) if found is not None else None
+    if cause is not None:
+        message, nodes = f"{cause.text}; {message}", cause.nodes
+        remedy = f"{remedy}; {cause.remedy}" if away else cause.remedy
+    blocker = Blocker(BlockerKind.PARTITION, message, remedy, nodes=nodes)
     return waits_on(blocker, Reason.ROLLING_NODES, message=message)
 
 

@@ -11,16 +11,18 @@ from collections.abc import Callable
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.blockers import Blocker, title_of, verb
 from kafkafeatures.core.engine.costs import topics_and_partitions
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait, stalled_by, unreadable
-from kafkafeatures.core.facts.observation import Known, Unknown
+from kafkafeatures.core.engine.remedies import ghost_remedy
+from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
 from kafkafeatures.core.roll.drivers import Reach
 from kafkafeatures.core.roll.excuses import MOST_MARKS
 from kafkafeatures.core.roll.halts import nothing_is_halted
 from kafkafeatures.core.roll.held_levels import binary_holds_levels
+from kafkafeatures.core.roll.lagging import cause_among
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods_without_node import every_pod_runs_a_node
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
@@ -145,6 +147,10 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
             away = question.titles(question.gone)
             remedy = f"bring {away} back" if away else "bring the brokers of its other replicas back in sync"
             subject = f"partition {names[0]}" if names else "partitions"
+            cause = cause_among(question, question.behind)
+            if cause is not None:
+                text, remedy = f"{cause.text}; {text}; {cause.remedy}", cause.remedy
+                subject = cause.subject
             return Wait(Reason.ROLLING_NODES, text, after=2.0, subject=subject, remedy=remedy)
     return None
 
@@ -158,7 +164,12 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     are = "is" if len(question.gone) == 1 else "are"
     gone = question.titles(question.gone)
     text = f"{gone} {are} unavailable; bring {gone} back: no node is restarted until then"
-    return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0, subject=gone, remedy=f"bring {gone} back")
+    ghosts = tuple(node for id_ in question.gone for node in question.nodes(id_) if node.state is NodeState.GHOST)
+    remedy = f"bring {gone} back"
+    if ghosts and not question.driver.reads_pods:  # else its pod tells, or that it has none
+        cure = ghost_remedy(ghosts, question.wanted.cluster_flags, question.seen.finalized)
+        text += f"; if {title_of(ghosts)} {verb(ghosts, 'does', 'do')} not exist: {cure}"
+    return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0, subject=gone, remedy=remedy)
 
 
 def _looks(question: RestartQuestion) -> str:

@@ -1,7 +1,7 @@
 """Directories of a node by their ids: those of before its restart, and those that it came back with.
 
 Pure. Asked by `core/roll/coming_back.py` of every node that was restarted. A directory gets its id when it is formatted
-and keeps it for good (`directory.id` in `meta.properties`). A broker registers those of all its log directories, from
+and keeps it (`directory.id` in `meta.properties`). A broker registers those of all its log directories, from
 metadata.version 3.7-IV2 on; the leader of the quorum names the one that an observer, or a voter of a dynamic quorum,
 fetches the metadata log into, on Kafka 3.9 and later. Where neither says it, as of a controller of a static quorum,
 nothing is known, and nothing is concluded from it: whether such a node lost its disk is not seen.

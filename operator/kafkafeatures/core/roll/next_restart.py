@@ -144,6 +144,7 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if any(question.is_of_unknown_binary(one.step.node_id) for one in question.in_flight):
         return waiting(question)
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
+    order = tuple(sorted(order, key=lambda id_: id_ not in question.behind))  # a restart may be what they lack
     unknown = [id_ for id_ in order if question.is_of_unknown_binary(id_)]
     is_alone = not question.in_flight and not question.gone
     kept: Wait | None = None

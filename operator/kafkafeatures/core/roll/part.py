@@ -16,7 +16,7 @@ from msgspec import Struct
 from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
 from kafkafeatures.core.engine.stage import Part
-from kafkafeatures.core.facts.observation import Known, Node, Observation
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -93,12 +93,11 @@ def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> M
 
 
 def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
-    """The changes whose level the node does not support, as far as that is known."""
-    return tuple(
-        one
-        for one in changes
-        if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
-    )
+    """The changes whose level the node does not support, as far as that is known. Nobody can restart a ghost."""
+    if not node.roles or node.state is NodeState.GHOST:
+        return ()
+    ranges = ((one, node.known_range_of(one.feature)) for one in changes)
+    return tuple(one for one, supported in ranges if supported is not None and one.after not in supported)
 
 
 def _pods_of(one: StatefulSet) -> PodsOfSet:

@@ -150,6 +150,20 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         return {id_: known.get(id_) or stamp(self.remembered.now) for id_ in nodes}
 
     @cached_property
+    def behind(self) -> Mapping[int, Stamp]:
+        """Live brokers that are out of sync with what they host, and since when. Of many the first are dated, those
+        first that were known before: a status has room for few.
+        """
+        if self.replication is None:
+            return {}
+        rollout = self.remembered.status.rollout
+        known = {one.node_id: one.since for one in rollout.behind} if rollout is not None else {}
+        ids = sorted(
+            self.replication.behind() - self.flying - self.unavailable, key=lambda id_: (id_ not in known, id_)
+        )
+        return {id_: known.get(id_) or stamp(self.remembered.now) for id_ in ids}
+
+    @cached_property
     def flying(self) -> frozenset[int]:
         """Nodes in flight."""
         return frozenset(one.step.node_id for one in self.in_flight)
@@ -238,10 +252,18 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def gone(self) -> tuple[int, ...]:
         """Brokers that are away for any other reason than a restart of ours. One that serves, and of which only the pod
-        is not certain, is none.
+        is not certain, is none, nor is a ghost that nothing was left on.
         """
         serving = (id_ for id_ in self.unconfirmed for node in self.nodes(id_) if node.state is NodeState.LIVE)
-        return tuple(sorted(id_ for id_ in self.unavailable - {*serving} if not self.is_controller(id_)))
+        away = self.unavailable - {*serving} - self._ghosts
+        return tuple(sorted(id_ for id_ in away if not self.is_controller(id_)))
+
+    @property
+    def _ghosts(self) -> frozenset[int]:
+        if self.replication is None:
+            return frozenset()
+        ghosts = {node.id for node in self.seen.nodes if node.state is NodeState.GHOST}
+        return frozenset(ghosts - self.replication.brokers() - self.fleet.pods.keys())
 
     @property
     def is_full(self) -> bool:

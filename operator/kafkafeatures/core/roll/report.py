@@ -6,6 +6,7 @@ more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.reasons import Reason
@@ -88,7 +89,7 @@ def rollout_status(
 def completed(rollout: RolloutStatus) -> RolloutStatus:
     """The roll once every node is current."""
     revisions = tuple(replace(one, left=0, since=None, excused=False) for one in rollout.revisions)
-    return replace(rollout, done=rollout.total, waiting_for="", waiting_since=None, unconfirmed=(), revisions=revisions)
+    return replace(_idle(rollout), done=rollout.total, revisions=revisions)
 
 
 def without_restarts(rollout: RolloutStatus | None, *, is_known: bool) -> RolloutStatus | None:
@@ -97,7 +98,11 @@ def without_restarts(rollout: RolloutStatus | None, *, is_known: bool) -> Rollou
     """
     if rollout is None:
         return None
-    return completed(rollout) if is_known else replace(rollout, waiting_for="", waiting_since=None, unconfirmed=())
+    return completed(rollout) if is_known else _idle(rollout)
+
+
+def _idle(rollout: RolloutStatus) -> RolloutStatus:
+    return replace(rollout, waiting_for="", waiting_since=None, unconfirmed=(), behind=())
 
 
 def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:
@@ -110,8 +115,17 @@ def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:
 
 def _waiting(status: RolloutStatus, roll: Roll, decision: Decision) -> RolloutStatus:
     """The status of a roll with what it waits for; since when is said for all kinds in `core/report/status.py`."""
-    unconfirmed = tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*roll.unconfirmed.items()][:MOST]))
-    return replace(status, waiting_for=_message_of(decision), waiting_since=None, unconfirmed=unconfirmed)
+    return replace(
+        status,
+        waiting_for=_message_of(decision),
+        waiting_since=None,
+        unconfirmed=_first_of(roll.unconfirmed),
+        behind=_first_of(roll.behind),
+    )
+
+
+def _first_of(nodes: Mapping[int, Stamp]) -> tuple[NodeSince, ...]:
+    return tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*nodes.items()][:MOST]))
 
 
 def _waits_for_levels(roll: Roll) -> bool:

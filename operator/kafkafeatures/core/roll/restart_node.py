@@ -170,7 +170,7 @@ _REJECTED: Mapping[int, Reason] = {403: Reason.NOT_AUTHORIZED, 400: Reason.ROLLO
 class RestartInFlight(InFlight, frozen=True):
     """A restart that is not over. `stopping_since`: when its node was first seen to have been asked to stop;
     `stable_since`: to be back. `unwanted_since`: from when on the restart was no longer requested. `disk_consent`: the
-    one that it has just used up, to go on with the new disk of its node.
+    one that it has just used up, for the new disk of its node.
     """
 
     step: RestartNode

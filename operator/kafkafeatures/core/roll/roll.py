@@ -46,7 +46,8 @@ class Roll(Struct, frozen=True):
     long it takes, and why. is_read: False where the pods could not be read, so that nothing is known of what is done.
     withdrawn: nodes that a person was asked to restart, and must not restart now, or does not have to; and why. over:
     restarts that nothing has to be waited for on a way that restarts no node.
-    unconfirmed: nodes of which it is not certain which pod is theirs, and since when. goes_at_any_time: no window holds
+    unconfirmed: nodes of which it is not certain which pod is theirs, and since when; behind: live brokers that are not
+    in sync. goes_at_any_time: no window holds
     the next one. revisions: what is to be remembered of each target, but for since when nodes may be restarted to it.
     """
 
@@ -62,6 +63,7 @@ class Roll(Struct, frozen=True):
     withdrawn: tuple[tuple[RestartInFlight, str], ...] = ()
     over: tuple[tuple[RestartInFlight, Result], ...] = ()
     unconfirmed: Mapping[int, Stamp] = field(default_factory=dict)
+    behind: Mapping[int, Stamp] = field(default_factory=dict)
     goes_at_any_time: bool = False
     revisions: tuple[RevisionStatus, ...] = ()
 
@@ -140,6 +142,7 @@ def roll_of(
         withdrawn=withdrawn,
         over=over,
         unconfirmed=question.unconfirmed,
+        behind=question.behind,
         goes_at_any_time=seen.nothing_is_led and bool(to_free(question, frozenset(needing))),
         revisions=revisions_after(question),
     )

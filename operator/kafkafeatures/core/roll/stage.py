@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.names import QUORUM_OF_ONE, SINGLE_REPLICA_TOPICS
-from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.status import ExcusedTopics, Stage, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned, excused_in
-from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Stalled
+from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Stalled, blocked
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.memory import remembering
 from kafkafeatures.core.engine.plan import Proposal
@@ -24,10 +24,12 @@ from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, St
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
-from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.part import LevelsPart
+from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_now
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
 
+NO_RESTART_CURES = frozenset({BlockerKind.GHOST_REGISTRATION, BlockerKind.DEPENDENCY, BlockerKind.CONSENT})
+"""Blockers of levels that are the same after every node was restarted."""
+
+
 class RollNow(StageNow, frozen=True):
     """Where a roll stands."""
 
@@ -51,6 +57,7 @@ class RollNow(StageNow, frozen=True):
     facts: Facts
     part: RollPart
     roll: Roll
+    changes: tuple[UpdateFeature, ...] = ()
 
     @property
     def is_due(self) -> bool:
@@ -85,7 +92,26 @@ class RollNow(StageNow, frozen=True):
     @property
     def blocked(self) -> Stalled | None:
         """What halts the roll until a user acts. What it merely waits for does not prevent an approval."""
-        return self.next if isinstance(self.next, Stalled) else None
+        return self.next if isinstance(self.next, Stalled) else self._blocked_later()
+
+    def _blocked_later(self) -> Stalled | None:
+        """What will prevent the levels after the roll, and that no restart cures: before its first restart. A node that
+        does not run is restarted all the same.
+        """
+        step, rollout = self.next.step if isinstance(self.next, Act) else None, self.facts.remembered.rollout
+        has_begun = rollout is not None and rollout.is_in_progress and rollout.restarted > 0
+        if has_begun or self.roll.in_flight or not isinstance(step, RestartNode):
+            return None
+        node, wanted = self.facts.seen.node(step.node_id), self.facts.wanted
+        if node is None or node.state is not NodeState.LIVE:
+            return None
+        asked = Question(
+            self.facts.seen, self.changes, consents=wanted.consents, spent=self.facts.memory.spent,
+            cluster_flags=wanted.cluster_flags,
+        )  # fmt: skip
+        found = tuple(one for one in blockers(asked) if one.kind in NO_RESTART_CURES)
+        halt = blocked(found) if found else None
+        return replace(halt, message=f"{halt.message}; {found[0].remedy}") if isinstance(halt, Stalled) else None
 
     @property
     def goes_at_any_time(self) -> bool:
@@ -197,7 +223,7 @@ class Rolls:
         remembered = Remembered(facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for)
         changes = changes_in(proposal.parts)
         roll = roll_of(facts.wanted, facts.seen, changes, remembered, facts.replication, excused=part.excused)
-        return RollNow(facts, part, roll)
+        return RollNow(facts, part, roll, changes)
 
 
 def with_requests(roll: Roll, facts: Facts, decision: Decision, status: Status) -> Status:

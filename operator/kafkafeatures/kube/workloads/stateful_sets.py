@@ -22,6 +22,7 @@ from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Gone
+from kafkafeatures.kube.first_byte import withholding
 from kafkafeatures.kube.workloads import budgets
 from kafkafeatures.kube.workloads.adapters import Rival
 from kafkafeatures.kube.workloads.answers import TooLarge, outcome_of, reading_of
@@ -67,9 +68,10 @@ class StatefulSets:
         return await reading_of(self._read(), self._namespace, REMEDY)
 
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        return await outcome_of(self.request(step, withheld), REMEDY)
+        with withholding(withheld):
+            return await outcome_of(self.request(step), REMEDY)
 
-    def request(self, step: RestartNode, withheld: Withheld) -> Awaitable[None]:
+    def request(self, step: RestartNode) -> Awaitable[None]:
         """The eviction of exactly this life of the pod, with the pod's own grace period."""
         eviction = {
             "apiVersion": "policy/v1",
@@ -78,7 +80,7 @@ class StatefulSets:
             "deleteOptions": {"preconditions": {"uid": step.pod_uid}},
         }
         path = f"/api/v1/namespaces/{self._namespace}/pods/{step.pod}/eviction"
-        return self._api.send("POST", path, eviction, withheld=withheld)
+        return self._api.send("POST", path, eviction)
 
     async def _read(self) -> WorkloadsReading:
         at = self._now()

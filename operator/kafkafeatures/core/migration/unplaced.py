@@ -1,0 +1,46 @@
+"""What is waited for, and when a person has to look, where it is not known where the cluster is.
+
+Pure. Called by `core/migration/now.py`.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.decisions import Stalled, Wait, unreadable
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.migration.positions import Misplaced
+
+CONTRADICTS_FOR = 60.0
+"""Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
+
+
+def unplaced(
+    place: Misplaced | Failure, blockers: tuple[Blocker, ...], *, unknown_for: float, goes_back: bool
+) -> Wait | Stalled:
+    """Return what its blockers come to. `unknown_for`: seconds. `goes_back`: to ZooKeeper, where each second counts."""
+    if isinstance(place, Misplaced):
+        return _misplaced(place, blockers, lasts=unknown_for >= CONTRADICTS_FOR)
+    if place.kind is FailureKind.WRONG_CLUSTER:
+        return Stalled(Reason.CLUSTER_ID_MISMATCH, str(place), blockers, subject=place.subject, remedy=place.action)
+    waits = unreadable("the phase is not known", place, reason=Reason.MIGRATING)
+    return replace(waits, steady=goes_back, blockers=blockers)
+
+
+def _misplaced(place: Misplaced, blockers: tuple[Blocker, ...], *, lasts: bool) -> Wait | Stalled:
+    if lasts or not place.may_pass:
+        # Nodes that do not answer contradict nothing: they are brought back.
+        reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
+        return Stalled(reason, str(place), blockers, subject=place.subject, remedy=place.remedy)
+    # Without the remedy of a contradiction, which is a lot of work and may be for nothing.
+    text = place.at_first or place.message
+    noted = Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute", "wait a minute, and look again")
+    return Wait(
+        Reason.MIGRATING,
+        text if place.silent else f"the phase is not known yet: {text}",
+        after=2.0,
+        blockers=blockers if place.silent else (noted,),
+        subject=place.subject,
+        remedy=place.remedy,
+    )

@@ -1,0 +1,77 @@
+"""A ghost is no member of a roll, and what no restart cures is said before the first one."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.wanted import Rollout, Wanted
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, Driver
+from kafkasim.plan import NodePlan, Plan, TopicPlan
+from kafkasim.releases import release_named
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once
+
+OLD, NEW = release_named("4.1"), release_named("4.4")
+CONTROLLERS, BROKERS = (3001, 3002, 3003), (1, 2, 3)
+GHOST = "broker 9 (127.0.0.1:"
+
+
+def clusters(ghost: str, others: str, *, hosts: bool = False) -> tuple[Cluster, Store]:
+    """Broker 9 is registered, and does not run. The document asks for a level that only 4.4 has."""
+    release = release_named(others)
+    nodes = [NodePlan(Role.CONTROLLER, id_, release) for id_ in CONTROLLERS]
+    nodes += [NodePlan(Role.BROKER, id_, release) for id_ in BROKERS]
+    nodes.append(NodePlan(Role.BROKER, 9, release_named(ghost), ghost=True))
+    topics = (TopicPlan("orders", ((1, 2, 9) if hosts else (1, 2, 3),), 2),)
+    plan = Plan(tuple(nodes), {"metadata.version": 25}, leader=3001, topics=topics)
+    cluster = Cluster({"metadata.version": 25}, plan)
+    store = Store(cluster, {})
+    store.wanted = Wanted({"metadata.version": 33}, rollout=Rollout(MANUAL.name))
+    return cluster, store
+
+
+@pytest.mark.parametrize("driver", [MANUAL, NOBODY])
+def test_a_ghost_that_is_too_old_is_named_with_its_cure_and_nobody_is_asked_to_restart_it(driver: Driver) -> None:
+    cluster, store = clusters("4.1", "4.4")
+    store.wanted = replace(store.wanted, rollout=Rollout(driver.name))
+    for _ in range(3):
+        stalled = once(cluster, store).decision
+        assert isinstance(stalled, Stalled)
+        assert stalled.reason is Reason.GHOST_REGISTRATION
+        assert stalled.message.startswith(GHOST)
+        assert any("kafkafeatures unregister --broker 9" in one.remedy for one in stalled.blockers)
+        assert "intents" not in store.status
+
+
+def test_before_the_first_restart_of_a_roll_the_ghost_is_named_that_would_prevent_the_level_after_the_last() -> None:
+    cluster, store = clusters("4.1", "4.1")
+    stalled = once(cluster, store).decision
+    assert isinstance(stalled, Stalled)
+    assert stalled.reason is Reason.GHOST_REGISTRATION
+    assert "kafkafeatures unregister --broker 9" in stalled.message
+    assert "intents" not in store.status
+    leader = cluster.world.active_node
+    assert leader is not None
+    cluster.world.unregister_broker(leader, 9)
+    once(cluster, store)
+    assert [one["kind"] for one in store.status["intents"]] == ["RestartNode"]
+
+
+def test_a_ghost_that_supports_the_level_and_hosts_nothing_keeps_nobody_from_being_restarted() -> None:
+    cluster, store = clusters("4.4", "4.1")
+    once(cluster, store)
+    assert [one["kind"] for one in store.status["intents"]] == ["RestartNode"]
+
+
+def test_a_dead_broker_with_replicas_is_away_and_said_to_be_a_ghost_if_it_is_gone_for_good() -> None:
+    cluster, store = clusters("4.4", "4.1", hosts=True)
+    for id_ in CONTROLLERS:
+        cluster.world.upgrade(Role.CONTROLLER, id_, NEW)
+        cluster.world.advance(cluster.world.now_ms + 60_000)
+    once(cluster, store)
+    message = next(one["message"] for one in store.status["conditions"] if one["type"] == "Ready")
+    assert "broker 9 is unavailable; bring broker 9 back: no node is restarted until then" in message
+    assert "kafkafeatures unregister --broker 9" in message

@@ -75,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a consent is not spent first", 'sorted({*status.spent_consents, step.consent} - {""})',
          "sorted(status.spent_consents)"),
         ("a yes is not kept", "accepted = replace(sent, accepted=True).to_intent()", "accepted = sent.to_intent()"),
-        ("the last question is not asked", "    if withdrawn is not None:\n", "    if False:\n"),
+        ("the last question is not asked", "    if not isinstance(last_look, LastLook):\n", "    if False:\n"),
         ("what is late is sent", "(took := context.monotonic() - began) > within:", "(took := 0.0) > within:"),
     ),
     *of(
@@ -85,7 +85,7 @@ MUTANTS: tuple[Mutant, ...] = (
          "if (now.generation, now.wanted) != (before.generation, before.wanted):", "if False:"),
         ("a restart is not decided on anew", "case Wait() | Stalled() | Held() as refused:\n            return refused",
          "case Wait() | Stalled() | Held():\n            return None"),
-        ("the picture may be old", "if read_at is not None and context.monotonic() - read_at > FRESH:", "if False:"),
+        ("the picture may be old", "context.monotonic() - last_look.read_at > FRESH:", "False:"),
         ("who ends goes on", "if context.is_stopping() or (task is not None and task.cancelling()):", "if False:"),
         ("an owner that turned up is not asked for", "        if owned is not None:\n            return owned\n", ""),
     ),

@@ -95,7 +95,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "levels",
         "kafkafeatures/reconcile/accounting.py",
-        ("a first contact is nothing special", "if before.cluster_id else tuple(filter(_may_be_older, consents))",
+        ("a first contact is nothing special", "if before.cluster_id else repeatable(consents)",
          "if True else ()"),
         ("a log is accepted by any word", "(accepted != acceptance_of(seen)", "(not accepted"),
         ("what accepted one log accepts the next", " or accepted in status.spent_consents)", ")"),
@@ -143,7 +143,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "levels",
         "kafkafeatures/core/levels/checks.py",
-        ("a consent is used twice", " and consent not in question.spent)", ")"),
+        ("a consent is used twice", "        if not consent or state is ConsentState.GIVEN:\n",
+         "        if not consent or state is not ConsentState.MISSING:\n"),
         ("a migration hides nothing", "elif mode.value is MetadataMode.MIGRATING:", "elif False:"),
         ("old controllers make a quorum dynamic", "elif not can_make_the_quorum_dynamic(found.value):", "elif False:"),
     ),

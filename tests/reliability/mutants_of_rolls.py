@@ -58,7 +58,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/core/roll/halts.py",
         ("no roll is halted in time", "patient = (Phase.BACK,", "patient = (*Phase,"),
         ("a node is restarted twice for one reason",
-         "if id_ not in question.flying and _restarted_before(question, id_):", "if False:"),
+         "if id_ not in question.flying and _was_restarted_for_it(question, id_):", "if False:"),
         ("a node that catches up is never late", "patient = (Phase.BACK,", "patient = (Phase.CATCHING_UP, Phase.BACK,"),
     ),
     *of(
@@ -83,7 +83,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/excuses.py",
-        ("a consent of an earlier roll is used", " or SINGLE_REPLICA_TOPICS in memory.spent:", ":"),
+        ("a consent of an earlier roll is used", "    if state is not ConsentState.GIVEN:\n        return None",
+         "    if state is ConsentState.MISSING:\n        return None"),
     ),
     *of(
         "rolls",
@@ -118,8 +119,8 @@ MUTANTS: tuple[Mutant, ...] = (
          "self.flags & _IN_SYNC == _IN_SYNC"),
         ("one less than min.insync.replicas will do", "count(counted) - self.least < counted",
          "count(counted) - self.least + 1 < counted"),
-        ("what is moved forbids nothing", "(gone | ~self.in_sync).any(axis=0) | self.moving",
-         "(gone | ~self.in_sync).any(axis=0)"),
+        ("what is moved forbids nothing", "(gone | ~self.in_sync).any(axis=0)) | self.moving",
+         "(gone | ~self.in_sync).any(axis=0))"),
     ),
     *of(
         "rolls",

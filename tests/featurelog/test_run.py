@@ -342,6 +342,19 @@ def test_what_lies_beside_a_log_changes_the_tables_without_anything_new_in_it(tm
     assert '"unused_file"' in said(output, "data_quality", "kind")
 
 
+def test_another_vote_changes_the_tables_without_anything_new_in_the_log(tmp_path: Path) -> None:
+    logs, output = tmp_path / "in", tmp_path / "out"
+    state = '{"leaderEpoch":1,"votedId":%d,"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
+    for node in ("1", "2"):
+        put(logs, "orders", node, SEGMENT, made_log(), "orders-id")
+        put(logs, "orders", node, "quorum-state", (state % 1).encode())
+    run([logs], output)
+    assert said(output, "upgrade_readiness", "copied_nodes") == {"[1]"}
+    put(logs, "orders", "2", "quorum-state", (state % 2).encode())
+    assert run([logs], output).files == 0
+    assert said(output, "upgrade_readiness", "copied_nodes") == {"[1, 2]"}
+
+
 def test_a_doubt_about_which_cluster_it_is_changes_its_tables_without_anything_new_in_it(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(), "one")
     run([tmp_path / "in"], tmp_path / "out")

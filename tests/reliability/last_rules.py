@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.reliability.facts import APPROVE, PAUSE, Facts, applies
-from tests.reliability.records import Asked, Left, Sent, Stored
+from tests.reliability.records import Asked, Left, Sent, Stopped, Stored
 from tests.reliability.violations import Violation
 
 FRESH = 2.0
 """Seconds from a look to the eviction that was decided on it."""
+ROUNDED = 0.1
+"""Seconds; the world counts in ms, and a pod begins to stop in its next turn."""
 KNOWN_WITHIN = 2.1
 """Seconds by which a resource may be another one and an operator not know it: its last answer may be late."""
 
@@ -47,12 +49,19 @@ def _asks(stored: Stored) -> tuple[object, ...]:
 
 
 def a_restart_is_decided_on_what_was_read_just_before(facts: Facts) -> Iterator[Violation]:
-    """However long the intent took to be written."""
+    """However long the intent took to be written, and the request to leave."""
     for place, asked in facts.of_kind(Asked):
         look = facts.last_look(place, asked.process, asked.uid)
         if look is None or asked.at - look.at > FRESH:
             since = "never" if look is None else f"{asked.at - look.at:.1f} s before"
             yield Violation("fresh", asked.at, f"{asked}, and the cluster was read {since}")
+    for _, stopped in facts.of_kind(Stopped):
+        sent = [(place, asked) for place, asked in facts.of_kind(Asked) if asked.number == stopped.by]
+        for place, asked in sent:
+            seen = facts.last_look(place, asked.process, asked.uid)
+            if seen is not None and stopped.at - seen.at > FRESH + ROUNDED:
+                since = f"{stopped.at - seen.at:.1f} s before it left"
+                yield Violation("fresh", stopped.at, f"{asked}, and the cluster was read {since}")
 
 
 def what_is_late_does_not_leave(facts: Facts) -> Iterator[Violation]:

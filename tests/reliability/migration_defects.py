@@ -115,7 +115,10 @@ MIGRATION_DEFECTS = (
         f"{CORE}.finalize",
         (
             ("    if holds(place) and not may_begin:\n", "    if False:\n"),
-            ("    shut = [*without_the_flag(place.seen, place.facts.unflagged)]\n", "    shut = list[Blocker]()\n"),
+            (
+                "    shut = [one.message for one in without_the_flag(place.seen, place.facts.unflagged)]\n",
+                "    shut = list[str]()\n",
+            ),
         ),
         of_migrations=True,
     ),
@@ -160,7 +163,12 @@ MIGRATION_DEFECTS = (
         "consent-to-more",
         "a consent to lose metadata is for differences that were never shown",
         f"{CORE}.consents",
-        (("request.about == self.about or (", "True or ("),),
+        (
+            (
+                "(request.consent, request.about) == (self.consent, self.about)",
+                "request.consent == self.consent",
+            ),
+        ),
         of_migrations=True,
     ),
     Defect(

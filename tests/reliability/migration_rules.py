@@ -165,14 +165,12 @@ def _writer(version: Stored) -> str:
 
 
 def _accepted(facts: MigrationFacts, place: int, uid: str) -> frozenset[str]:
-    """What a consent to lose metadata is for: the differences of the last comparison before it was given, and of the
-    first one that showed any since then.
+    """What a consent to lose metadata is for: the differences of the last comparisons before it was given, one of which
+    the status has shown.
     """
     given = _since(facts, place, uid, "zk-rollback-lossy")
     weighed = [(at, one.differed) for at, one in facts.of_kind(Weighed) if at < place and one.uid == uid]
-    before = [differed for at, differed in weighed if at < given and differed][-1:]
-    after = [differed for at, differed in weighed if at >= given and differed][:1]
-    return frozenset().union(*before, *after)
+    return frozenset().union(*[differed for at, differed in weighed if at < given and differed][-3:])
 
 
 def _since(facts: MigrationFacts, place: int, uid: str, consent: str) -> int:

@@ -6,6 +6,7 @@ fault: what it makes of them is. Drawn by `migrations.py`; in the end each that 
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from kafkafeatures.core.facts.readings import Role
@@ -20,6 +21,8 @@ OF_BROKERS = (Form.PLAIN_BROKER, Form.FLAGGED_BROKER, Form.KRAFT_BROKER)
 OF_CONTROLLERS = (Form.MIGRATING_CONTROLLER, Form.CONTROLLER, Form.CONTROLLER)
 LONGEST = 60.0
 """Seconds for which an address is wrong."""
+CARELESS = 0.5
+"""The share of histories with mistakes: the others lead further on the right way."""
 ABSENT = 900.0
 """Seconds for which nobody looks, at most."""
 
@@ -30,6 +33,7 @@ class Slips(PersonBeside):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.slipped: dict[Key, Form] = {}
+        self.is_careless = Random(f"{seed} careless").random() < CARELESS
 
     def form(self, key: Key) -> Form:
         """What the file of a node makes it."""

@@ -92,6 +92,8 @@ class MigrationHistory(Slips):
             (1, self._the_status_is_lost),
             (1, self._the_clock_jumps),
             (2, self._the_operator_is_gone),
+        )
+        slips: tuple[tuple[int, Callable[[], None]], ...] = (
             (2, self.a_node_has_another_file),
             (2, self.a_controller_loses_the_flag),
             (1, self.a_template_comes_early),
@@ -101,6 +103,7 @@ class MigrationHistory(Slips):
             (2, self.the_migration_is_taken_out),
             (1, self.nobody_looks),
         )
+        acts += slips if self.is_careless else ()
         act = self.random.choices([one for _, one in acts], [weight for weight, _ in acts])[0]
         self.note(act.__name__.strip("_"))
         act()

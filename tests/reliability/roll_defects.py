@@ -77,4 +77,11 @@ ROLL_DEFECTS = (
         ),
         of_rolls=True,
     ),
+    Defect(
+        "stable-unseen",
+        "time in which nobody looks makes a node stable",
+        "kafkafeatures.reconcile.ages",
+        (("        if self._looked is not None and now - self._looked > LONGEST_GAP:\n", "        if False:\n"),),
+        of_rolls=True,
+    ),
 )

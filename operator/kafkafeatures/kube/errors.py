@@ -50,7 +50,7 @@ class Invalid(Refused):
 
 
 class Withheld(KubeError):
-    """It must not leave after all."""
+    """The request must not leave after all."""
 
 
 class NoAccount(KubeError):

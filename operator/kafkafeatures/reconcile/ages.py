@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kafkafeatures.api.status import LogPosition
     from kafkafeatures.core.engine.stage import Kept
 
+COUNTED = 2.0
+"""Seconds that count of a time in which the cluster was not observed: as between two ordinary looks."""
 MOST = 256
 """Stamps that are kept: more than a status holds."""
 
@@ -38,12 +40,13 @@ class Ages:
         self._ours: set[str] = set()
 
     def looked(self, stamps: Iterable[str]) -> None:
-        """The cluster was observed. `stamps`: since when something is seen to last. What nobody looked at for long may
-        have been otherwise meanwhile: then they are met anew.
+        """The cluster was observed. `stamps`: since when something is seen to last. Time in which it was not observed
+        for long counts as one interval between two looks: what is only observed rarely becomes old slowly, and not
+        never.
         """
         now = self.monotonic()
         if self._looked is not None and now - self._looked > LONGEST_GAP:
-            self._meet_anew(stamps)
+            self._skip(stamps, now - self._looked - COUNTED)
         self._looked = now
 
     def interrupted(self, why: str, stamps: Iterable[str]) -> None:
@@ -52,6 +55,14 @@ class Ages:
         """
         self.kept = {kind: one.interrupted(why) for kind, one in self.kept.items()}
         self._meet_anew(stamps)
+
+    def _skip(self, stamps: Iterable[str], seconds: float) -> None:
+        """Let these seconds not count for what these stamps began."""
+        now = self.monotonic()
+        for one in stamps:
+            if one in self._met:
+                met, made = (min(at + seconds, now) for at in self._met[one])
+                self._met[one] = met, made
 
     def _meet_anew(self, stamps: Iterable[str]) -> None:
         for one in stamps:

@@ -92,7 +92,7 @@ def test_nothing_is_concluded_of_directories_that_were_not_known_or_are_too_many
 
 
 def test_of_a_broker_that_registers_no_directories_the_one_of_its_metadata_log_tells() -> None:
-    """Also where the registrations could be read at one of both moments only."""
+    """The registrations may have been readable at one of both moments only."""
     old = disks_of(with_dirs(1, metadata="old"))
     assert is_on_new_disk(old, with_dirs(1, metadata="new"))
     assert is_on_new_disk(old, with_dirs(1, "d", metadata="new"))
@@ -155,7 +155,7 @@ def test_what_a_node_had_is_remembered_from_before_it_is_stopped_and_survives_a_
 
 
 def test_a_stuck_node_that_is_restarted_once_more_is_compared_with_what_it_had_before_the_first_time() -> None:
-    """Its next pod may be the one that is not empty, and the first one was."""
+    """The next pod may be the one that is not empty, and the first one was."""
     pods = {**ROLLED_CONTROLLERS, **replaced(1, revision="broken", waiting="ImagePullBackOff")}
     seen = cluster(pods, {1: with_dirs(1, "new", node=replace(fresh(1)[1], state=NodeState.FENCED))})
     one = restarted(1, "old")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.kafka.probe import former_controllers as probe
 from kafkafeatures.kafka.probe.former_controllers import former_controllers
-from tests.kafkafeatures.kafka.scripted import CONTROLLER_APIS, Cluster, Node, at
+from tests.kafkafeatures.kafka.scripted import CONTROLLER_APIS, HANG, Cluster, Node, at
 from tests.kafkafeatures.kafka.test_directory import settings
 
 
@@ -17,3 +20,14 @@ async def test_each_address_is_tried_and_what_is_none_is_a_failure() -> None:
         why = found[text]
         assert isinstance(why, Failure)
         assert kind in (None, why.kind)
+
+
+async def test_one_that_is_silent_is_not_waited_for_as_long_as_a_node_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence proves nothing, however long it lasts."""
+    monkeypatch.setattr(probe, "WITHIN", 0.05)
+    cluster = Cluster({at(1): Node(CONTROLLER_APIS, {}, refuses=HANG)})
+    async with cluster.pool(settings(servers=(7,), request_timeout=60.0)) as pool:
+        found = await former_controllers(pool, [str(at(1))])
+    why = found[str(at(1))]
+    assert isinstance(why, Failure)
+    assert why.kind is FailureKind.TIMED_OUT

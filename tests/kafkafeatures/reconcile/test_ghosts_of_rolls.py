@@ -66,7 +66,7 @@ def test_a_ghost_that_supports_the_level_and_hosts_nothing_keeps_nobody_from_bei
     assert [one["kind"] for one in store.status["intents"]] == ["RestartNode"]
 
 
-def test_a_dead_broker_with_replicas_is_away_and_said_to_be_a_ghost_if_it_is_gone_for_good() -> None:
+def test_a_dead_broker_with_replicas_is_away_and_said_to_be_a_ghost_if_it_is_gone_permanently() -> None:
     cluster, store = clusters("4.4", "4.1", hosts=True)
     for id_ in CONTROLLERS:
         cluster.world.upgrade(Role.CONTROLLER, id_, NEW)

@@ -147,7 +147,7 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
             away = question.titles(question.gone)
             remedy = f"bring {away} back" if away else "bring the brokers of its other replicas back in sync"
             subject = f"partition {names[0]}" if names else "partitions"
-            cause = cause_among(question, question.behind)
+            cause = cause_among(question)
             if cause is not None:
                 text, remedy = f"{cause.text}; {text}; {cause.remedy}", cause.remedy
                 subject = cause.subject

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.observation import Node
 
 NEW_DISK = "new-disk"
-"""Begins the consent to go on with the new disk of one node: the node, and which directories it has now."""
+"""Beginning of the consent to the new disk of one node: the node, and which directories it has now."""
 
 MOST_DIRS = 64
 """Log directories of a node that are remembered; of more, none is: a part of them would prove nothing."""

@@ -25,6 +25,7 @@ from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, OF_PODS, 
 from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported_now
 from kafkafeatures.core.roll.disks import disks_of
 from kafkafeatures.core.roll.halts import is_halted_for
+from kafkafeatures.core.roll.lagging import brokers_behind
 from kafkafeatures.core.roll.question import Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.small_quorums import is_only_voter
@@ -144,7 +145,8 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if any(question.is_of_unknown_binary(one.step.node_id) for one in question.in_flight):
         return waiting(question)
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
-    order = tuple(sorted(order, key=lambda id_: id_ not in question.behind))  # a restart may be what they lack
+    behind = brokers_behind(question)
+    order = tuple(sorted(order, key=lambda id_: id_ not in behind))  # a restart may be what they lack
     unknown = [id_ for id_ in order if question.is_of_unknown_binary(id_)]
     is_alone = not question.in_flight and not question.gone
     kept: Wait | None = None

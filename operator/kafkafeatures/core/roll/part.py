@@ -93,7 +93,7 @@ def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> M
 
 
 def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
-    """The changes whose level the node does not support, as far as that is known. Nobody can restart a ghost."""
+    """The changes whose level the node does not support, as far as that is known. A ghost cannot be restarted."""
     if not node.roles or node.state is NodeState.GHOST:
         return ()
     ranges = ((one, node.known_range_of(one.feature)) for one in changes)

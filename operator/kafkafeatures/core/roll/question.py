@@ -150,20 +150,6 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         return {id_: known.get(id_) or stamp(self.remembered.now) for id_ in nodes}
 
     @cached_property
-    def behind(self) -> Mapping[int, Stamp]:
-        """Live brokers that are out of sync with what they host, and since when. Of many the first are dated, those
-        first that were known before: a status has room for few.
-        """
-        if self.replication is None:
-            return {}
-        rollout = self.remembered.status.rollout
-        known = {one.node_id: one.since for one in rollout.behind} if rollout is not None else {}
-        ids = sorted(
-            self.replication.behind() - self.flying - self.unavailable, key=lambda id_: (id_ not in known, id_)
-        )
-        return {id_: known.get(id_) or stamp(self.remembered.now) for id_ in ids}
-
-    @cached_property
     def flying(self) -> frozenset[int]:
         """Nodes in flight."""
         return frozenset(one.step.node_id for one in self.in_flight)

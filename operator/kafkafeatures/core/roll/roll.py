@@ -27,6 +27,7 @@ from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.halts import nothing_is_halted
 from kafkafeatures.core.roll.held_levels import levels_go_first
+from kafkafeatures.core.roll.lagging import brokers_behind
 from kafkafeatures.core.roll.limits import Limits, limits_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.next_restart import Next, next_restart, to_free
@@ -142,7 +143,7 @@ def roll_of(
         withdrawn=withdrawn,
         over=over,
         unconfirmed=question.unconfirmed,
-        behind=question.behind,
+        behind=brokers_behind(question),
         goes_at_any_time=seen.nothing_is_led and bool(to_free(question, frozenset(needing))),
         revisions=revisions_after(question),
     )

@@ -14,6 +14,8 @@ from kafkafeatures.kafka.base.settings import parse_addresses
 from kafkafeatures.kafka.probe.prober import probe_node
 
 WHERE = "the address of a controller"
+WITHIN = 3.0
+"""Seconds for an answer. Whatever is silent for longer proves nothing, and the look has asked it before."""
 
 
 async def former_controllers(pool: Pool, addresses: Iterable[str]) -> Mapping[str, Failure | None]:
@@ -26,7 +28,11 @@ async def former_controllers(pool: Pool, addresses: Iterable[str]) -> Mapping[st
             (address,) = parse_addresses(text, WHERE)
         except ValueError as error:
             return Failure(FailureKind.UNREACHABLE, WHERE, str(error))
-        found = await probe_node(pool, address, Role.CONTROLLER)
+        try:
+            async with asyncio.timeout(WITHIN):
+                found = await probe_node(pool, address, Role.CONTROLLER)
+        except TimeoutError:
+            return Failure(FailureKind.TIMED_OUT, text, f"no answer within {WITHIN:g} s", "check that it has stopped")
         return found if isinstance(found, Failure) else None
 
     tried = sorted(addresses)

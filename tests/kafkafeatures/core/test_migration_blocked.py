@@ -136,9 +136,10 @@ def lived() -> MigrationKept:
 
 def test_what_stood_still_is_counted_anew_after_a_look_at_which_nothing_could_be_read(lived: MigrationKept) -> None:
     assert (lived.still_for(60.0), lived.lag(60.0), lived.comparison(60.0)) == (60.0, 0.0, Compared(NOW, 99))
-    blind = lived.interrupted("the cluster could not be read").seen(70.0, known=True, end=-1, offset=99)
+    blind = lived.interrupted("the cluster could not be read")
+    blind = blind.seen(70.0, known=True, end=-1, offset=99, controllers=True)
     assert (blind.still_for(71.0), blind.lag(71.0), blind.comparison(71.0)) == (1.0, None, None)
-    assert blind.controllers_for(71.0).total_seconds() == 0.0
+    assert blind.controllers_for(71.0).total_seconds() == 1.0
 
 
 def test_for_how_long_it_is_unknown_where_the_cluster_is_counts_on_through_such_a_look() -> None:

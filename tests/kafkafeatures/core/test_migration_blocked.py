@@ -10,7 +10,7 @@ from kafkafeatures.api.status import EMPTY, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.memory import memory_of
-from kafkafeatures.core.facts.observation import Node, NodeState, Unknown
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.znodes import Compared
 from kafkafeatures.core.migration.kept import MigrationKept
 from kafkafeatures.core.migration.positions import Position
@@ -65,26 +65,51 @@ def test_nothing_is_finalized_while_a_partition_is_reassigned() -> None:
     assert "1 partition (orders-0) is being reassigned" in said(found)
 
 
-def test_a_node_that_no_restart_explains_is_not_waited_for_like_the_one_that_is_restarted() -> None:
-    sent = RestartInFlight(RestartNode(2, "broker 2", broker_epoch=102), Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+@pytest.mark.parametrize(
+    ("position", "desired", "shape", "named", "remedy"),
+    [
+        (P.PRE_MIGRATION, D.DUAL_WRITE, Shape.PLAIN_BROKER, "nodes 1, 2", "bring each of them back"),
+        (P.DUAL_WRITE, D.ROLLED_BACK, Shape.KRAFT_BROKER, "broker 1", "bring broker 1 back"),
+    ],
+)
+def test_a_node_that_no_restart_explains_is_not_waited_for_like_the_one_that_is_restarted(
+    position: Position, desired: Desired, shape: Shape, named: str, remedy: str
+) -> None:
+    in_zookeeper = shape is Shape.PLAIN_BROKER
+    step = RestartNode(2, "broker 2", czxid=102) if in_zookeeper else RestartNode(2, "broker 2", broker_epoch=102)
+    sent = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
 
     def look(*away: int) -> Look:
-        silent = (replace(a_node(id_, Shape.KRAFT_BROKER), answer=Unknown(SILENT), state=NodeState.UNREACHABLE)
-                  for id_ in away)  # fmt: skip
-        return looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE, *silent), sent=(sent,))
+        silent = (replace(a_node(id_, shape), answer=Unknown(SILENT), state=NodeState.UNREACHABLE) for id_ in away)
+        return looks(wanting(desired), cluster(position, *silent), sent=(sent,))
 
     explained, unexplained = look(2), look(1, 2)
     assert isinstance(explained.decision, Wait)
     assert said(explained) == "broker 2 does not answer yet"
     assert isinstance(unexplained.decision, Wait)
-    assert (unexplained.decision.subject, unexplained.decision.remedy) == ("broker 1", "bring broker 1 back")
+    assert (unexplained.decision.subject, unexplained.decision.remedy) == (named, remedy)
 
 
-def test_a_consent_that_was_taken_back_holds_for_no_later_step_also_when_it_is_given_again() -> None:
+def test_once_a_migration_is_over_its_plan_has_no_consent_left() -> None:
+    status = after(approved(cluster(P.DUAL_WRITE)))
+    assert status.migration is not None
+    assert status.migration.consents == ("zk-finalize",)
+    memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    over = after(looks(FINALIZING, cluster(P.FINALIZED), status=status, memory=memory), status)
+    assert over.migration is not None
+    assert over.migration.consents == ()
+
+
+@pytest.mark.parametrize(
+    "meanwhile", [cluster(P.DUAL_WRITE), cluster(P.DUAL_WRITE, zookeeper=Unknown(SILENT))], ids=["known", "unknown"]
+)
+def test_a_consent_that_was_taken_back_holds_for_no_later_step_also_when_it_is_given_again(
+    meanwhile: Observation,
+) -> None:
     first = approved(cluster(P.DUAL_WRITE))
     status = after(first)
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
-    without = looks(replace(first.wanted, consents=frozenset()), cluster(P.DUAL_WRITE), status=status, memory=memory)
+    without = looks(replace(first.wanted, consents=frozenset()), meanwhile, status=status, memory=memory)
     left = status_after(without, status)
     assert left.migration is not None
     assert left.migration.consents == ()
@@ -111,9 +136,10 @@ def lived() -> MigrationKept:
 
 def test_what_stood_still_is_counted_anew_after_a_look_at_which_nothing_could_be_read(lived: MigrationKept) -> None:
     assert (lived.still_for(60.0), lived.lag(60.0), lived.comparison(60.0)) == (60.0, 0.0, Compared(NOW, 99))
-    blind = lived.interrupted("the cluster could not be read").seen(70.0, known=True, end=-1, offset=99)
+    blind = lived.interrupted("the cluster could not be read")
+    blind = blind.seen(70.0, known=True, end=-1, offset=99, controllers=True)
     assert (blind.still_for(71.0), blind.lag(71.0), blind.comparison(71.0)) == (1.0, None, None)
-    assert blind.controllers_for(71.0).total_seconds() == 0.0
+    assert blind.controllers_for(71.0).total_seconds() == 1.0
 
 
 def test_for_how_long_it_is_unknown_where_the_cluster_is_counts_on_through_such_a_look() -> None:

@@ -19,7 +19,7 @@ class PartOfTheNetwork(MigrationNetwork):
     _cluster: Migrating
 
     def addresses(self, role: Role) -> tuple[Address, ...]:
-        """Those that the document names: some of the controllers, or one with a typo in its port."""
+        """Controllers that the document names: some of the controllers, or one with a typo in its port."""
         found = super().addresses(role)
         return self.named(found) if role is Role.CONTROLLER else found
 

@@ -24,7 +24,7 @@ LONGEST = 60.0
 CARELESS = 0.5
 """The share of histories with mistakes: the others lead further on the right way."""
 ABSENT = 900.0
-"""Seconds for which nobody looks, at most."""
+"""Seconds for which no process looks, at most."""
 
 
 class Slips(PersonBeside):
@@ -55,7 +55,7 @@ class Slips(PersonBeside):
             self.cluster.change(*key, form)
 
     def a_node_has_another_file(self) -> None:
-        """Of a node that is restarted at once: by a person, or as its pod is drained and its template came early."""
+        """Restarts a node at once: by a person, or as its pod is drained and its template came early."""
         key = self.random.choice(sorted(self.cluster.files))
         self._slips(key, self.random.choice(OF_CONTROLLERS if key[0] is Role.CONTROLLER else OF_BROKERS))
         if self.cluster.runs(*key) and key not in self.stopped:

@@ -50,7 +50,7 @@ class RecordedPods(Pods):
         self._history = world
         self._record = record
         self.gone: set[str] = set()
-        """StatefulSets that nobody finds for a while; their pods run on."""
+        """StatefulSets that are not found for a while; their pods run on."""
         self.sticky: set[str] = set()
         """Pods whose next ones are as they are, whatever their template says: a webhook changes them."""
         self._known: tuple[Partitions, int, dict[str, Copies]] | None = None
@@ -73,7 +73,7 @@ class RecordedPods(Pods):
         return replace(found, stateful_sets=there, missing=tuple(sorted(self.gone))) if self.gone else found
 
     def set_image(self, stateful_set: str, image: str) -> None:
-        """It is recorded."""
+        """Record the new template as well."""
         super().set_image(stateful_set, image)
         at, revision = self._history.seconds, revision_of(stateful_set, image)
         self._record(Templated(at, self.world.cluster_id, stateful_set, revision))

@@ -53,7 +53,7 @@ class RecordedWorld(World):
         self.loses_disks = False
         """A broker that starts finds another disk than the one it had, and an empty one."""
         self.emptied: set[int] = set()
-        """Brokers that did, of which nobody has said yet that it was meant."""
+        """Brokers that did, of which no person has said yet that it was meant."""
         self.behind_for_ms = 0
         """A controller that was started reads for so much longer what it missed."""
         super().__init__(plan, now_ms=START_MS, random=random)

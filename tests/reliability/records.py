@@ -96,7 +96,7 @@ class Nodes:
     is drained. moving: partitions that are reassigned. unheld: nodes whose next binary does not support a finalized
     level, and which. refused: nodes whose pod a budget does not let go. serving: brokers that are registered, unfenced
     and do not stop, each with the uid of its pod. emptied: brokers that are back on a disk that was not theirs, which
-    nobody meant to be new.
+    was not meant to be new.
     """
 
     copies: Mapping[str, Copies]

@@ -288,7 +288,7 @@ async def something_else_changes_while_it_is_halted(it: Hands) -> None:
 
 
 async def _are_away(it: Hands, sets: tuple[str, ...], *, seconds: float) -> None:
-    """Nobody finds these StatefulSets for a while, as where one is deleted without its pods and made again."""
+    """These StatefulSets are not found for a while, as where one is deleted without its pods and made again."""
     _pods(it).gone.update(sets)
     await it.wait(seconds)
     _pods(it).gone.clear()

@@ -22,7 +22,6 @@ from kafkafeatures.core.facts.readings import (
     FailureKind,
     Host,
     LogReading,
-    NodeAnswer,
     Readings,
     Role,
 )
@@ -38,7 +37,7 @@ from kafkafeatures.kafka.log.level_history import LevelHistory, moves_between
 from kafkafeatures.kafka.log.outcome import NO_CONTROLLER, reading_of, result_of, says_the_same
 from kafkafeatures.kafka.log.source import LogSource
 from kafkafeatures.kafka.partitions.images import PartitionImages
-from kafkafeatures.kafka.probe import broker_defaults, former_controllers, named_controllers
+from kafkafeatures.kafka.probe import former_controllers
 from kafkafeatures.kafka.probe.directory import hosts_from_registrations
 from kafkafeatures.kafka.probe.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.probe.quorum import quorum_again
@@ -274,10 +273,9 @@ class Cluster:
 
     async def default_min_insync_replicas(self) -> int | Failure:
         """What applies to topics that set none: the highest of the brokers that answered in the last reading."""
-        nodes = self._last.nodes if self._last is not None else ()
-        asked = (one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer))
-        addresses = {one.id: Address(one.host, one.port) for one in asked if one.id is not None}
-        return await broker_defaults.BrokerDefaults(self._pool).by_asking(addresses)
+        from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults, answering
+
+        return await BrokerDefaults(self._pool).by_asking(answering(self._last.nodes if self._last is not None else ()))
 
     async def settings_of(self, names: frozenset[str]) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
         """These settings of each node of the last reading; of one that cannot be asked, why."""
@@ -287,6 +285,8 @@ class Cluster:
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
         """Which node each broker of the last reading takes for the controller."""
+        from kafkafeatures.kafka.probe import named_controllers
+
         return await named_controllers.named_controllers(self._pool, self._last.nodes if self._last is not None else ())
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:

@@ -34,7 +34,7 @@ def clusters(ghost: str, others: str, *, hosts: bool = False) -> tuple[Cluster, 
 
 
 @pytest.mark.parametrize("driver", [MANUAL, NOBODY])
-def test_a_ghost_that_is_too_old_is_named_with_its_cure_and_nobody_is_asked_to_restart_it(driver: Driver) -> None:
+def test_a_ghost_that_is_too_old_is_named_with_its_cure_and_no_restart_of_it_is_requested(driver: Driver) -> None:
     cluster, store = clusters("4.1", "4.4")
     store.wanted = replace(store.wanted, rollout=Rollout(driver.name))
     for _ in range(3):
@@ -60,7 +60,7 @@ def test_before_the_first_restart_of_a_roll_the_ghost_is_named_that_would_preven
     assert [one["kind"] for one in store.status["intents"]] == ["RestartNode"]
 
 
-def test_a_ghost_that_supports_the_level_and_hosts_nothing_keeps_nobody_from_being_restarted() -> None:
+def test_a_ghost_that_supports_the_level_and_hosts_nothing_prevents_no_restart() -> None:
     cluster, store = clusters("4.4", "4.1")
     once(cluster, store)
     assert [one["kind"] for one in store.status["intents"]] == ["RestartNode"]

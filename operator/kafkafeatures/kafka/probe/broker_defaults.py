@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
+from kafkafeatures.core.facts.readings import Failure, FailureKind, NodeAnswer, ProbedNode, Role
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
@@ -82,3 +82,9 @@ def _highest(values: Iterable[int]) -> int | Failure:
     if found is None:
         return Failure(FailureKind.UNREACHABLE, "brokers", "none of them is unfenced")
     return found
+
+
+def answering(nodes: Iterable[ProbedNode]) -> Mapping[int, Address]:
+    """Return the addresses of the brokers that answered, by id."""
+    brokers = (one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer))
+    return {one.id: Address(one.host, one.port) for one in brokers if one.id is not None}

@@ -15,7 +15,18 @@ from tests.reliability import migration_facts, migration_records, migration_rule
 from tests.reliability.checker import violations
 from tests.reliability.facts import APPROVE
 from tests.reliability.migration_facts import RESTART, MigrationFacts, is_copied
-from tests.reliability.migration_records import Aimed, Deleted, Mode, Over, Released, Seen, Strayed, Truth, Weighed
+from tests.reliability.migration_records import (
+    Aimed,
+    Deleted,
+    Made,
+    Mode,
+    Over,
+    Released,
+    Seen,
+    Strayed,
+    Truth,
+    Weighed,
+)
 from tests.reliability.migration_rules import no_broker_is_left_behind
 from tests.reliability.migrations import FIRST, MIGRATIONS
 from tests.reliability.records import Copies, History, Sent, Stored
@@ -23,21 +34,32 @@ from tests.reliability.simulation import simulate, trace_of
 from tests.reliability.test_reliability import changed, in_each_version
 
 
+def keeps_its_topics(history: History) -> bool:
+    """Whether topics are made, and no consent gives any of them up."""
+    stored = (one.spec.get("consents") or () for one in history.records if isinstance(one, Stored))
+    made = [one for one in history.records if isinstance(one, Made)]
+    return bool(made) and not any("zk-rollback-lossy" in consents for consents in stored)
+
+
 @cache
-def history_with(kind: type[Any], desired: str) -> History:
+def history_with(kind: type[Any], desired: str, also: Callable[[History], bool] = lambda _: True) -> History:
     """The first in which that happened, and which ends there."""
     for seed in range(FIRST, 6_000, MIGRATIONS):
         history = simulate(seed)
         ends = [one for one in history.records if isinstance(one, Aimed) and one.over]
         begun = any(MigrationFacts(history).steps(RESTART))
         happened = any(isinstance(one, kind) for one in history.records)
-        if happened and begun and ends and ends[-1].desired == desired:
+        if happened and begun and ends and ends[-1].desired == desired and also(history):
             return history
     raise AssertionError("there is no such history")
 
 
 def finalized() -> History:
     return history_with(Over, "Finalized")
+
+
+def finalized_with_topics() -> History:
+    return history_with(Over, "Finalized", keeps_its_topics)
 
 
 def returned() -> History:
@@ -113,7 +135,7 @@ FORGED: dict[str, tuple[Callable[[], History], type[Any], Callable[[Any], Any]]]
     "under-replicated": (finalized, Seen, LESS),
     "soak": (finalized, Stored, LONG),
     "stranded": (finalized, Over, with_brokers(Mode.FLAGGED)),
-    "lost": (finalized, Aimed, of_truth(lambda one: replace(one, topics=("another",)))),
+    "lost": (finalized_with_topics, Aimed, of_truth(lambda one: replace(one, topics=("another",)))),
     "phase": (returned, Seen, with_brokers(Mode.FLAGGED)),
     "settles": (finalized, Aimed, with_brokers(Mode.PLAIN)),
     "fresh": (finalized, Seen, lambda one: replace(one, process="another")),

@@ -126,6 +126,25 @@ class Rolling(Resources):
         self.racks.apply_again()
         self.apply(NAME)
 
+    @contextmanager
+    def labelled(self, name: str) -> Iterator[None]:
+        """The template of one StatefulSet has another label in Git for a while. Its pods stay: none is restarted."""
+        changed, before = self.racks.changed, self.racks.changed.get(name)
+
+        def label(one: dict[str, Any]) -> None:
+            if before is not None:
+                before(one)
+            one["spec"]["template"]["metadata"]["labels"]["example.com/mark"] = "new"
+
+        changed[name] = label
+        self.racks.apply_again()
+        try:
+            yield
+        finally:
+            del changed[name]
+            changed.update({name: before} if before is not None else {})
+            self.racks.apply_again()
+
     # --- what must hold ---
 
     @contextmanager

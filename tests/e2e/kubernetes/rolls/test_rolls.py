@@ -127,6 +127,11 @@ def test_a_node_that_ends_by_itself_when_its_restart_was_over_halts_the_roll_and
         away(QUIET)
         assert (judged.evicted, judged.levels()) == (before, {})
         wait_until("all replicas are in sync", rolling.observer.in_sync, step=0.5)
+        with rolling.labelled("controllers"):  # another template ends no halt
+            away(QUIET)
+            assert rolling.condition(NAME, "Stalled")["reason"] == "RolloutHalted"
+        away(QUIET)
+        assert judged.evicted == before
         racks.delete(ended)
         rolling.until_rolled("brokers")
         rolling.wait(NAME, "Ready")

@@ -77,12 +77,15 @@ def waiting(question: RestartQuestion) -> Wait:
         Reason.ROLLING_NODES,
         text,
         after=max(poll, len(question.seen.nodes) / NODES_A_SECOND),
+        is_dated=first.is_back,  # the message says for how long
         subject=first.step.title,
         remedy=_remedy_of(first),
     )
 
 
 def _remedy_of(first: Restarting) -> str:
+    if first.is_back:
+        return f"wait; if {first.step.title} ends again and again, see its log"
     if first.is_asked_of_a_person:
         return f"restart {first.step.title}"
     return look_at(first.step.pod) if first.step.pod else f"see the log of {first.step.title}, and repair it"

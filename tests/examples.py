@@ -102,6 +102,7 @@ def steady(text: str) -> str:
     text = re.sub(r"(?<=, for )[0-9]+[smh]\b|\b[0-9]+[smh](?= ago)", "0s", text)
     text = re.sub(r" \((not ready|ready|unknown) for [0-9]+[smh]\)$", "", text, flags=re.MULTILINE)
     text = re.sub(r"active controller [0-9]+", "active controller 3001", text)
+    text = re.sub(r"(?<=^Plan )sha256:[0-9a-f]{12}", PLAN, text, flags=re.MULTILINE)  # of the cluster, among others
     text = re.sub(r"(?<=revision )([a-z]+)-[0-9a-z]{8,10}\b", rf"\1-{REVISION}", text)
     text = text.replace(f"{REVISION}: restore", f"{EARLIER}: restore")
     return re.sub(r" +$", "", text, flags=re.MULTILINE)

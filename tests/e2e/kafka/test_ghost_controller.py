@@ -25,7 +25,6 @@ from tests.e2e.rig.releases import NEWEST, RECENT
 
 GONE = 3003
 
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Raised as far as its oldest controller allows, which was then taken out of the quorum."""
@@ -193,7 +192,9 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert (cured.returncode, cured.stdout) == (0, f"controller {GONE} is no longer registered\n".encode()), cured
     assert state(cluster) == ""
     wait_until("the files say so", lambda: not suspected(cluster, leader))
-    wait_until("the gate says so", lambda: tables.gate("metadata.version=33")["verdict"] == "ready")
+    # Ready or unknown: nodes that have written no snapshot yet are not told from copies of one node.
+    wait_until("the gate says so", lambda: tables.gate("metadata.version=33")["verdict"] != "blocked")
+    assert tables.gate("metadata.version=33")["blockers"]["nodes"] == []
     assert f"controller {GONE}" not in tables.page("4.4").partition("Feature timeline")[0]
 
     # Kafka itself unregisters whom it is asked to, also one that was stopped this moment: that is no refused broker.

@@ -259,7 +259,7 @@ def test_an_ensemble_of_another_cluster_is_not_compared(walk: Walk) -> None:
     where = ("--bootstrap-controller", walk.cluster.bootstrap_controllers)
     done = run("migration", "compare", "--zookeeper", walk.cluster.ensemble.replace("/kafka", "/other"), *where)
     assert (done.returncode, done.stdout) == (5, "")
-    assert "ZooKeeper has cluster 4L6g3nShT-eMCtK--X86sw, but the nodes belong to cluster" in done.stderr
+    assert "it is the ensemble of cluster 4L6g3nShT-eMCtK--X86sw, but the nodes belong to cluster" in done.stderr
 
 
 def test_a_write_that_kafka_lost_is_found_and_the_next_active_controller_repeats_it(walk: Walk) -> None:

@@ -167,7 +167,7 @@ async def test_controllers_are_named_with_what_brokers_have_and_they_have_not(ri
     assert has(found, "have not created /migration: they cannot use ZooKeeper")
     assert has(found, f"broker {GENERATED} does not set {IBP}")  # what was wrong before is said again
     assert has(found, "controller 3001 does not set password.encoder.secret", "(/config/brokers/1)")
-    assert has(found, "controller 3001 has an authorizer without super.users")
+    assert has(found, "controller 3001 sets allow.everyone.if.no.acl.found, and the brokers do not set it")
     assert "hidden-9f3c" not in str(found)
 
 

@@ -96,7 +96,8 @@ def asked(cluster: Cluster) -> PartitionsReading | Failure:
 
 def comparable(found: PartitionsReading) -> Rows:
     """The rows without what the answers of brokers do not contain."""
-    return {(name, at): replace(one, partition_epoch=0) for name, at, one in found.partitions.rows()}
+    rows = found.partitions.rows()
+    return {(name, at): replace(one, partition_epoch=0, is_recovering=False) for name, at, one in rows}
 
 
 def theirs(cluster: Cluster) -> Rows:

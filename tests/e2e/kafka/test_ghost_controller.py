@@ -25,6 +25,7 @@ from tests.e2e.rig.releases import NEWEST, RECENT
 
 GONE = 3003
 
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Raised as far as its oldest controller allows, which was then taken out of the quorum."""

@@ -155,7 +155,10 @@ def test_a_broker_that_is_away_is_named_on_every_way_that_restarts_no_node(
     away = replace(without(seen, FLYING), surveyed=survey)
     found = looked(desired, away, rollout, in_flight(FLYING, rollout))
     assert isinstance(found.decision, Wait | Stalled)
-    assert "broker 2" in said(found) or "pod broker-2" in said(found)
+    unread_partitions = "it is not known whether every broker that has replicas is registered"
+    assert (
+        "broker 2" in said(found) or "pod broker-2" in said(found) or (not is_read and unread_partitions in said(found))
+    )
 
 
 def test_a_broker_whose_records_may_be_lost_is_not_waited_for() -> None:

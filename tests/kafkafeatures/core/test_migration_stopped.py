@@ -311,3 +311,22 @@ def test_a_broker_that_has_replicas_by_zookeeper_and_is_in_no_list_may_be_lost()
     assert "broker 7 has replicas but is not registered" in said(found)
     found, status = next_(status, seen, "zk-lose-broker:7")
     assert released(found).deletes
+
+
+def silent_controllers(*ids: int) -> Observation:
+    """The controllers with these ids are silent, and the others refuse the connection."""
+    gone_ = without_quorum(cluster(P.COPIED), silent(K.TIMED_OUT))
+    refuses = silent(K.NOT_LISTENING)
+    addresses = {id_: f"h:{id_}" for id_ in (3001, 3002, 3003)}
+    told = {at: silent(K.TIMED_OUT) if id_ in ids else refuses for id_, at in addresses.items()}
+    return replace(gone_, former_controllers=told)
+
+
+def test_that_one_controller_has_stopped_is_no_word_about_the_others() -> None:
+    status = asked_for(SURE, silent_controllers(3001, 3002), COMPARED)
+    assert isinstance(still(silent_controllers(3001, 3002), 60, SURE, status=status).decision, Act)
+    assert isinstance(still(silent_controllers(3001), 60, SURE, status=status).decision, Act)
+    found = still(silent_controllers(3001, 3002, 3003), 60, SURE, status=status)
+    assert isinstance(found.decision, Wait)
+    assert "not proven to have stopped: controllers 3001, 3002, 3003" in said(found)
+    assert "given before this was shown" in said(found)

@@ -40,7 +40,7 @@ from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
 from kafkafeatures.core.migration.question import Asked
-from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
+from kafkafeatures.core.migration.registered import missing, not_known_to_be_there, unregistered, with_other_levels
 from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, still_answering, unproven
 from kafkafeatures.core.migration.takeover import not_registered
 from kraftlog.image import ZkMigrationState
@@ -97,6 +97,7 @@ def brokers_are_registered(asked: Asked) -> Iterator[Blocker]:
     yield from with_other_levels(asked.place, asked.flying)
     yield from unregistered(asked.place, asked.flying)
     yield from missing(asked.place, asked.flying)
+    yield from not_known_to_be_there(asked.place)
 
 
 def brokers_are_taken_over(asked: Asked) -> Iterator[Blocker]:
@@ -118,9 +119,11 @@ def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
 
 def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
     """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer, or is in
-    no list, may run in it.
+    no list, may run in it. During the copy none does yet, and no partition can be read.
     """
     yield from (found for _, found in not_back(asked))
+    if asked.place.position is not Position.COPYING:
+        yield from not_known_to_be_there(asked.place)
 
 
 def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
@@ -212,15 +215,8 @@ def every_broker_was_seen(asked: Asked) -> Iterator[Blocker]:
     """One that is down is not registered in ZooKeeper, and may come back with the flag."""
     if asked.place.position is not Position.ZOOKEEPER:
         return  # others lose the flag meanwhile
-    absent, why = asked.place.facts.absent, asked.place.seen.partitions
-    if absent is None:
-        text = f": {why.why}" if isinstance(why, Unknown) else ""
-        yield Blocker(
-            BlockerKind.PARTITION,
-            f"it is not known whether every broker that has replicas is registered{text}",
-            _to_read(why),
-        )
-    for id_ in absent or ():
+    yield from not_known_to_be_there(asked.place)
+    for id_ in asked.place.facts.absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
         remedy = f"start broker {id_} without it, or move its replicas to other brokers"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")

@@ -25,15 +25,19 @@ from kafkafeatures.core.migration.none_wanted import MIGRATION
 
 
 class Consentable(Struct, frozen=True):
-    """What prevents the next step unless a person consents. about: exactly what is consented to."""
+    """What prevents the next step unless a person consents. about: exactly what is consented to. parts: of it, where a
+    consent to all of them is one to fewer.
+    """
 
     consent: str
     about: str
     blocker: Blocker
+    parts: frozenset[str] = frozenset()
 
     def is_for(self, request: ConsentRequest) -> bool:
         """Whether a consent that was given once this had been asked for is for it."""
-        return (request.consent, request.about) == (self.consent, self.about)
+        shown = self.parts and self.parts.issubset(request.about.split(", "))
+        return request.consent == self.consent and (request.about == self.about or bool(shown))
 
 
 AGAIN = "remove it from consents, apply the document, then add it again"

@@ -161,7 +161,8 @@ def left_open(seen: Observation) -> tuple[Blocker, ...]:
 
 def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
     """Why a person who was asked to restart a node must not do so now: a gate of dual write is shut, or another
-    controller may end the migration meanwhile. Empty where the request stands.
+    controller may end the migration meanwhile. Empty where the request stands, as where something is not known for a
+    moment: a request that came and went would be carried out at the wrong time.
     """
     if not isinstance(place, Place) or not holds(place):
         return ""

@@ -60,7 +60,9 @@ def consentable(asked: Asked) -> tuple[Consentable, ...]:
         found += losses(asked)
     if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(asked, found)):
         doubt = unproven(place, asked.controllers, asked.voters)
-        found += [Consentable(ZK_CONTROLLERS_STOPPED, "controllers stopped", doubt)] if doubt is not None else []
+        if doubt is not None:
+            parts = frozenset(doubt.about.split(", "))
+            found.append(Consentable(ZK_CONTROLLERS_STOPPED, doubt.about, doubt, parts))
     return tuple(found)
 
 

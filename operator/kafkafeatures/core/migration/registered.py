@@ -49,6 +49,18 @@ def missing(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
+def not_known_to_be_there(place: Place) -> Iterator[Blocker]:
+    """That it is not known which brokers have replicas, where it is not: one of them may be in no list."""
+    if place.facts.absent is None:
+        why = place.seen.partitions
+        text = "it is not known whether every broker that has replicas is registered"
+        yield Blocker(
+            BlockerKind.PARTITION,
+            f"{text}: {why.why}" if isinstance(why, Unknown) else text,
+            why.why.action if isinstance(why, Unknown) else "make the brokers and the controllers reachable",
+        )
+
+
 def with_other_levels(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers in ZooKeeper mode whose inter-broker protocol is not the finalized metadata.version: one that was
     restarted with another is fenced for as long as it has it.

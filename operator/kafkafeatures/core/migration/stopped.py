@@ -66,14 +66,16 @@ def still_answering(place: Place) -> Iterator[Blocker]:
 
 
 def unproven(place: Place, controllers: Collection[str], voters: tuple[VoterStatus, ...]) -> Blocker | None:
-    """Why it is not proven that none runs; None where it is, or where another blocker says that one does. controllers:
-    StatefulSets of controllers that the document names. voters: of the quorum, as the status has them.
+    """Why it is not proven that none runs, about exactly those that may; None where it is, or where another blocker
+    says that one does. controllers: StatefulSets of controllers that the document names. voters: of the quorum, as the
+    status has them.
     """
     seen, pods = place.seen, place.seen.workloads
     missing = [one for one in pods.value.missing if one in controllers] if isinstance(pods, Known) else []
     if missing:
         text = f"StatefulSet {', '.join(missing)} does not exist or is being deleted; its pods may still run"
-        return Blocker(BlockerKind.MIGRATION, text, f"create it again with 0 replicas; {_SURE}")
+        about = ", ".join(f"StatefulSet {one}" for one in missing)
+        return Blocker(BlockerKind.MIGRATION, text, f"create it again with 0 replicas; {_SURE}", about=about)
     if any(still_answering(place)) or isinstance(seen.registered_controllers, Known):
         return None
     left, why = not_proven(seen, voters), seen.registered_controllers.why
@@ -82,14 +84,15 @@ def unproven(place: Place, controllers: Collection[str], voters: tuple[VoterStat
     if not left and why.kind is FailureKind.NOT_ASKED:
         text = "controllers may still run: none was asked, because none is named in the document"
         remedy = f"name every controller in spec.cluster.bootstrapControllers; {_SURE}"
-        return Blocker(BlockerKind.MIGRATION, text, remedy)
+        return Blocker(BlockerKind.MIGRATION, text, remedy, about="controllers that no document names")
     if not left:
         text = f"controllers may still run: {why.where}: {why.message}; which controllers the quorum has is not known"
-        return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_SURE}")
+        return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_SURE}", about="controllers of any id")
     tried = next((found for _, found in left if found is not None), why)
     titles = f"controller{'s' if len(left) > 1 else ''} {', '.join(str(one.node_id) for one, _ in left)}"
     text = f"controllers may still run: {tried.where}: {tried.message}; not proven to have stopped: {titles}"
-    return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_REFUSE}; {_SURE}")
+    about = ", ".join(f"controller {one.node_id}" for one, _ in left)
+    return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_REFUSE}; {_SURE}", about=about)
 
 
 def unreachable(place: Place, memory: MigrationKept, now: float, passes_within: float) -> Wait | Stalled | None:

@@ -4,7 +4,8 @@ Pure. Asked by `core/roll/coming_back.py` of every node that was restarted. A di
 and keeps it (`directory.id` in `meta.properties`). A broker registers those of all its log directories, from
 metadata.version 3.7-IV2 on; the leader of the quorum names the one that an observer, or a voter of a dynamic quorum,
 fetches the metadata log into, on Kafka 3.9 and later. Where neither says it, as of a controller of a static quorum,
-nothing is known, and nothing is concluded from it: whether such a node lost its disk is not seen.
+nothing is known, and nothing is concluded from it: whether such a node lost its disk is not seen. Those of before are
+in the intent of the restart: of a restart without an intent, as after a status was lost, nothing is known either.
 
 A node that has one directory of before kept its disk, or one of its disks: Kafka copies what the others had.
 """

@@ -193,7 +193,7 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert (cured.returncode, cured.stdout) == (0, f"controller {GONE} is no longer registered\n".encode()), cured
     assert state(cluster) == ""
     wait_until("the files say so", lambda: not suspected(cluster, leader))
-    # Ready or unknown: nodes that have written no snapshot yet are not told from copies of one node.
+    # Ready or unknown: nodes without a snapshot yet cannot be distinguished from copies of one node.
     wait_until("the gate says so", lambda: tables.gate("metadata.version=33")["verdict"] != "blocked")
     assert tables.gate("metadata.version=33")["blockers"]["nodes"] == []
     assert "may be a ghost registration" not in tables.page("4.4").partition("Feature timeline")[0]

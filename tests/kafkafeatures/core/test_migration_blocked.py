@@ -60,7 +60,7 @@ def test_nothing_is_finalized_while_a_broker_is_fenced() -> None:
 
 @pytest.mark.parametrize(("position", "desired"), [(P.COPIED, D.ROLLED_BACK), (P.COPIED, D.DUAL_WRITE)], ids=str)
 def test_while_the_partitions_are_unknown_a_broker_may_be_in_no_list(position: Position, desired: Desired) -> None:
-    """It may run in KRaft mode: the controllers are not stopped, and no other broker is moved."""
+    """A broker may run in KRaft mode then: the controllers are not stopped, and no other broker is moved."""
     found = looks(wanting(desired), replace(cluster(position), partitions=Unknown(SILENT)))
     assert isinstance(found.decision, Wait)
     assert "it is not known whether every broker that has replicas is registered" in said(found)

@@ -178,6 +178,8 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert cure in low
 
     # The cure, as it was said.
+    # Where it voted for itself last, Kafka would start it as a candidate, which only a voter may be.
+    (gone.metadata_dir / "quorum-state").unlink(missing_ok=True)
     gone.start(NEWEST)
     wait_until("it registered anew", gone.has_registered)
     gone.stop()

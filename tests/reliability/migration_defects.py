@@ -165,8 +165,8 @@ MIGRATION_DEFECTS = (
         f"{CORE}.consents",
         (
             (
-                "(request.consent, request.about) == (self.consent, self.about)",
-                "request.consent == self.consent",
+                " and (request.about == self.about or bool(shown))",
+                "",
             ),
         ),
         of_migrations=True,

@@ -18,7 +18,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("any lag will do", "    elif asked.lag > LARGEST_LAG:\n", "    elif False:\n"),
         ("/migration may move", "    least = STILL_FOR if doubt is None else STILL_UNPROVEN\n", "    least = 0.0\n"),
         ("a person who says so needs no time", "STILL_FOR if doubt is None else STILL_UNPROVEN", "STILL_FOR"),
-        ("absent brokers are forgotten", "    for id_ in absent or ():\n", "    for id_ in ():\n"),
+        ("absent brokers are forgotten", "    for id_ in asked.place.facts.absent or ():\n", "    for id_ in ():\n"),
     ),
     *of(
         "migration",
@@ -41,8 +41,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "migration",
         f"{CORE}/consents.py",
-        ("a consent is for whatever is lost", "(request.consent, request.about) == (self.consent, self.about)",
-         "request.consent == self.consent"),
+        ("a consent is for whatever is lost", " and (request.about == self.about or bool(shown))", ""),
         ("a consent may be older than the question", "    if not any(map(it.is_for, requested)):\n", "    if False:\n"),
     ),
     *of(

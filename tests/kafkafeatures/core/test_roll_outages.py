@@ -174,3 +174,12 @@ def at_first(status: RolloutStatus) -> RolloutStatus:
     """The status as it was first reported, long ago."""
     assert [one.node_id for one in status.unconfirmed] == [5]
     return replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))
+
+
+def test_a_broker_that_hosts_nothing_and_does_not_answer_in_its_pod_counts_as_away() -> None:
+    """Its pod may start it again at any moment: no ghost has one."""
+    others = tuple(row("orders", *(id_ for id_ in BROKERS if id_ not in (5, 6)), number=number) for number in range(3))
+    silent = replace(a_node(5), state=NodeState.GHOST, answer=Unknown(SILENT), proved_at="")
+    one = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    found = rolled(cluster(ROLLED_CONTROLLERS, {5: silent}, others), rollout=one)
+    assert "broker 5 is unavailable" in refused(found, Reason.ROLLING_NODES)

@@ -249,7 +249,8 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         if self.replication is None:
             return frozenset()
         ghosts = {node.id for node in self.seen.nodes if node.state is NodeState.GHOST}
-        return frozenset(ghosts - self.replication.brokers() - self.fleet.pods.keys())
+        with_pods = {*self.fleet.pods, *self.unconfirmed}  # whose pods tell whether they come back
+        return frozenset(ghosts - self.replication.brokers() - with_pods)
 
     @property
     def is_full(self) -> bool:

@@ -177,7 +177,7 @@ def at_first(status: RolloutStatus) -> RolloutStatus:
 
 
 def test_a_broker_that_hosts_nothing_and_does_not_answer_in_its_pod_counts_as_away() -> None:
-    """Its pod may start it again at any moment: no ghost has one."""
+    """A pod may start it again at any moment, and no ghost has one."""
     others = tuple(row("orders", *(id_ for id_ in BROKERS if id_ not in (5, 6)), number=number) for number in range(3))
     silent = replace(a_node(5), state=NodeState.GHOST, answer=Unknown(SILENT), proved_at="")
     one = replace(ROLLOUT, max_parallel=MaxParallel(1))

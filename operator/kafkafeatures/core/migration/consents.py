@@ -2,7 +2,7 @@
 something is for what was shown when it was asked for, and for nothing else.
 
 Pure. One is spent before it is used (`status.spentConsents`), and `status.migration.consents` says that the plan that
-is carried out has used it: so it holds until that plan leads elsewhere, is over, or the consent is taken back. That one
+is carried out has used it: so it holds until that plan leads elsewhere, is over, or the consent is removed. That one
 was asked for, and for what, stands in `status.migration.requested`, and begins there only while the document does not
 have it: so one that may have stood there for ever counts for nothing, nor does any once that memory is lost. Called by
 `core/migration/losses.py` and `core/migration/now.py`.

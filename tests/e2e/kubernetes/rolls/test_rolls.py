@@ -130,7 +130,6 @@ def test_a_node_that_ends_by_itself_when_its_restart_was_over_halts_the_roll_and
         with rolling.labelled("controllers"):  # another template ends no halt
             away(QUIET)
             assert rolling.condition(NAME, "Stalled")["reason"] == "RolloutHalted"
-        away(QUIET)
         assert judged.evicted == before
         racks.delete(ended)
         rolling.until_rolled("brokers")

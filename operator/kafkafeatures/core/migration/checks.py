@@ -40,7 +40,13 @@ from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_question import Preflight
 from kafkafeatures.core.migration.question import Asked
-from kafkafeatures.core.migration.registered import missing, not_known_to_be_there, unregistered, with_other_levels
+from kafkafeatures.core.migration.registered import (
+    missing,
+    not_known_to_be_there,
+    to_read,
+    unregistered,
+    with_other_levels,
+)
 from kafkafeatures.core.migration.stopped import REACH, STILL_FOR, STILL_UNPROVEN, pods_left, still_answering, unproven
 from kafkafeatures.core.migration.takeover import not_registered
 from kraftlog.image import ZkMigrationState
@@ -136,7 +142,7 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
     if asked.replication is None:
         partitions = asked.place.seen.partitions
         why = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
-        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}", _to_read(partitions))
+        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}", to_read(partitions))
         return
     for (count, names), text, remedy in (
         (asked.replication.reassigning(), "being reassigned", "wait until the reassignment is complete"),
@@ -183,7 +189,7 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
         yield Blocker(
             BlockerKind.MIGRATION,
             f"it is not known whether ZooKeeper and the metadata log hold the same metadata{message}",
-            _to_read(why) if message else "see what a comparison says: kafkafeatures migration compare",
+            to_read(why) if message else "see what a comparison says: kafkafeatures migration compare",
             about="ZooKeeper and the metadata log",
         )
     elif asked.compared.differences and asked.place.desired is not Desired.ROLLED_BACK:
@@ -241,11 +247,6 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
         text = f"/migration must stay unchanged for {least:g} s first: a controller of the quorum may still run"
         remedy = f"stop every controller, and start none; if it is to continue instead, check {REACH}"
         yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
-
-
-def _to_read(fact: object) -> str:
-    """What to do about what could not be read."""
-    return fact.why.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
 CHAINS: Mapping[Edge, tuple[Check, ...]] = {

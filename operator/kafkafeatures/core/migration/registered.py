@@ -54,11 +54,13 @@ def not_known_to_be_there(place: Place) -> Iterator[Blocker]:
     if place.facts.absent is None:
         why = place.seen.partitions
         text = "it is not known whether every broker that has replicas is registered"
-        yield Blocker(
-            BlockerKind.PARTITION,
-            f"{text}: {why.why}" if isinstance(why, Unknown) else text,
-            why.why.action if isinstance(why, Unknown) else "make the brokers and the controllers reachable",
-        )
+        message = f"{text}: {why.why}" if isinstance(why, Unknown) else text
+        yield Blocker(BlockerKind.PARTITION, message, to_read(why))
+
+
+def to_read(fact: object) -> str:
+    """Return what to do about what could not be read."""
+    return fact.why.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
 def with_other_levels(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:

@@ -89,7 +89,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     if (nodes and not brokers) or question.replication is None:
         return None
     covers = question.excused is not None and (not brokers or any(map(question.is_covered, brokers)))
-    never = question.not_excused if covers else question.replication.never_available()
+    never = question.not_excused if covers else question.never_available
     if not never:
         return None
     count, names = sum(never.values()), sorted(never)

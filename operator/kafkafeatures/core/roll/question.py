@@ -121,8 +121,14 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def not_excused(self) -> Mapping[str, int]:
         """Topics that no restart of their brokers leaves available and that no consent is for: how many partitions."""
-        topics = self.excused.topics if self.excused is not None else None
-        return come_later(topics, self.replication.never_available()) if self.replication is not None else {}
+        return come_later(self.excused.topics if self.excused is not None else None, self.never_available)
+
+    @cached_property
+    def never_available(self) -> Mapping[str, int]:
+        """Partitions that no restart of their brokers leaves available: how many, by topic. None is known to be one
+        where the partitions are not known.
+        """
+        return self.replication.never_available() if self.replication is not None else {}
 
     def is_covered(self, id_: int) -> bool:
         """Whether the consent, where one is needed, is for what this node is rolled to. Others wait until those that it
@@ -130,8 +136,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         """
         if self.excused is None or self.excused.is_for_all or not self.hosts_partitions(id_):
             return True
-        never = self.replication.never_available() if self.replication is not None else {}
-        return not never or self.excused.targets.issuperset(self.targets_of(id_))
+        return not self.never_available or self.excused.targets.issuperset(self.targets_of(id_))
 
     def hosts_partitions(self, id_: int) -> bool:
         """Whether it is a broker, or nothing says that it is none."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION, KRAFT_VERSION
 from kafkafeatures.cli.log.clients import client_lines, clients_shape
 from kafkafeatures.cli.log.folders import LogFolder
+from kafkafeatures.cli.log.impossible import impossible_in
 from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape, show_table
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_IMAGE = 512 * 1024 * 1024
 """Bytes of memory for a state: hundreds of times what the largest cluster needs."""
+
+_SHOWN = 10
+"""Records at which Kafka stops, that are shown one by one."""
 
 Json = dict[str, Any]
 
@@ -52,10 +57,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SMALL) -> Restored:
-    """The image at an offset, or at the end. Raises CommandFailed where it cannot be known."""
+    """The image at an offset, or at the end, or before the first record at which Kafka stops. Raises CommandFailed
+    where it cannot be known.
+    """
     shown = printable(folder.shown)
     try:
-        return image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
+        impossible = [one for one in impossible_in(folder) if at is None or one.begins < at]
+        found = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
+        base = max((one.end_offset for one in folder.snapshots if one.name in found.made_of), default=0)
+        stop = next((one for one in impossible if one.end_offset is None and one.begins >= base), None)
+        if stop is None:
+            return replace(found, impossible=tuple(f"{one.file}: {one}" for one in impossible))
+        if at is not None:
+            raise StateUnknown(f"{stop.file}: {stop}", stop.begins)
+        found = image_at(folder.names, folder.opened, at=stop.begins, sections=sections, limit=MAX_IMAGE)
+        others = tuple(f"{one.file}: {one}" for one in impossible if one is not stop)
+        return replace(found, stopped=f"{stop.file}: {stop}", impossible=others)
     except StateUnknown as error:
         until = f"; the state is known up to --at {error.exact_until}" if error.exact_until is not None else ""
         where = "" if at is None else f"the state at offset {at} is not known: "
@@ -69,6 +86,9 @@ def problems_of(found: Restored) -> list[str]:
     image, says = found.image, []
     if found.stopped:
         says.append(f"the state behind offset {image.offset} is not known: {found.stopped}")
+    says += found.impossible[:_SHOWN]
+    if (more := len(found.impossible) - _SHOWN) > 0:
+        says.append(f"Kafka stops at {more} more of the records; see log verify")
     if image.unreadable:
         many = f"{image.unreadable} records" if image.unreadable > 1 else "1 record"
         says.append(f"{many} could not be understood: what they changed is not known; see log decode")

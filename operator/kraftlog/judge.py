@@ -84,6 +84,11 @@ class Judge:
             return Impossible(offset, key, refusal.text, refusal.check)
         return None
 
+    def has_partition(self, topic_id: bytes, partition: int) -> bool:
+        """Whether it is known that this partition is there."""
+        topic: _Topic | None = self._known.topics.get(topic_id)
+        return topic is not None and partition in topic.partitions
+
     # --- transactions
 
     def _mark(self, key: int, offset: int) -> None:
@@ -186,7 +191,7 @@ class Judge:
     # --- topics
 
     def _topic(self, data: Data) -> None:
-        name, id_ = data["name"], data["topicId"]
+        name, id_ = data["name"], _key(data["topicId"])
         before = self._known.get(self._known.topic_ids, name)
         self._known.put(self._known.topic_ids, name, id_)
         self._known.put(self._known.topics, id_, _Topic(name))
@@ -195,16 +200,16 @@ class Judge:
             raise _Refusal(checks.TOPIC_TWICE, f"of topic {name} with id {_text(id_)}: the topic exists with {same}")
 
     def _remove_topic(self, data: Data) -> None:
-        topic = self._known.get(self._known.topics, data["topicId"])
+        topic = self._known.get(self._known.topics, _key(data["topicId"]))
         if topic is None:
             raise _Refusal(checks.REMOVED_ALREADY, f"of topic id {_text(data['topicId'])}, which does not exist")
-        self._known.drop(self._known.topics, data["topicId"])
+        self._known.drop(self._known.topics, _key(data["topicId"]))
         if topic is not UNKNOWN:
             self._known.count_off(len(topic.partitions))
             self._known.drop(self._known.topic_ids, topic.name)
 
     def _of_topic(self, data: Data) -> Any:
-        topic = self._known.get(self._known.topics, data["topicId"])
+        topic = self._known.get(self._known.topics, _key(data["topicId"]))
         if topic is None:
             text = f"of partition {data['partitionId']} has topic id {_text(data['topicId'])}, which does not exist"
             raise _Refusal(checks.NO_TOPIC, text)
@@ -328,8 +333,15 @@ def _name(topic: Any, data: Data) -> str:
     return f"{name}-{data['partitionId']}"
 
 
+def _key(id_: object) -> object:
+    """An id as it is remembered."""
+    return id_.bytes if isinstance(id_, UUID) else id_
+
+
 def _text(id_: object) -> str:
     """An id as Kafka writes it."""
+    if isinstance(id_, bytes):
+        return kafka_uuid(UUID(bytes=id_))
     return kafka_uuid(id_) if isinstance(id_, UUID) else str(id_)
 
 

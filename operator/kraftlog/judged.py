@@ -10,20 +10,23 @@ opens nothing itself; `opened` gives it the bytes of a file, which are read a pi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
-from kraftlog.batches import HEADER_SIZE, Batch, Damage, DamageReason, Pieces
+from kraftlog.batches import CODEC_OR_CONTROL, HEADER_SIZE, Attribute, Batch, Damage, DamageReason, Pieces, usual_record
 from kraftlog.checks import Impossible
 from kraftlog.errors import MalformedError
 from kraftlog.files import Segment, in_order
 from kraftlog.judge import KEYS, Judge
-from kraftlog.records import MAX_RECORD, Decoded, decode, key_of
+from kraftlog.records import FRAME_VERSION, MAX_RECORD, Decoded, decode, key_of
 from kraftlog.replay import ONLY_NO_OP
 from kraftlog.restored import Opener
 from kraftlog.schema import NAMES, table
-from kraftlog.walks import Walk
+from kraftlog.walks import Run, Walk
 
+_HEAD = struct.Struct(">q13xhiq22xi")  # of a batch: base offset, attributes, last delta, base timestamp, records
 Timed = tuple[Impossible, int]
 """A finding, and when its record was appended, in ms."""
 
@@ -85,19 +88,19 @@ class _Snapshot:
 
     def __iter__(self) -> Iterator[Timed]:
         position = 0
-        for item in _batches(self._data):
+        for item in _items(self._data):
             if isinstance(item, Damage) or item.base_offset != position:
                 self._is_damaged = True
                 self.judge.miss()
             if isinstance(item, Damage):
                 continue
-            position = item.last_offset + 1
+            position = item.end_offset
             if item.is_control:
-                self._last = _control_type(item)
+                self._last = _control_type(item.batch())
                 self._first = self._last if self._first is None else self._first
             else:
                 self._first, self._last = (-1 if self._first is None else self._first), -1
-                yield from _records(self.judge, item, 0)
+                yield from item.judged(self.judge)
 
 
 class _Log:
@@ -110,40 +113,84 @@ class _Log:
 
     def judged(self, data: Pieces) -> Iterator[Timed]:
         """One segment, behind the ones before."""
-        for item in _batches(data):
+        for item in _items(data):
             if isinstance(item, Damage):
                 if item.reason not in (DamageReason.TRUNCATED, DamageReason.ZEROS, DamageReason.EPOCH_ORDER):
                     self._judge.miss()
                 continue
             if item.base_offset != self._end:
                 self._judge.miss()
-            begin, self._end = item.base_offset, item.last_offset + 1
-            if not self._judge.is_complete:
-                begin = yield from self._begin(item)
-            if not item.is_control and item.data[HEADER_SIZE:] != ONLY_NO_OP:
-                yield from _records(self._judge, item, begin)
-
-    def _begin(self, batch: Batch) -> Generator[Timed, None, int]:
-        """Take over the state of a snapshot that ends in this batch; from which offset on its records count."""
-        for end in sorted(self._states):
-            if batch.base_offset <= end <= batch.last_offset:
-                if end > batch.base_offset and not batch.is_control:
-                    yield from _records(self._judge, batch, batch.base_offset, end)
-                self._judge = self._states.pop(end)
-                return end
-        return batch.base_offset
+            self._end = item.end_offset
+            if self._judge.is_complete:
+                yield from item.judged(self._judge)
+                continue
+            begin = item.base_offset
+            for end in sorted(self._states):
+                if begin <= end < item.end_offset:  # a whole snapshot ends here: from there on all is known again
+                    yield from item.judged(self._judge, begin, end)
+                    begin, self._judge = end, self._states.pop(end)
+            yield from item.judged(self._judge, begin)
 
 
-def _batches(data: Pieces) -> Iterator[Batch | Damage]:
+class _Item:
+    """A batch in a run, of which most need no `Batch`."""
+
+    __slots__ = ("_base_ms", "_count", "_end", "_number", "_run", "_start", "attributes", "base_offset", "end_offset")
+
+    def __init__(self, run: Run, number: int, start: int, end: int) -> None:
+        self._run, self._number, self._start, self._end = run, number, start, end
+        found = _HEAD.unpack_from(run.data, start)
+        self.base_offset, self.attributes, last_delta, self._base_ms, self._count = found
+        self.end_offset: int = self.base_offset + last_delta + 1
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its records are the quorum's own, which no check is about."""
+        return bool(self.attributes & _CONTROL)
+
+    def batch(self) -> Batch:
+        """All of it."""
+        return self._run.batch(self._number)
+
+    def judged(self, judge: Judge, begin: int = 0, end: int = 1 << 62) -> Iterator[Timed]:
+        """The findings in its records, from one offset to another."""
+        if self.is_control or self._run.data[self._start + HEADER_SIZE : self._end] == ONLY_NO_OP:
+            return
+        read, at, data = 0, self._start + HEADER_SIZE, self._run.data
+        if not self.attributes & CODEC_OR_CONTROL:
+            while read < self._count and (found := usual_record(data, at, self._end)) is not None:
+                delta_ms, delta, value_begins, at = found
+                if begin <= (offset := self.base_offset + delta) < end:
+                    impossible = _judged(judge, data[value_begins : at - 1], offset)
+                    if impossible is not None:
+                        yield impossible, self._base_ms + delta_ms
+                read += 1
+        if read == self._count and at == self._end:
+            return
+        try:  # compressed, with headers or a key, or not as a batch should be
+            for number, record in enumerate(self.batch().records()):
+                if number >= read and begin <= record.offset < end:
+                    impossible = _judged(judge, record.value, record.offset)
+                    if impossible is not None:
+                        yield impossible, record.timestamp_ms
+        except MalformedError:
+            judge.miss()
+
+
+def _items(data: Pieces) -> Iterator[_Item | Damage]:
     steps = Walk(data)
     while steps.is_open:
         run = steps.run()
         if run is None:
-            yield from steps.next()
+            for found in steps.next():
+                if isinstance(found, Damage):
+                    yield found
+                else:
+                    yield _Item(Run(found.position, bytes(found.data), [0, found.size], {}), 0, 0, found.size)
             continue
-        for number in range(len(run.starts) - 1):
+        for number, (start, end) in enumerate(pairwise(run.starts)):
             yield from run.breaks.get(number, ())
-            yield run.batch(number)
+            yield _Item(run, number, start, end)
 
 
 def _control_type(batch: Batch) -> int:
@@ -157,21 +204,40 @@ def _control_type(batch: Batch) -> int:
     return kind
 
 
-def _records(judge: Judge, batch: Batch, begin: int, end: int = 1 << 62) -> Iterator[Timed]:
-    """The records of a batch from one offset to another."""
-    try:
-        for record in batch.records():
-            key = key_of(record.value)
-            if key not in KEYS:
-                if key not in NAMES:
-                    judge.miss()
-                continue
-            if not begin <= record.offset < end:
-                continue
-            content = decode(record.value) if len(record.value or b"") <= MAX_RECORD else None
-            if not isinstance(content, Decoded):
-                judge.miss()
-            elif impossible := judge.take(key, content.data, record.offset):
-                yield impossible, record.timestamp_ms
-    except MalformedError:
-        judge.miss()
+def _judged(judge: Judge, value: bytes | None, offset: int) -> Impossible | None:
+    if value and value[:2] == _CHANGE and _is_usual(judge, value):
+        return None
+    key = key_of(value)
+    if key not in KEYS:
+        if key not in NAMES:
+            judge.miss()
+        return None
+    content = decode(value) if len(value or b"") <= MAX_RECORD else None
+    if isinstance(content, Decoded):
+        return judge.take(key, content.data, offset)
+    judge.miss()
+    return None
+
+
+def _is_usual(judge: Judge, value: bytes) -> bool:
+    """Whether a change of a partition, of which a log has most, concerns no check but that the partition is there."""
+    size = len(value)
+    if size < _TAGS or value[2] > table.PARTITION_CHANGE.last_version:
+        return False
+    partition, topic_id, tags = _FIELDS.unpack_from(value, _FRAME)
+    if not judge.has_partition(topic_id, partition):
+        return False
+    at = _TAGS
+    for _ in range(tags):
+        if at + 2 > size or value[at] in _JUDGED_TAGS or value[at + 1] > _ONE_BYTE:
+            return False
+        at += 2 + value[at + 1]
+    return at == size
+
+
+_CHANGE = bytes((FRAME_VERSION, table.PARTITION_CHANGE.key))
+_FIELDS = struct.Struct(">i16sB")  # of a change, in every version: partition, topic id, number of tags
+_FRAME, _TAGS = 3, 24  # bytes
+_JUDGED_TAGS = frozenset({2, 5, 8})  # replicas, leaderRecoveryState, directories: PartitionChangeRecord.json
+_ONE_BYTE = 0x7F
+_CONTROL = int(Attribute.CONTROL)

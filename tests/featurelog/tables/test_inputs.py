@@ -184,7 +184,10 @@ def test_a_transaction_without_its_end_and_one_within_another_are_named() -> Non
 def test_a_change_that_fits_no_registration_is_named() -> None:
     row, of_rolls = quality(copies_of(log([*healthy(), changed(1, 999, fenced=1)])))
     assert (row["kind"], row["offset"], of_rolls["kind"]) == ("contradiction_in_log", 9, "rolls_not_known")
-    assert row["text"] == "broker 1 is not registered with epoch 999, at offset 9"
+    assert row["text"] == (
+        "offset 9: BROKER_REGISTRATION_CHANGE of broker 1 has epoch 999, its registration has 101: "
+        "Kafka stops here (ClusterDelta.getBrokerOrThrow)"
+    )
 
 
 def test_files_that_are_no_part_of_a_log_are_listed() -> None:

@@ -153,7 +153,7 @@ def _decode(
 
 def _marked(lines: str, file: File, unshown: deque[Judged], arguments: argparse.Namespace) -> Iterator[str]:
     """Lines of records, each at which Kafka stops with a line behind it that says so."""
-    for line in lines.removesuffix("\n").split("\n"):
+    for line in lines.split("\n")[:-1]:
         yield line + "\n"
         if unshown and (offset := _OFFSET_OF.match(line)) and int(offset[1]) == unshown[0].impossible.offset:
             yield _refused(unshown.popleft(), file, arguments)

@@ -3,7 +3,7 @@
     Impossible(3, 17, "of broker 3 has epoch 705, its registration has 10", BROKER_EPOCH).reason
 
 A table, to which `judge` adds the state that the conditions are about. A controller that throws here exits; a broker
-logs the error, counts it (`metadata-load-error-count`) and goes on without the record. `image` is what all nodes run
+logs the error, counts it (`metadata-load-error-count`) and continues without the record. `image` is what all nodes run
 (`org.apache.kafka.image`), `controller` what controllers run besides (`org.apache.kafka.controller`); read in 3.0 to
 3.9 as source, and in the classes of 3.9.2, 4.1.2, 4.3.1 and 4.4.0.
 
@@ -28,6 +28,29 @@ REMOVE_CREDENTIAL = _OTHERS["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"]
 PRODUCER_IDS = _OTHERS["PRODUCER_IDS_RECORD"]
 TOKEN = _OTHERS["DELEGATION_TOKEN_RECORD"]
 
+SOURCE = "metadata/src/main/java/org/apache/kafka"
+"""Where the files are, in Kafka's repository."""
+
+_PACKAGES = {
+    **dict.fromkeys(("AclsDelta", "ClusterDelta", "MetadataDelta", "TopicDelta", "TopicsDelta"), "image"),
+    "MetadataBatchLoader": "image/loader",
+    **dict.fromkeys(
+        (
+            "AclControlManager", "ClusterControlManager", "OffsetControlManager", "ProducerIdControlManager",
+            "ReplicationControlManager", "ScramControlManager",
+        ),
+        "controller",
+    ),
+    **dict.fromkeys(
+        (
+            "ControllerRegistration", "DelegationTokenData", "LeaderRecoveryState", "ListenerInfo",
+            "PartitionRegistration",
+        ),
+        "metadata",
+    ),
+    "ZkMigrationState": "metadata/migration",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -46,6 +69,12 @@ class Check:
     def method(self) -> str:
         """The method by which it is named: where brokers throw as well, theirs."""
         return self.image or self.controller
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that hold these methods, below `SOURCE`."""
+        classes = (each.partition(".")[0] for each in (self.image, self.controller) if each)
+        return tuple(dict.fromkeys(f"{_PACKAGES[each]}/{each}.java" for each in classes))
 
     @property
     def records(self) -> tuple[str, ...]:
@@ -192,4 +221,4 @@ CHECKS = (
     DIRECTORIES, MERGED_DIRECTORIES, REMOVED_ALREADY, ELR_OF_NO_TOPIC, NO_ENTRY, NO_SUCH_ENTRY, NO_CREDENTIAL,
     PRODUCER_IDS_BACK, PRINCIPAL, MIGRATION_STATE, TRANSACTION_OPEN, NO_TRANSACTION, IN_SNAPSHOT,
 )  # fmt: skip
-"""All of them."""
+"""Every check, in the order of the page that lists them."""

@@ -4,8 +4,8 @@
     impossible = judge.take(key, data, offset)
 
 Called with every record of `KEYS` in the order of the log, also those of a transaction that has not ended: Kafka
-replays them at once, and takes them back at an Abort. What it decides: which records Kafka throws at. After one it goes
-on as a broker does, which leaves out what its image refuses and takes what only controllers refuse.
+replays them at once, and takes them back at an Abort. What it decides: which records Kafka throws at. After one it
+continues as a broker does, which leaves out what its image refuses and takes what only controllers refuse.
 
 Unknown is a value: where the log before is missing, nothing is impossible because of what was not seen. What was seen
 since then is held against what follows. It never decodes, and knows no more of a value than what the checks ask for.

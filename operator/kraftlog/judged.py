@@ -53,7 +53,7 @@ class Judged:
 
 
 def judged(names: Iterable[str], opened: Opener) -> Iterator[Judged]:
-    """All of them, those of snapshots first. Raises TooLargeError for more than a cluster can hold."""
+    """Records of snapshots first, then those of the log in order. Raises TooLargeError for more than a cluster holds."""
     snapshots, segments = in_order(names)
     states: dict[int, Judge] = {}
     for snapshot in snapshots:
@@ -139,8 +139,8 @@ class _Item:
 
     def __init__(self, run: Run, number: int, start: int, end: int) -> None:
         self._run, self._number, self._start, self._end = run, number, start, end
-        found = _HEAD.unpack_from(run.data, start)
-        self.base_offset, self.attributes, last_delta, self._base_ms, self._count = found
+        head = _HEAD.unpack_from(run.data, start)
+        self.base_offset, self.attributes, last_delta, self._base_ms, self._count = head
         self.end_offset: int = self.base_offset + last_delta + 1
 
     @property
@@ -149,7 +149,7 @@ class _Item:
         return bool(self.attributes & _CONTROL)
 
     def batch(self) -> Batch:
-        """All of it."""
+        """The batch with its header."""
         return self._run.batch(self._number)
 
     def judged(self, judge: Judge, begin: int = 0, end: int = 1 << 62) -> Iterator[Timed]:
@@ -158,8 +158,8 @@ class _Item:
             return
         read, at, data = 0, self._start + HEADER_SIZE, self._run.data
         if not self.attributes & CODEC_OR_CONTROL:
-            while read < self._count and (found := usual_record(data, at, self._end)) is not None:
-                delta_ms, delta, value_begins, at = found
+            while read < self._count and (record := usual_record(data, at, self._end)) is not None:
+                delta_ms, delta, value_begins, at = record
                 if begin <= (offset := self.base_offset + delta) < end:
                     impossible = _judged(judge, data[value_begins : at - 1], offset)
                     if impossible is not None:
@@ -168,11 +168,11 @@ class _Item:
         if read == self._count and at == self._end:
             return
         try:  # compressed, with headers or a key, or not as a batch should be
-            for number, record in enumerate(self.batch().records()):
-                if number >= read and begin <= record.offset < end:
-                    impossible = _judged(judge, record.value, record.offset)
+            for number, unusual in enumerate(self.batch().records()):
+                if number >= read and begin <= unusual.offset < end:
+                    impossible = _judged(judge, unusual.value, unusual.offset)
                     if impossible is not None:
-                        yield impossible, record.timestamp_ms
+                        yield impossible, unusual.timestamp_ms
         except MalformedError:
             judge.miss()
 
@@ -182,11 +182,11 @@ def _items(data: Pieces) -> Iterator[_Item | Damage]:
     while steps.is_open:
         run = steps.run()
         if run is None:
-            for found in steps.next():
-                if isinstance(found, Damage):
-                    yield found
+            for item in steps.next():
+                if isinstance(item, Damage):
+                    yield item
                 else:
-                    yield _Item(Run(found.position, bytes(found.data), [0, found.size], {}), 0, 0, found.size)
+                    yield _Item(Run(item.position, bytes(item.data), [0, item.size], {}), 0, 0, item.size)
             continue
         for number, (start, end) in enumerate(pairwise(run.starts)):
             yield from run.breaks.get(number, ())

@@ -70,15 +70,15 @@ class Known:
         self._count -= values
 
     def begin(self) -> None:
-        """A transaction begins."""
+        """Begin a transaction."""
         self._undo = []
 
     def end(self) -> None:
-        """It ends, and what it did stays."""
+        """The transaction ends, and what it did stays."""
         self._undo = None
 
     def abort(self) -> bool:
-        """Take back what it did; False where that is not known."""
+        """Take back what the transaction did; False where that is not known."""
         undo, self._undo = self._undo, None
         for table, key, before in reversed(undo or ()):
             self._count += (before is not UNKNOWN) - (key in table)

@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 
 def findings(log: Merged) -> Iterator[Finding]:
-    """All of them: those of snapshots first, then those of the log in order. Reads the files once more."""
+    """Findings in snapshots, then those in the log, in order. Reads the files once more."""
     states: dict[int, Judge] = {}
     try:
         for snapshot in log.snapshots:
@@ -66,7 +66,7 @@ def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int 
 
 
 def _rows(batches: Iterable[pa.RecordBatch], begin: int, end: int) -> Iterator[dict[str, Any]]:
-    """Records that are judged, and those of which nobody knows what they change."""
+    """Records that are judged, and those of which it is not known what they change."""
     for rows in batches:
         wanted = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["record_type"].is_null())
         wanted = pc.and_(wanted, pc.invert(pc.fill_null(rows["is_control"], True)))

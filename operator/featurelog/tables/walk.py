@@ -63,9 +63,9 @@ class _Walk:
         self.static_voters: frozenset[int] | None = None
         self.noted: Counter[str] = Counter()
         every = list(findings(found.log))
-        self.impossible = deque(one for one in every if one.end_offset is None)
-        self.refused = frozenset(one.at.offset for one in self.impossible)
-        self.in_snapshots = [one for one in every if one.end_offset is not None]
+        self.impossible = deque(finding for finding in every if finding.end_offset is None)
+        self.refused = frozenset(finding.at.offset for finding in self.impossible)
+        self.in_snapshots = [finding for finding in every if finding.end_offset is not None]
         self.since_gap = False  # until a snapshot: something before may be missing
 
     def run(self) -> History:
@@ -306,9 +306,9 @@ class _Walk:
         changed = self._adopt(before, point)
         found.doubts.clear()
         found.doubts += unreadable
-        for one in self.in_snapshots:
-            if (one.at.node, one.at.file) == (source.node, source.file):
-                self._doubt("contradiction_in_log", one.text, one.at)
+        for finding in self.in_snapshots:
+            if (finding.at.node, finding.at.file) == (source.node, source.file):
+                self._doubt("contradiction_in_log", finding.text, finding.at)
         if was_known and changed:
             text = f"it contradicts the log before its end: {', '.join(sorted(changed)[:5])}"
             self._doubt("snapshot_contradicts_log", text, at)

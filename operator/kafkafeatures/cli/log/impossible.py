@@ -19,7 +19,7 @@ from kraftlog.judged import Judged, judged
 
 
 def impossible_in(folder: LogFolder) -> list[Judged]:
-    """Those of the log of a node. Raises CommandFailed for a log that is too large to be judged."""
+    """Records at which Kafka stops in the log of a node. Raises CommandFailed for one that is too large."""
     try:
         return list(judged(folder.names, folder.opened))
     except KraftLogError as error:
@@ -27,15 +27,15 @@ def impossible_in(folder: LogFolder) -> list[Judged]:
 
 
 def impossible_of(every: Iterable[File]) -> Mapping[Path, Sequence[Judged]]:
-    """Those of each file, by its path. Files that lie beside each other are of one log."""
+    """Records at which Kafka stops in each file, by its path. Files that lie beside each other are of one log."""
     logs: dict[str, dict[str, File]] = {}
     for file in every:
         logs.setdefault(str(file.path.parent), {})[_name(file)] = file
-    found: dict[Path, list[Judged]] = {}
+    by_path: dict[Path, list[Judged]] = {}
     for folder, beside in logs.items():
-        for one in impossible_in(LogFolder(folder, tuple(beside), partial(_open, beside))):
-            found.setdefault(beside[one.file].path, []).append(one)
-    return found
+        for each in impossible_in(LogFolder(folder, tuple(beside), partial(_open, beside))):
+            by_path.setdefault(beside[each.file].path, []).append(each)
+    return by_path
 
 
 def _open(beside: Mapping[str, File], name: str) -> Opened:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION, KRAFT_VERSION
@@ -23,6 +22,7 @@ from kafkafeatures.core.facts.releases import format_level, level_name
 from kafkafeatures.core.words import printable
 from kraftlog import BrokerRegistration, ControllerRegistration, Image, KraftLogError, Section
 from kraftlog.image import SMALL
+from kraftlog.judged import Judged
 from kraftlog.records import kafka_uuid
 from kraftlog.restored import Restored, StateUnknown, image_at
 
@@ -62,23 +62,29 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
     """
     shown = printable(folder.shown)
     try:
-        impossible = [one for one in impossible_in(folder) if at is None or one.begins < at]
-        found = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
-        base = max((one.end_offset for one in folder.snapshots if one.name in found.made_of), default=0)
-        stop = next((one for one in impossible if one.end_offset is None and one.begins >= base), None)
+        impossible = [judged for judged in impossible_in(folder) if at is None or judged.begins < at]
+        whole = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
+        base = max((each.end_offset for each in folder.snapshots if each.name in whole.made_of), default=0)
+        stop = next((each for each in impossible if _stops(each, base, whole.image.offset)), None)
         if stop is None:
-            return replace(found, impossible=tuple(f"{one.file}: {one}" for one in impossible))
+            others = tuple(f"{each.file}: {each}" for each in impossible)
+            return Restored(whole.image, whole.made_of, whole.left_out, whole.stopped, others)
         if at is not None:
             raise StateUnknown(f"{stop.file}: {stop}", stop.begins)
-        found = image_at(folder.names, folder.opened, at=stop.begins, sections=sections, limit=MAX_IMAGE)
-        others = tuple(f"{one.file}: {one}" for one in impossible if one is not stop)
-        return replace(found, stopped=f"{stop.file}: {stop}", impossible=others)
+        begin = image_at(folder.names, folder.opened, at=stop.begins, sections=sections, limit=MAX_IMAGE)
+        others = tuple(f"{each.file}: {each}" for each in impossible if each is not stop)
+        return Restored(begin.image, begin.made_of, begin.left_out, f"{stop.file}: {stop}", others)
     except StateUnknown as error:
         until = f"; the state is known up to --at {error.exact_until}" if error.exact_until is not None else ""
         where = "" if at is None else f"the state at offset {at} is not known: "
         raise CommandFailed(f"{shown}: {where}{error}{until}", Exit.FAILED) from None
     except KraftLogError as error:
         raise CommandFailed(f"{shown}: {error}", Exit.FAILED) from None
+
+
+def _stops(judged: Judged, base: int, end: int) -> bool:
+    """Whether it is among the records from which a state is made."""
+    return judged.end_offset is None and base <= judged.begins < end
 
 
 def problems_of(found: Restored) -> list[str]:

@@ -84,7 +84,7 @@ class Judge:
             return Impossible(offset, key, refusal.text, refusal.check)
         return None
 
-    def has_partition(self, topic_id: bytes, partition: int) -> bool:
+    def has_partition(self, topic_id: bytes | str, partition: int) -> bool:
         """Whether it is known that this partition is there."""
         topic: _Topic | None = self._known.topics.get(topic_id)
         return topic is not None and partition in topic.partitions

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,9 @@ from kraftlog import checks, known
 from kraftlog.batches import Codec, Pieces, view_of
 from kraftlog.checks import CHECKS
 from kraftlog.errors import TooLargeError
+from kraftlog.judge import Judge
 from kraftlog.judged import Judged, judged
-from kraftlog.records import kafka_uuid
+from kraftlog.records import Decoded, decode, kafka_uuid
 from kraftlog.schema import table
 from tests.kraftlog.build import (
     abort,
@@ -190,3 +193,28 @@ def test_it_remembers_no_more_than_a_cluster_can_hold(monkeypatch: pytest.Monkey
     assert offsets({FIRST: log(again)}) == []
     with pytest.raises(TooLargeError, match="more than 3 topics"):
         found_in({FIRST: log([topic(), partition(), partition(1)])})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_way_without_decoding_says_what_the_judge_says(seed: int) -> None:
+    chance = random.Random(seed)
+    fields: list[dict[str, Any]] = [
+        {"isr": (1,)}, {"leader": 2}, {"isr": (), "leader": -1}, {"replicas": (1, 2, 3)}, {"directories": (B,)},
+        {"replicas": (3,), "directories": (C,)}, {"leaderRecoveryState": 1}, {"leaderRecoveryState": 3},
+        {"directories": ()}, {"isr": tuple(range(40))}, {"addingReplicas": (9,)},
+    ]  # fmt: skip
+    makers: list[Callable[[], bytes]] = [
+        lambda: topic(chance.choice("ab"), chance.choice((A, B))), lambda: removed(chance.choice((A, B))),
+        lambda: partition(chance.randrange(3), chance.choice((A, B)), chance.randrange(2)),
+        begin, end, abort, lambda: broker(chance.randrange(2), chance.randrange(2)),
+        lambda: unregister(chance.randrange(2), chance.randrange(2)), lambda: fence(chance.randrange(2), 1),
+        *[lambda: moved(chance.randrange(3), chance.choice((A, B)), **chance.choice(fields))] * 12,
+    ]  # fmt: skip
+    values = [chance.choice(makers)() for _ in range(300)]
+    judge, expected = Judge(is_complete=True), []
+    for offset, value in enumerate(values):
+        content = decode(value)
+        assert isinstance(content, Decoded)
+        if impossible := judge.take(content.type.key, content.data, offset):
+            expected.append(impossible)
+    assert [one.impossible for one in found_in({FIRST: log(values)})] == expected

@@ -1,4 +1,4 @@
-"""Whether Kafka stops at a record: the checks of `checks`, on the state that the records before it made.
+"""The judge of whether Kafka stops at a record: `checks`, on the state that the records before it made.
 
     judge = Judge(is_complete=True)
     impossible = judge.take(key, data, offset)
@@ -60,7 +60,7 @@ class Judge:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing of what came before is missing."""
+        """True if nothing of what came before is missing."""
         return self._known.is_complete
 
     def miss(self) -> None:
@@ -85,7 +85,7 @@ class Judge:
         return None
 
     def has_partition(self, topic_id: bytes | str, partition: int) -> bool:
-        """Whether it is known that this partition is there."""
+        """True if it is known that this partition is there."""
         topic: _Topic | None = self._known.topics.get(topic_id)
         return topic is not None and partition in topic.partitions
 

@@ -82,7 +82,7 @@ class _Snapshot:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it stands for a state."""
+        """True if it stands for a state."""
         ends = self._first, self._last
         return not self._is_damaged and ends == (table.SNAPSHOT_HEADER.key, table.SNAPSHOT_FOOTER.key)
 
@@ -145,7 +145,7 @@ class _Item:
 
     @property
     def is_control(self) -> bool:
-        """Whether its records are the quorum's own, which no check is about."""
+        """True if its records are the quorum's own, which no check is about."""
         return bool(self.attributes & _CONTROL)
 
     def batch(self) -> Batch:
@@ -220,7 +220,7 @@ def _judged(judge: Judge, value: bytes | None, offset: int) -> Impossible | None
 
 
 def _is_usual(judge: Judge, value: bytes) -> bool:
-    """Whether a change of a partition, of which a log has most, concerns no check but that the partition is there."""
+    """True if a change of a partition, of which a log has most, concerns no check but that the partition is there."""
     size = len(value)
     if size < _TAGS or value[2] > table.PARTITION_CHANGE.last_version:
         return False

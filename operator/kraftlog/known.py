@@ -1,4 +1,4 @@
-"""What a `Judge` knows of a log: tables of values, and how an aborted transaction is taken back.
+"""The memory of a `Judge`: tables of values, and how an aborted transaction is taken back.
 
 A value that nothing has said is `UNKNOWN` where the log before is missing, and None where all of it was read: there is
 none. What is bounded: the number of values.

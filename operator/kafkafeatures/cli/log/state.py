@@ -83,7 +83,7 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
 
 
 def _stops(judged: Judged, base: int, end: int) -> bool:
-    """Whether it is among the records from which a state is made."""
+    """True if it is among the records from which a state is made."""
     return judged.end_offset is None and base <= judged.begins < end
 
 

@@ -53,7 +53,7 @@ _PACKAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ReplayCheck:
     """One condition on which Kafka throws. keys: of the record types. image, controller: the methods that throw, empty
     where that side does not check. since, until: the first and the last release that checks it; empty: 3.0, and 4.4.
     """
@@ -96,7 +96,7 @@ class Impossible:
     offset: int
     key: int
     text: str
-    check: Check
+    check: ReplayCheck
 
     @property
     def name(self) -> str:
@@ -111,105 +111,107 @@ class Impossible:
         return f"{record}: Kafka stops here ({self.check.method}){releases}"
 
 
-NOT_REGISTERED = Check(
+NOT_REGISTERED = ReplayCheck(
     "the broker is not registered", _FENCING,
     "ClusterDelta.getBrokerOrThrow", "ClusterControlManager.replayRegistrationChange",
 )  # fmt: skip
-BROKER_EPOCH = Check(
+BROKER_EPOCH = ReplayCheck(
     "the broker is registered with another epoch", _FENCING,
     "ClusterDelta.getBrokerOrThrow", "ClusterControlManager.replayRegistrationChange",
 )  # fmt: skip
-UNREGISTERED_ALREADY = Check(
+UNREGISTERED_ALREADY = ReplayCheck(
     "the broker is not registered", (table.UNREGISTER_BROKER.key,), controller="ClusterControlManager.replay"
 )
-UNREGISTERED_EPOCH = Check(
+UNREGISTERED_EPOCH = ReplayCheck(
     "the broker is registered with another epoch", (table.UNREGISTER_BROKER.key,),
     controller="ClusterControlManager.replay",
 )  # fmt: skip
-CHANGE_VALUE = Check(
+CHANGE_VALUE = ReplayCheck(
     "`fenced` is not -1, 0 or 1, or `inControlledShutdown` is not 0 or 1", (table.BROKER_REGISTRATION_CHANGE.key,),
     "ClusterDelta.replay", "ClusterControlManager.replay", "3.2",
 )  # fmt: skip
-DIRECTORY = Check(
+DIRECTORY = ReplayCheck(
     "a log directory is another broker's", (table.REGISTER_BROKER.key, table.BROKER_REGISTRATION_CHANGE.key),
     controller="ClusterControlManager.updateDirectories", since="3.7",
 )  # fmt: skip
-DIRECTORY_TWICE = Check(
+DIRECTORY_TWICE = ReplayCheck(
     "the registration before has a log directory twice",
     (table.REGISTER_BROKER.key, table.UNREGISTER_BROKER.key, *_FENCING),
     controller="ClusterControlManager.updateDirectories", since="3.7",
 )  # fmt: skip
-BROKER_LISTENER = Check(
+BROKER_LISTENER = ReplayCheck(
     "a listener has an unknown security protocol", (table.REGISTER_BROKER.key,),
     controller="ListenerInfo.fromBrokerRegistrationRecord", since="3.7",
 )  # fmt: skip
-CONTROLLER_LISTENER = Check(
+CONTROLLER_LISTENER = ReplayCheck(
     "a listener has an unknown security protocol", (table.REGISTER_CONTROLLER.key,),
     "ControllerRegistration.Builder", "ControllerRegistration.Builder", "3.7",
 )  # fmt: skip
-NO_CONTROLLER = Check(
+NO_CONTROLLER = ReplayCheck(
     "the controller is not registered", (table.UNREGISTER_CONTROLLER.key,),
     controller="ClusterControlManager.replay", since="4.4",
 )  # fmt: skip
-TOPIC_TWICE = Check(
+TOPIC_TWICE = ReplayCheck(
     "a topic with this name exists", (table.TOPIC.key,), controller="ReplicationControlManager.replay", since="3.6"
 )
-NO_TOPIC = Check(
+NO_TOPIC = ReplayCheck(
     "no topic with this id exists", (table.PARTITION.key, table.PARTITION_CHANGE.key),
     controller="ReplicationControlManager.replay",
 )  # fmt: skip
-NO_PARTITION = Check(
+NO_PARTITION = ReplayCheck(
     "the topic has no such partition", (table.PARTITION_CHANGE.key,),
     "TopicDelta.replay", "ReplicationControlManager.replay",
 )  # fmt: skip
-RECOVERY_STATE = Check(
+RECOVERY_STATE = ReplayCheck(
     "`leaderRecoveryState` is not 0 or 1 (nor -1 in a change)", (table.PARTITION.key, table.PARTITION_CHANGE.key),
     "LeaderRecoveryState.of", "LeaderRecoveryState.of", "3.2",
 )  # fmt: skip
-DIRECTORIES = Check(
+DIRECTORIES = ReplayCheck(
     "there are not as many directories as replicas", (table.PARTITION.key, table.PARTITION_CHANGE.key),
     "PartitionRegistration.checkDirectories", "PartitionRegistration.checkDirectories", "3.7",
 )  # fmt: skip
-MERGED_DIRECTORIES = Check(
+MERGED_DIRECTORIES = ReplayCheck(
     "with this change, the partition has not as many directories as replicas", (table.PARTITION_CHANGE.key,),
     "PartitionRegistration.merge", "PartitionRegistration.merge", "3.7",
 )  # fmt: skip
-REMOVED_ALREADY = Check(
+REMOVED_ALREADY = ReplayCheck(
     "no topic with this id exists", (table.REMOVE_TOPIC.key,), "TopicsDelta.replay", "ReplicationControlManager.replay"
 )
-ELR_OF_NO_TOPIC = Check(
+ELR_OF_NO_TOPIC = ReplayCheck(
     "no topic with this name exists", (table.CLEAR_ELR.key,),
     "TopicsDelta.replay", "ReplicationControlManager.replayClearTopicElrs", "4.0",
 )  # fmt: skip
-NO_ENTRY = Check("no entry with this id exists", (REMOVE_ENTRY,), "AclsDelta.replay", "AclControlManager.replay", "3.3")
-NO_SUCH_ENTRY = Check(
+NO_ENTRY = ReplayCheck(
+    "no entry with this id exists", (REMOVE_ENTRY,), "AclsDelta.replay", "AclControlManager.replay", "3.3"
+)
+NO_SUCH_ENTRY = ReplayCheck(
     "the last entry that says the same was removed with another id", (REMOVE_ENTRY,),
     controller="AclControlManager.replay", since="3.2",
 )  # fmt: skip
-NO_CREDENTIAL = Check(
+NO_CREDENTIAL = ReplayCheck(
     "the user has no such credential", (REMOVE_CREDENTIAL,), controller="ScramControlManager.replay", since="3.5"
 )
-PRODUCER_IDS_BACK = Check(
+PRODUCER_IDS_BACK = ReplayCheck(
     "the next producer id is not higher than the one before", (PRODUCER_IDS,),
     controller="ProducerIdControlManager.replay",
 )  # fmt: skip
-PRINCIPAL = Check(
+PRINCIPAL = ReplayCheck(
     "the owner, the requester or a renewer is not written as type:name", (TOKEN,),
     "DelegationTokenData.fromRecord", since="3.6",
 )  # fmt: skip
-MIGRATION_STATE = Check(
+MIGRATION_STATE = ReplayCheck(
     "the state of the migration is unknown", (table.ZK_MIGRATION_STATE.key,),
     "ZkMigrationState.of", "ZkMigrationState.of", "3.4", "3.9",
 )  # fmt: skip
-TRANSACTION_OPEN = Check(
+TRANSACTION_OPEN = ReplayCheck(
     "the transaction before has not ended", (table.BEGIN_TRANSACTION.key,),
     "MetadataBatchLoader.replay", "OffsetControlManager.replay", "3.6",
 )  # fmt: skip
-NO_TRANSACTION = Check(
+NO_TRANSACTION = ReplayCheck(
     "no transaction is open", (table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key),
     "MetadataBatchLoader.replay", "OffsetControlManager.replay", "3.6",
 )  # fmt: skip
-IN_SNAPSHOT = Check(
+IN_SNAPSHOT = ReplayCheck(
     "the record is in a snapshot",
     (table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key),
     "MetadataDelta.replay", "OffsetControlManager.replay", "3.6",

@@ -19,8 +19,8 @@ from typing import Any
 from uuid import UUID
 
 from kraftlog import checks
-from kraftlog.checks import Check, Impossible
-from kraftlog.known import UNKNOWN, Known
+from kraftlog.checks import Impossible, ReplayCheck
+from kraftlog.known import UNKNOWN, JudgeMemory
 from kraftlog.partition_records import RECOVERY, given_or
 from kraftlog.records import kafka_uuid
 from kraftlog.schema import table
@@ -35,7 +35,7 @@ _PROTOCOLS = range(4)  # SecurityProtocol.java
 class _Refusal(Exception):
     """Raised where Kafka throws; the state is then as a broker leaves it."""
 
-    def __init__(self, check: Check, text: str) -> None:
+    def __init__(self, check: ReplayCheck, text: str) -> None:
         super().__init__(text)
         self.check = check
         self.text = text
@@ -56,7 +56,7 @@ class Judge:
 
     def __init__(self, *, is_complete: bool, in_snapshot: bool = False) -> None:
         self._in_snapshot = in_snapshot
-        self._known = Known(is_complete=is_complete)
+        self._known = JudgeMemory(is_complete=is_complete)
 
     @property
     def is_complete(self) -> bool:
@@ -130,7 +130,7 @@ class Judge:
         self._move(id_, before, ())
 
     @staticmethod
-    def _require(registered: Any, data: Data, epoch_field: str, id_: int, of: tuple[Check, Check]) -> None:
+    def _require(registered: Any, data: Data, epoch_field: str, id_: int, of: tuple[ReplayCheck, ReplayCheck]) -> None:
         epoch = data[epoch_field]
         if registered is None:
             raise _Refusal(of[0], f"of broker {id_} has epoch {epoch}, but the broker is not registered")

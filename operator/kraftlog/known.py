@@ -18,7 +18,7 @@ UNKNOWN = object()
 Table = dict[Any, Any]
 
 
-class Known:
+class JudgeMemory:
     """Tables of one log. `is_complete`: whether nothing before is missing."""
 
     def __init__(self, *, is_complete: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.checks import CHECKS, SOURCE, Check
+from kraftlog.checks import CHECKS, SOURCE, ReplayCheck
 
 _HEAD = f"""\
 A record can be well-formed and still be impossible: a change for another broker epoch, a topic twice, a partition
@@ -36,7 +36,7 @@ def page(note: str) -> str:
     return "\n".join([*head, "|---|---|---|---|---|---|", *map(_row, CHECKS), ""])
 
 
-def _row(check: Check) -> str:
+def _row(check: ReplayCheck) -> str:
     records = ", ".join(f"`{each}`" for each in check.records)
     methods = (f"`{each}`" if each else "-" for each in (check.image, check.controller))
     files = ", ".join(f"`{each}`" for each in check.files)

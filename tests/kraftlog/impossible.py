@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kraftlog import checks
-from kraftlog.checks import Check
+from kraftlog.checks import ReplayCheck
 from kraftlog.records import frame, type_of
 from kraftlog.schema import table
 from tests.kraftlog.build import abort, begin, broker, change, controller, end
@@ -18,7 +18,7 @@ A, B, C = (uuid.UUID(int=number << 64 | 7) for number in (1, 2, 3))  # ids that 
 class Case(NamedTuple):
     """text: of the finding, from the name of the record on."""
 
-    check: Check
+    check: ReplayCheck
     values: Sequence[bytes]
     text: str
 

@@ -32,7 +32,7 @@ _USUAL_CHANGE = re.compile(
 _COLUMNS = ["offset", "timestamp_ms", "api_key", "status", "body"]
 
 
-class Finding(NamedTuple):
+class JudgedRow(NamedTuple):
     """A record at which Kafka stops. end_offset: of the snapshot that it is in; None in a segment."""
 
     text: str
@@ -40,7 +40,7 @@ class Finding(NamedTuple):
     end_offset: int | None = None
 
 
-def findings(log: Merged) -> Iterator[Finding]:
+def findings(log: Merged) -> Iterator[JudgedRow]:
     """Findings in snapshots, then those in the log, in order. Reads the files once more."""
     states: dict[int, Judge] = {}
     try:
@@ -61,7 +61,7 @@ def findings(log: Merged) -> Iterator[Finding]:
         return
 
 
-def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int | None) -> Iterator[Finding]:
+def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int | None) -> Iterator[JudgedRow]:
     where = "" if end_offset is None else " of the snapshot"
     for row in _rows(scan.source.rows(), *offsets):
         if row["status"] != DECODED:
@@ -72,7 +72,7 @@ def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int 
             continue  # as most records of a log
         if impossible := judge.take(row["api_key"], json.loads(row["body"]), row["offset"]):
             at = Evidence(scan.source.node, scan.source.file, row["offset"], row["timestamp_ms"])
-            yield Finding(f"offset {impossible.offset}{where}: {impossible.reason}", at, end_offset)
+            yield JudgedRow(f"offset {impossible.offset}{where}: {impossible.reason}", at, end_offset)
 
 
 def _rows(batches: Iterable[pa.RecordBatch], begin: int, end: int) -> Iterator[dict[str, Any]]:

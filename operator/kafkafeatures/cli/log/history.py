@@ -31,7 +31,7 @@ class Happened(Struct, frozen=True):
     event: Event
 
 
-class Refused(Struct, frozen=True):
+class ImpossibleRecord(Struct, frozen=True):
     """A record at which Kafka stops, and which changes nothing."""
 
     file: str
@@ -59,7 +59,7 @@ class Missing(Struct, frozen=True):
 
 _END = 1 << 62
 
-Item = Happened | Refused | StateOf | Missing
+Item = Happened | ImpossibleRecord | StateOf | Missing
 
 
 class History:
@@ -122,10 +122,10 @@ class History:
                 yield Happened(file, event)
         yield from self._due(file, batch.last_offset)
 
-    def _due(self, file: str, until: int) -> Iterator[Refused]:
+    def _due(self, file: str, until: int) -> Iterator[ImpossibleRecord]:
         unshown = self._unshown[file]
         while unshown and unshown[0].impossible.offset <= until:
-            yield Refused(file, unshown.popleft())
+            yield ImpossibleRecord(file, unshown.popleft())
 
     def _batches(self, data: Pieces) -> Iterator[Batch | Damage]:
         """All but those of an idle controller, a NoOp each, where everything is known: they are most of a log."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kafkafeatures.cli.log.folders import LogFolder
-from kafkafeatures.cli.log.history import Happened, History, Item, Missing, Refused, StateOf
+from kafkafeatures.cli.log.history import Happened, History, ImpossibleRecord, Item, Missing, StateOf
 from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.state import levels_of, registrations, voters_of
 from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape
@@ -86,7 +86,7 @@ def document_of(item: Item, committed: int) -> Json:
             if event.effective_offset != event.offset:
                 shape["effectiveOffset"] = event.effective_offset
             return shape | ({"afterGap": True} if event.after_gap else {})
-        case Refused(file, judged):
+        case ImpossibleRecord(file, judged):
             impossible = judged.impossible
             shape = {"offset": impossible.offset, "timestamp": format_time(judged.at_ms), "event": "Impossible"}
             shape |= {"record": impossible.name, "reason": impossible.reason, "check": impossible.check.method}
@@ -171,9 +171,9 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
         if item.file != file:
             file = item.file
             _write([f"# {file}"], width)
-        whole = whole and not isinstance(item, Missing | Refused) and not _is_unread(item)
+        whole = whole and not isinstance(item, Missing | ImpossibleRecord) and not _is_unread(item)
         _write(_line(item), width)
-        if isinstance(item, Refused):
+        if isinstance(item, ImpossibleRecord):
             tell(f"{folder.shown}: {item.file}: {item.judged}")
     if history.open_transaction is not None:
         _write([f"-- the transaction that begins at {history.open_transaction} is open: it changed nothing yet"], width)
@@ -192,7 +192,7 @@ def _line(item: Item) -> list[str]:
             more = f" (in effect from {event.effective_offset} on, the end of its transaction)"
             words = words_of(event.change) + (more if event.effective_offset != event.offset else "")
             return [str(event.offset), format_time(event.effective_ms), words]
-        case Refused(_, judged):
+        case ImpossibleRecord(_, judged):
             where = "" if judged.end_offset is None else "in the snapshot: "
             return [str(judged.impossible.offset), format_time(judged.at_ms), where + judged.impossible.reason]
         case StateOf(_, offset, image):

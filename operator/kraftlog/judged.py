@@ -53,7 +53,7 @@ class Judged:
 
 
 def judged(names: Iterable[str], opened: Opener) -> Iterator[Judged]:
-    """Those of snapshots first, then those of the log in order. Raises TooLargeError for more than a cluster holds."""
+    """Records of snapshots first, then of the log in order. Raises TooLargeError for more than a cluster can hold."""
     snapshots, segments = in_order(names)
     states: dict[int, Judge] = {}
     for snapshot in snapshots:

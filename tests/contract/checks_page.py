@@ -20,8 +20,8 @@ Not in the table, because they depend on the release that reads the log: a final
 support, and types or versions of records that they do not know.
 
 The files are in `{SOURCE}` of Kafka's repository. *Image* is the code of brokers and controllers, *controller* that of
-controllers alone. Where no release is named, every release since 3.3 checks it. The image
-of a record without a topic has no check: there it is a NullPointerException in `TopicDelta`.
+controllers alone. Where no release is named, every release since 3.3 checks it.
+For a partition without a topic, the image has no check of its own: it throws a NullPointerException in `TopicDelta`.
 """
 
 

@@ -187,7 +187,10 @@ def test_an_approved_one_begins_with_a_controller_that_is_not_the_leader() -> No
 @pytest.mark.parametrize(
     ("seen", "says"),
     [
-        (cluster(P.DUAL_WRITE, partitions=(row("a", 1, 2, 3, isr=(1, 2), number=0),)), "under-replicated"),
+        (
+            cluster(P.DUAL_WRITE, partitions=(row("a", 1, 2, 3, isr=(1, 2), number=0),)),
+            "1 partition (a-0) is under-replicated: broker 3 is not in sync",
+        ),
         (cluster(P.DUAL_WRITE, replace(a_node(2, Shape.KRAFT_BROKER), migrating_from_zookeeper=True)), "broker 2"),
         (cluster(P.DUAL_WRITE, offset=10), "behind the metadata log"),
     ],

@@ -102,9 +102,9 @@ def test_where_one_broker_leads_all_that_a_late_one_lacks_its_log_is_named_as_we
         (*LATE, row("orders", 5, 4, 6, isr=(4, 6), number=2)),
         (row("orders", 5, 1, 3, isr=(), offline=True),),
     ],
-    ids=["two leaders", "nobody leads"],
+    ids=["two leaders", "no leader"],
 )
-def test_it_is_not_named_where_several_lead_them_or_nobody(partitions: tuple[Row, ...]) -> None:
+def test_it_is_not_named_where_several_lead_them_or_none(partitions: tuple[Row, ...]) -> None:
     told = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), partitions)
     assert "leads all" not in remedy(rolled(told, sent(5, minutes=20)))
 

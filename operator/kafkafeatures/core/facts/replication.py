@@ -123,7 +123,7 @@ class Replication:
 
     def leader_of_lacking(self, broker: int) -> int | None:
         """The one other broker that leads all partitions with which this one should be in sync and is not; None where
-        several do, or nobody.
+        several do, or one has no leader.
         """
         at = self._at(broker)
         if at is None or not self._out_of_sync[at]:

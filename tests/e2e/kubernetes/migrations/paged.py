@@ -3,7 +3,7 @@
     kafka = PagedPods(node); kafka.begin(); kafka.names("brokers", "brokers-flag")
 
 What a reader brings: an image, volumes for the claims, a ZooKeeper in pods with the names that the page has, and the id
-of the cluster. The operator, and whoever else resolves names, is in another namespace than Kafka, as the chart has it.
+of the cluster. The operator and all clients are in another namespace than Kafka, as the chart has it.
 """
 
 from __future__ import annotations
@@ -69,6 +69,10 @@ class PagedPods(MigratingPods):
     @property
     def node_ids(self) -> dict[int, str]:
         return {first + number: f"{name}-{number}" for name, first in FIRST_ID.items() for number in range(3)}
+
+    def host(self, pod: str) -> str:
+        """The name by which the page has it."""
+        return f"{pod}.{pod.rpartition('-')[0]}.{self.namespace}"
 
     def folder(self, pod: str) -> Path:
         return super().folder(pod) / "kafka"

@@ -35,7 +35,7 @@ ssl.truststore.location=/etc/kafka/ca.pem
 {OF_ZOOKEEPER}
 super.users=User:broker;User:controller;User:kafkafeatures
 """
-"""Of a broker that accepts the users of the page already, as the page asks for before the migration."""
+"""Lines of a broker that accepts the users of the page, as the page asks for before the migration."""
 CERTIFICATES = "certificates"
 CLIENT = """security.protocol=SASL_SSL
 sasl.mechanism=PLAIN

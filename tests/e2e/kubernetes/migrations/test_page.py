@@ -128,7 +128,7 @@ def to_the_end(migrating: OnThePage) -> None:
 
 
 def cluster_id(kafka: PagedPods) -> str:
-    """As `describe` shows it."""
+    """The id that `describe` shows."""
     words = ("describe", "--bootstrap-server", kafka.addresses("brokers"), "--config", kafka.client_file, "-o", "json")
     done = subprocess.run(
         kafka.with_names(sys.executable, "-m", "kafkafeatures", *words), capture_output=True, text=True, check=True

@@ -59,7 +59,7 @@ RUN home=$(dirname "$(dirname "$(readlink -f /usr/bin/java)")") && rm -f "$home/
 _SCRIPTS = {"kafka-server-start.sh": "kafka.Kafka", "kafka-storage.sh": "kafka.tools.StorageTool"}
 """Kafka's own, which its jars do not have: each runs a main class with the same words."""
 USER = 1000
-"""As whom Kafka runs in Apache's image."""
+"""The user of Apache's image."""
 # The class archive is bound to this Java and this class path, so it is made in the image itself.
 _KAFKA = f"""FROM {JAVA}
 COPY kafka /opt/kafka

@@ -37,6 +37,7 @@ super.users=User:broker;User:controller;User:kafkafeatures
 """
 """Lines of a broker that accepts the users of the page, as the page asks for before the migration."""
 CERTIFICATES = "certificates"
+NAMES = ("*.brokers.kafka", "*.controllers.kafka", "*.controllers.kafka.svc.cluster.local")
 CLIENT = """security.protocol=SASL_SSL
 sasl.mechanism=PLAIN
 sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="kafkafeatures" \\
@@ -71,7 +72,7 @@ class SecuredPods(PagedPods):
 
     def __init__(self, node: Node) -> None:
         super().__init__(node)
-        self._certificates = Certificates("*.brokers.kafka", "*.controllers.kafka")
+        self._certificates = Certificates(*NAMES)
         ca = node.folder / "ca.pem"
         ca.write_text(self._certificates.ca)
         self.client = CLIENT.format(password=PASSWORD, ca=ca)

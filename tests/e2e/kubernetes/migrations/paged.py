@@ -27,8 +27,8 @@ PAGE = ROOT / "docs" / "how-to" / "migrate-on-kubernetes.md"
 IMAGE = "registry.example/kafka:3.9.2"
 FIRST_ID = {"brokers": 11, "controllers": 3001}
 ZOOKEEPERS = 3
-_ELSEWHERE = "kafka-features"
-"""The namespace of the chart."""
+_SEARCH = "search kafka-features.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
+"""As kubelet writes it for a pod in the chart's namespace."""
 _KINDS_OF_BROKERS = ("brokers", "brokers-zookeeper")
 _ZOOKEEPER = """set -eu
 cat >/tmp/zoo.cfg <<END
@@ -65,6 +65,7 @@ class PagedPods(MigratingPods):
         cluster = self.objects["KafkaFeatures", "orders"]["spec"]["cluster"]
         servers, _, _ = cluster["zookeeper"]["connect"].partition("/")
         super().__init__(node, servers)
+        self.search = _SEARCH
 
     @property
     def node_ids(self) -> dict[int, str]:
@@ -76,13 +77,6 @@ class PagedPods(MigratingPods):
 
     def folder(self, pod: str) -> Path:
         return super().folder(pod) / "kafka"
-
-    def with_names(self, *command: str | Path) -> list[str]:
-        resolver = self.node.folder / "resolv-of-pods.conf"
-        search = " ".join(f"{one}svc.cluster.local" for one in (f"{_ELSEWHERE}.", "")) + " cluster.local"
-        resolver.write_text(f"nameserver {self.node.address}\nsearch {search}\noptions ndots:5\n")
-        bind = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
-        return ["unshare", "--mount", "sh", "-c", bind, str(resolver), *map(str, command)]
 
     # --- what a person does ---
 

@@ -26,14 +26,14 @@ from tests.e2e.rig.kubernetes.operator import Operator
 class OnThePage(MigratingResource):
     """The document of the page; for a test, its times are short."""
 
+    pods: PagedPods
+
     def wants(self, desired: str, *consents: str, **spec: object) -> None:
         document = deepcopy(self.pods.objects["KafkaFeatures", NAME])
         document["spec"] |= {"consents": list(consents), **spec}
         document["spec"]["migration"] |= {"desired": desired, "holdDualWriteFor": "0m"}
         document["spec"]["rollout"] = {"stableFor": "3s"}
         self.plane.apply(document)
-
-    pods: PagedPods
 
 
 @contextmanager

@@ -28,7 +28,7 @@ IMAGE = "registry.example/kafka:3.9.2"
 FIRST_ID = {"brokers": 11, "controllers": 3001}
 ZOOKEEPERS = 3
 _SEARCH = "search kafka-features.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
-"""As kubelet writes it for a pod in the chart's namespace."""
+"""The lines that kubelet writes for a pod in the chart's namespace."""
 _KINDS_OF_BROKERS = ("brokers", "brokers-zookeeper")
 _ZOOKEEPER = """set -eu
 cat >/tmp/zoo.cfg <<END

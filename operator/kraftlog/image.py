@@ -101,12 +101,14 @@ class Registrations:
     beginning of the log or the last snapshot, which does not say.
     registered: when (ms) each broker registered last, at the latest: by the clock of the controller that wrote it; of
     one in a snapshot, the time of the last record that the snapshot contains. -1 where that is not known.
+    returned: when (ms) each node, a controller as well, registered or was unfenced last; as late as `registered` is.
     """
 
     brokers: Mapping[int, BrokerRegistration]
     controllers: Mapping[int, ControllerRegistration]
     unregistered: Mapping[int, int] = field(default_factory=dict, compare=False)
     registered: Mapping[int, int] = field(default_factory=dict, compare=False)
+    returned: Mapping[int, int] = field(default_factory=dict, compare=False)
 
 
 Moves = tuple[tuple[int, int], ...]
@@ -259,6 +261,11 @@ class Image:
     def registered(self) -> Mapping[int, int]:
         """When each broker registered last, at the latest, in ms."""
         return _read(self.registrations, Section.REGISTRATIONS).registered
+
+    @property
+    def returned(self) -> Mapping[int, int]:
+        """When each node registered or was unfenced last, at the latest, in ms."""
+        return _read(self.registrations, Section.REGISTRATIONS).returned
 
     @property
     def features(self) -> Mapping[str, int]:

@@ -60,6 +60,7 @@ class State:
         "offset",
         "partitions",
         "registered",
+        "returned",
         "snapshot_timestamp_ms",
         "timestamp_ms",
         "unregistered",
@@ -81,6 +82,7 @@ class State:
         self.timestamp_ms = -1  # of that batch
         self.unregistered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.registered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
+        self.returned: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.feature_record_kraft_version: int | None = None
         self.kraft_version = 0
         self.voters: tuple[Voter, ...] | None = None
@@ -95,7 +97,7 @@ class State:
     @property
     def weight(self) -> int:
         """Bytes of memory, roughly."""
-        nodes = self.brokers, self.controllers, self.unregistered, self.registered
+        nodes = self.brokers, self.controllers, self.unregistered, self.registered, self.returned
         kept = *nodes, self.features, self.left, self.moves
         large = self.partitions, self.clients, self.configs
         held = sum(each.weight for each in large if each is not None)
@@ -107,8 +109,9 @@ class State:
         self.features_offset = self.began_offset = end_offset
         self.began_ms = self.snapshot_timestamp_ms
         self.moves = _no_moves()
-        for broker_id in self.registered.view():
-            self.registered.put(broker_id, self.snapshot_timestamp_ms)
+        for times in (self.registered, self.returned):
+            for node_id in times.view():
+                times.put(node_id, self.snapshot_timestamp_ms)
 
     def section(
         self, section: Section
@@ -117,7 +120,7 @@ class State:
         match section:
             case Section.REGISTRATIONS:
                 nodes = self.brokers.view(), self.controllers.view()
-                return Registrations(*nodes, self.unregistered.view(), self.registered.view())
+                return Registrations(*nodes, self.unregistered.view(), self.registered.view(), self.returned.view())
             case Section.FEATURES:
                 kraft = self.kraft_version, self.feature_record_kraft_version
                 former = FormerLevels(self.left.view(), self.began_offset, self.began_ms, self.moves.view())

@@ -119,7 +119,26 @@ def test_when_each_broker_registered_last_is_known_and_of_a_snapshot_not_before_
 
     replay = Replay()
     replay.load_snapshot(snapshot(broker(1, 5)), end_offset=50, epoch=1)
-    assert replay.image().registered == {1: NOW - 5}
+    assert replay.image().registered == replay.image().returned == {1: NOW - 5}
+
+
+def test_when_each_node_came_back_last_is_known_a_controller_as_well() -> None:
+    """To register and to be unfenced is to come back; to be fenced, or asked to stop, is not."""
+    begin = [broker(1, 5, fenced=True), broker(2, 6), controller(3001)]
+    first = image_of(log(begin))
+    assert first.returned == dict.fromkeys((1, 2, 3001), first.timestamp_ms)
+    later = image_of(log(begin, [unfence(1, 5), change(2, 6, fenced=1)]))
+    assert later.returned == {1: later.timestamp_ms, 2: first.timestamp_ms, 3001: first.timestamp_ms}
+    again = image_of(log(begin, [change(2, 6, fenced=1)], [change(2, 6, fenced=-1), change(1, 5, fenced=0)]))
+    assert again.returned == {1: first.timestamp_ms, 2: again.timestamp_ms, 3001: first.timestamp_ms}
+
+
+def test_a_node_that_is_unregistered_is_gone_unless_it_is_registered_in_another_role() -> None:
+    remove = frame(table.UNREGISTER_CONTROLLER, {"controllerId": 2})
+    begin = [broker(1, 5), broker(2, 6), controller(2)]
+    assert set(image_of(log(begin, [unregister(1, 5), unregister(2, 6)])).returned) == {2}
+    assert set(image_of(log(begin, [remove])).returned) == {1, 2}
+    assert set(image_of(log(begin, [unregister(2, 6), remove])).returned) == {1}
 
 
 def test_brokers_and_controllers_go_when_they_are_unregistered() -> None:

@@ -1,0 +1,64 @@
+"""Whether a node came back only moments ago: then no node is restarted until it has stayed for `stableFor`.
+
+Pure. One of the checks of `core/roll/checks.py`. It asks the metadata log when each live node registered or was
+unfenced, whoever started it, and nothing that a status remembers: a node that was restarted by the operator, and is
+forgotten with the status, is waited for like one that a person started, or that ends again and again. Where the log
+cannot be read, the pods say when their containers started. Nodes in flight are waited for by their own restarts, which
+also ask for their replicas.
+
+Ages count by the log's own time, which does not pass the time here: so a clock of a controller that is set forward now
+adds nothing. Where a clock was set back, they count by what this process has lived through since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.facts.observation import NodeState
+from kafkafeatures.core.roll.question import RestartQuestion
+from kafkafeatures.core.words import format_span
+
+LOOK_AGAIN = 10.0
+"""Seconds, at most: another node may come back, or this one end, meanwhile."""
+
+
+def nobody_just_came_back(question: RestartQuestion) -> Wait | None:
+    """Every live node has been up for as long as one has to be after a restart."""
+    stable_for = question.wanted.rollout.stable_for
+    times, now, source = _up_since(question)
+    live = {node.id for node in question.seen.nodes if node.state is NodeState.LIVE} - question.flying
+    since = {id_: at for id_, at in times.items() if id_ in live}
+    recent = sorted(id_ for id_, at in since.items() if now - at < stable_for)
+    if not recent:
+        return None
+    newest = max(since.values())
+    left = stable_for - max(now - newest, question.remembered.known_for(_stamp_of(newest)))
+    if left <= timedelta(0):
+        return None
+    title, more = question.title(recent[0]), len(recent) - 1
+    text = (
+        f"{title} has been up only since {since[recent[0]]:%Y-%m-%d %H:%M:%S} UTC, as far as {source} shows"
+        f"{f' (and {more} more)' if more else ''}; no node is restarted until it has been up for "
+        f"{format_span(stable_for)} (spec.rollout.stableFor)"
+    )
+    remedy = f"if {title} ends or is fenced again and again, see its log, and repair or stop it"
+    after = min(max(left.total_seconds(), 1.0), LOOK_AGAIN)
+    return Wait(Reason.ROLLING_NODES, text, after=after, subject=title, remedy=remedy)
+
+
+def _up_since(question: RestartQuestion) -> tuple[Mapping[int, datetime], datetime, str]:
+    """Since when each node is up, the time of the clock that says so, and who says it."""
+    returns = question.seen.returns
+    if returns is not None:
+        return returns.times, min(returns.read_at, question.remembered.now), "the metadata log"
+    started = {id_: pod.started_at for id_, pod in question.fleet.pods.items() if pod.started_at is not None}
+    return started, question.pods_read_at, "its pod"
+
+
+def _stamp_of(moment: datetime) -> Stamp:
+    """To the millisecond: none of those that a status holds, which this process may have met for something else."""
+    return Stamp(moment.isoformat(timespec="milliseconds"))

@@ -294,7 +294,7 @@ class Client:
         moves = {name: tuple(one for one in of if one[0] > offset) for name, of in known.moves.items()}
         former = FormerLevels(left, offset, since, {name: of for name, of in moves.items() if of})
         finalized = replace(image.finalized, former=former)
-        return replace(image, finalized=finalized, registrations=_as_of(since, image.registrations))
+        return replace(image, finalized=finalized, registrations=_as_of(since, image))
 
     # --- partitions ---
 
@@ -328,12 +328,13 @@ class Client:
         return moment(self._world)
 
 
-def _as_of(since_ms: int, read: Registrations | None) -> Registrations | None:
+def _as_of(since_ms: int, image: Image) -> Registrations | None:
     """As a snapshot of that time has them, and the log behind it: it does not say when what it contains was written."""
+    read, then_ms = image.registrations, image.elapsed_ms - (image.timestamp_ms - since_ms)
     if read is None:
         return None
     registered, returned = (
-        {id_: max(at, since_ms) for id_, at in times.items()} for times in (read.registered, read.returned)
+        {id_: max(at, then_ms) for id_, at in times.items()} for times in (read.registered, read.returned)
     )
     return replace(read, registered=registered, returned=returned)
 

@@ -30,8 +30,8 @@ def ranges_of(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
 def _register_broker(state: State, data: Data) -> None:
     broker_id = data["brokerId"]
     state.unregistered.drop(broker_id)
-    state.registered.put(broker_id, state.timestamp_ms)
-    state.returned.put(broker_id, state.timestamp_ms)
+    state.registered.put(broker_id, state.elapsed_ms)
+    state.returned.put(broker_id, state.elapsed_ms)
     state.brokers.put(
         broker_id,
         BrokerRegistration(
@@ -69,7 +69,7 @@ def _fence(state: State, data: Data) -> None:
 
 def _unfence(state: State, data: Data) -> None:
     state.brokers.put(data["id"], replace(state.broker(data["id"], data["epoch"]), fenced=False))
-    state.returned.put(data["id"], state.timestamp_ms)
+    state.returned.put(data["id"], state.elapsed_ms)
 
 
 _FENCED = {-1: False, 0: None, 1: True}  # BrokerRegistrationFencingChange.java
@@ -91,13 +91,13 @@ def _change_broker(state: State, data: Data) -> None:
     )
     state.brokers.put(now.id, changed)
     if now.fenced and not changed.fenced:
-        state.returned.put(now.id, state.timestamp_ms)
+        state.returned.put(now.id, state.elapsed_ms)
 
 
 def _register_controller(state: State, data: Data) -> None:
     controller_id = data["controllerId"]
     state.unregistered.drop(controller_id)
-    state.returned.put(controller_id, state.timestamp_ms)
+    state.returned.put(controller_id, state.elapsed_ms)
     state.controllers.put(
         controller_id,
         ControllerRegistration(

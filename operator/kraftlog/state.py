@@ -50,6 +50,7 @@ class State:
         "clients",
         "configs",
         "controllers",
+        "elapsed_ms",
         "feature_record_kraft_version",
         "features",
         "features_offset",
@@ -80,6 +81,7 @@ class State:
         self.began_offset, self.began_ms = 0, -1  # the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
+        self.elapsed_ms = 0  # until then, since the beginning of what was read
         self.unregistered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.registered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.returned: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
@@ -109,9 +111,6 @@ class State:
         self.features_offset = self.began_offset = end_offset
         self.began_ms = self.snapshot_timestamp_ms
         self.moves = _no_moves()
-        for times in (self.registered, self.returned):
-            for node_id in times.view():
-                times.put(node_id, self.snapshot_timestamp_ms)
 
     def section(
         self, section: Section

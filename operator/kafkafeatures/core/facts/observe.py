@@ -192,14 +192,19 @@ def _last_registration(log: LogReading) -> LastRegistration | None:
     if not written or is_migrating or image.unreadable or min(*written, image.timestamp_ms) < 0:
         return None
     offset = max(one.epoch for one in image.brokers.values())
-    return LastRegistration(offset, _moment(max(written)), _moment(image.timestamp_ms))
+    return LastRegistration(offset, _when(image, max(written)), _moment(image.timestamp_ms))
 
 
 def _returns(image: Image) -> Returns | None:
     if image.timestamp_ms < 0:
         return None
-    times = {id_: _moment(ms) for id_, ms in image.returned.items() if ms >= 0}
+    times = {id_: _when(image, elapsed_ms) for id_, elapsed_ms in image.returned.items()}
     return Returns(times, _moment(image.timestamp_ms))
+
+
+def _when(image: Image, elapsed_ms: int) -> datetime:
+    """When so much time had passed, by the clock of the log's end."""
+    return _moment(image.timestamp_ms - (image.elapsed_ms - elapsed_ms))
 
 
 def _moment(ms: int) -> datetime:

@@ -72,13 +72,16 @@ def dual_write_of(
     migration: MigrationStatus | None,
 ) -> DualWrite | None:
     """For how long dual write was kept, by the metadata log; None where that cannot be read. wall: the time here, which
-    the log's time does not pass: a controller's clock may have been set forward while no process looked. now: seconds
+    the log's time does not pass: a controller's clock may have been set forward while no process looked. Where the log
+    is behind it, the registration counts as of that much later: the clock may be set right afterwards. now: seconds
     of a clock that is never set. before: as this process knew it; migration: what a status says of the same
     registration, whose time a snapshot does not have.
     """
     if registration is None:
         return None
-    found = DualWrite(registration.offset, registration.at, min(registration.read_at, wall), now, now)
+    behind = wall - registration.read_at
+    since = registration.at + (behind if behind > CLOCK_JUMPED else timedelta(0))
+    found = DualWrite(registration.offset, since, min(registration.read_at, wall), now, now)
     if before is not None and before.offset == found.offset:
         ahead = (found.log_time - before.log_time) - timedelta(seconds=now - before.now)
         since = before.since + (ahead if ahead > CLOCK_JUMPED else timedelta(0))  # a controller's clock was set

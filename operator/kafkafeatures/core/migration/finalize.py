@@ -26,7 +26,7 @@ from kafkafeatures.core.migration.contradictions import with_flags_first
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.place import Place
-from kafkafeatures.core.migration.positions import FLAG
+from kafkafeatures.core.migration.positions import FLAG, flag_of
 from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
 
@@ -154,12 +154,8 @@ def left_open(seen: Observation) -> tuple[Blocker, ...]:
     state = seen.zk_migration_state
     if not isinstance(state, Known) or state.value != ZkMigrationState.MIGRATION:
         return ()
-    ids = (
-        node.id
-        for node in seen.nodes
-        if Role.CONTROLLER in node.roles and isinstance(node.answer, Known) and not node.answer.value.zk_migration_ready
-    )
-    return tuple(without_the_flag(seen, ids))
+    controllers = (node for node in seen.nodes if Role.CONTROLLER in node.roles)
+    return tuple(without_the_flag(seen, (node.id for node in controllers if flag_of(node) is False)))
 
 
 def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:

@@ -329,7 +329,9 @@ class Client:
 
 
 def _as_of(since_ms: int, image: Image) -> Registrations | None:
-    """As a snapshot of that time has them, and the log behind it: it does not say when what it contains was written."""
+    """Registrations as a snapshot of that time and the log behind it have them: it does not say when what it contains
+    was written.
+    """
     read, then_ms = image.registrations, image.elapsed_ms - (image.timestamp_ms - since_ms)
     if read is None:
         return None

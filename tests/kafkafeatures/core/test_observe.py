@@ -273,8 +273,8 @@ def test_of_many_pods_whose_restart_is_requested_the_first_eight_count() -> None
         assert [one.name for one in found.value.stateful_sets[0].pods if one.restart_requested] == counted
 
 
-def test_when_nodes_came_back_is_told_by_the_clock_of_the_end_of_the_log_and_not_before_it_can_have_been() -> None:
-    """They registered 10 s and 90 s ago; what their records say of the time is of no account: a clock was set."""
+def test_when_nodes_came_back_is_known_by_the_clock_of_the_end_of_the_log_and_not_before_it_can_have_been() -> None:
+    """A broker registered 10 s ago, a controller 90 s ago, by the time that passed between batches since."""
     found = image(brokers={1: (NEW, False), 2: (NEW, False)}, controllers={3001: NEW})
     end_ms = int(NOW.timestamp() * 1000)
     assert found.registrations is not None

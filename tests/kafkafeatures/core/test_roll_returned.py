@@ -1,4 +1,4 @@
-"""No node is restarted while another one came back only moments ago, whoever had it restarted."""
+"""No node is restarted while another one came back only moments ago."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def test_a_node_that_does_not_run_is_not_waited_for_so(state: NodeState) -> None
     assert "has been up only" not in str(rolled(up_for({1: 5}, told), known_for=AT_ONCE).decision)
 
 
-def test_a_clock_of_a_controller_that_is_set_forward_ages_nobody() -> None:
-    """It registered 3 s ago; then an hour was added, and the registration is an hour and 3 s old by the log."""
+def test_a_clock_of_a_controller_that_is_set_forward_makes_no_node_older() -> None:
+    """One registered 3 s ago; then an hour was added, and the registration is an hour and 3 s old by the log."""
     told = up_for({5: 3603}, log_is_ahead=3600)
     assert "broker 5 has been up only since" in refused(rolled(told, known_for=AT_ONCE), Reason.ROLLING_NODES)
 
 
-def test_a_clock_that_is_set_back_makes_nobody_wait_for_longer_than_this_process_has_seen_the_node() -> None:
-    """It registered an hour from now, as the log says now."""
+def test_a_clock_that_is_set_back_makes_no_roll_wait_for_longer_than_this_process_has_known_the_node() -> None:
+    """One registered an hour from now, by the log."""
     told = up_for({5: -3600})
     assert isinstance(rolled(told, known_for=timedelta(seconds=29)).decision, Wait)
     assert isinstance(rolled(told, known_for=timedelta(seconds=30)).decision, Act)
@@ -106,6 +106,6 @@ def test_without_the_metadata_log_the_pods_say_when_their_containers_started(
         assert text.startswith("broker 5 has been up only since 2026-01-02 03:03:53 UTC, as far as its pod shows")
 
 
-def test_for_no_time_at_all_nobody_is_waited_for() -> None:
+def test_where_stable_for_is_no_time_at_all_nothing_is_waited_for() -> None:
     at_once = replace(ROLLOUT, stable_for=timedelta(0))
     assert isinstance(rolled(up_for({5: 0}), rollout=at_once, known_for=AT_ONCE).decision, Act)

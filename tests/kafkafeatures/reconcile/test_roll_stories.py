@@ -202,7 +202,7 @@ async def test_the_next_node_waits_for_one_that_was_restarted_and_is_forgotten_w
     assert scene.world.now_ms - back_ms >= 30_000
 
 
-async def test_a_cluster_whose_brokers_were_all_started_by_somebody_else_is_left_to_become_stable() -> None:
+async def test_a_cluster_whose_brokers_were_all_started_by_a_person_is_left_to_become_stable() -> None:
     scene = Scene(Wanted({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     _come_back(scene, *BROKERS)
     scene.set_images()
@@ -229,7 +229,7 @@ async def test_a_broker_that_comes_back_again_and_again_is_named_with_since_when
 
 
 def _come_back(scene: Scene, *ids: int) -> None:
-    """As brokers do that a person stops and starts."""
+    """Brokers that a person stops and starts."""
     for one in ids:
         scene.world.stop(Role.BROKER, one)
     scene.world.advance(scene.world.now_ms + 12_000)

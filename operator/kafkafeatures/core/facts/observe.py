@@ -49,7 +49,7 @@ from kafkafeatures.core.facts.readings import (
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
-    from kraftlog import Image
+    from kraftlog.image import Image
 
 T = TypeVar("T")
 

@@ -1,10 +1,10 @@
-"""Whether a node came back only moments ago: then no node is restarted until it has stayed for `stableFor`.
+"""Nodes that came back only moments ago: no node is restarted until they have stayed for `stableFor`.
 
 Pure. One of the checks of `core/roll/checks.py`. It asks the metadata log when each live node registered or was
-unfenced, whoever started it, and nothing that a status remembers: a node that was restarted by the operator, and is
-forgotten with the status, is waited for like one that a person started, or that ends again and again. Where the log
-cannot be read, the pods say when their containers started. Nodes in flight are waited for by their own restarts, which
-also ask for their replicas.
+unfenced, and nothing that a status remembers: a node that the operator restarted, and that is forgotten with the
+status, is waited for like one that a person started, or that ends again and again. Where the log cannot be read, the
+pods say when their containers started. Nodes in flight are waited for by their own restarts, which also ask for their
+replicas.
 
 Ages count by the log's own time, which does not pass the time here: so a clock of a controller that is set forward now
 adds nothing. Where a clock was set back, they count by what this process has lived through since.
@@ -26,7 +26,7 @@ LOOK_AGAIN = 10.0
 """Seconds, at most: another node may come back, or this one end, meanwhile."""
 
 
-def nobody_just_came_back(question: RestartQuestion) -> Wait | None:
+def live_nodes_are_stable(question: RestartQuestion) -> Wait | None:
     """Every live node has been up for as long as one has to be after a restart."""
     stable_for = question.wanted.rollout.stable_for
     times, now, source = _up_since(question)

@@ -96,7 +96,7 @@ class Replay(ImageBuilder):
 
         Whatever is not exactly as expected is left to `append`.
         """
-        offset, taken, elapsed_ms = self._offset, 0, 0
+        offset, taken, elapsed_ms, last_ms, leader_epoch = self._offset, 0, 0, self._timestamp_ms, self._epoch
         while offset < below and view[position + HEADER_SIZE : position + _IDLE] == ONLY_NO_OP:
             base, length, epoch, magic, crc, attributes, delta, _, timestamp_ms, *_, records = HEADER.unpack_from(
                 view, position
@@ -106,11 +106,13 @@ class Replay(ImageBuilder):
             if google_crc32c.value(view[position + CRC_START : position + _IDLE].tobytes()) != crc:
                 break
             position, offset, taken = position + _IDLE, offset + 1, taken + 1
-            elapsed_ms += _elapsed(self._timestamp_ms, timestamp_ms)
-            self._epoch, self._timestamp_ms = epoch, timestamp_ms
+            gap_ms = timestamp_ms - last_ms
+            elapsed_ms += gap_ms if 0 <= gap_ms <= MOST_ELAPSED_MS else _elapsed(last_ms, timestamp_ms)
+            leader_epoch, last_ms = epoch, timestamp_ms
         if taken:
             self._offset = self._state.offset = offset
-            self._state.timestamp_ms = self._timestamp_ms
+            self._epoch, self._timestamp_ms = leader_epoch, last_ms
+            self._state.timestamp_ms = last_ms
             self._state.elapsed_ms += elapsed_ms
             self._count(_NO_OP, taken)
         return position

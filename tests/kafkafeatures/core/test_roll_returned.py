@@ -11,6 +11,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.facts.observation import NodeState, Observation, Returns
+from tests.kafkafeatures.core.fleets import NEW
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
@@ -104,6 +105,17 @@ def test_without_the_metadata_log_the_pods_say_when_their_containers_started(
     if is_waited_for:
         text = refused(roll, Reason.ROLLING_NODES)
         assert text.startswith("broker 5 has been up only since 2026-01-02 03:03:53 UTC, as far as its pod shows")
+
+
+def test_a_controller_that_the_log_does_not_name_is_known_by_its_pod() -> None:
+    """Below metadata.version 3.7-IV0 controllers do not register; the pod of a node that does is no second witness."""
+    young = {id_: a_pod(id_, revision=NEW, started_at=NOW - timedelta(seconds=12)) for id_ in (3001, 5)}
+    told = up_for({}, cluster({**ROLLED_CONTROLLERS, **young}))
+    assert isinstance(rolled(told, known_for=AT_ONCE).decision, Act)
+    assert told.returns is not None
+    unnamed = {id_: at for id_, at in told.returns.times.items() if id_ not in CONTROLLERS}
+    roll = rolled(replace(told, returns=replace(told.returns, times=unnamed)), known_for=AT_ONCE)
+    assert "controller 3001 has been up only since" in refused(roll, Reason.ROLLING_NODES)
 
 
 def test_where_stable_for_is_no_time_at_all_nothing_is_waited_for() -> None:

@@ -191,4 +191,18 @@ MIGRATION_DEFECTS = (
         ),
         of_migrations=True,
     ),
+    Defect(
+        "hold-by-wall-clock",
+        "dual write counts as kept by a clock that was set forward",
+        f"{CORE}.finalize",
+        (("min(registration.read_at, wall), now, now)", "wall, now, now)"),),
+        of_migrations=True,
+    ),
+    Defect(
+        "gates-open-midway",
+        "what protects dual write is not asked again before the first controller loses the flag",
+        f"{CORE}.finalize",
+        (("    return not blockers and not soaks and is_approved\n", "    return True\n"),),
+        of_migrations=True,
+    ),
 )

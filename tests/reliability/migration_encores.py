@@ -6,13 +6,16 @@ comes next. Faults have stopped by then, and a person does what the status asks 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.migration.cluster import Faults
-from tests.reliability.migration_records import FINALIZED, MIGRATION
+from tests.reliability.migration_facts import modes
+from tests.reliability.migration_records import FINALIZED, MIGRATION, Mode
 from tests.reliability.migration_scene import CHROOT, NAME, SERVERS
+from tests.reliability.records import Jumped
 
 if TYPE_CHECKING:
     from tests.reliability.migrations import MigrationHistory
@@ -105,6 +108,40 @@ async def the_chroot_is_another_clusters(it: MigrationHistory) -> None:
     await it.wait(LONG)
 
 
+async def a_clock_is_set_forward(it: MigrationHistory) -> None:
+    """By a day, while no process of the operator is there; then the document asks to finalize."""
+    it.nobody_looks()
+    broker = it.random.choice(it.cluster.broker_ids)
+    it.cluster.restart(Role.BROKER, broker)
+    await it.wait(20.0)
+    it.skew, it.asleep_until = timedelta(days=1), 0.0
+    it.history.records.append(Jumped(it.loop.time()))
+    it.begin()
+    it.aim_at("Finalized", ["zk-finalize"])
+    await it.wait(LONG)
+    it.skew = timedelta(0)
+    it.history.records.append(Jumped(it.loop.time()))
+
+
+async def the_controllers_stop_too_early(it: MigrationHistory) -> None:
+    """On the way back, while the last broker was restarted and has to be stable yet, for long."""
+    it.set(rollout={"stableFor": "5m", "nodeTimeout": "2m"})
+    it.aim_at("RolledBack", [])
+    if await it.until(lambda: Mode.KRAFT not in modes(it.cluster.truth())):
+        it.stops_controllers()
+        await it.wait(2 * LONG)
+    it.set(rollout={"stableFor": "1s", "nodeTimeout": "2m"})
+
+
+async def the_document_forgets_it(it: MigrationHistory) -> None:
+    """The controllers have stopped, as they were asked to, when `spec.migration` is away for a few looks."""
+    await _back_to_the_controllers(it)
+    it.stops_controllers()
+    await it.wait(1.0)
+    it.the_migration_is_taken_out()
+    await it.wait(LONG)
+
+
 async def _back_to_the_controllers(it: MigrationHistory, consents: list[str] | None = None) -> None:
     """All brokers are back in ZooKeeper mode, and a person who was asked to stop the controllers is late."""
     it.git_is_late, it.late = 1.0, 2 * LONG
@@ -120,6 +157,9 @@ ENCORES: tuple[Encore, ...] = (
     more_is_lost_than_was_shown,
     a_broker_dies_with_the_controllers,
     the_chroot_is_another_clusters,
+    a_clock_is_set_forward,
+    the_controllers_stop_too_early,
+    the_document_forgets_it,
 )
 
 

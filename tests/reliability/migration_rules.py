@@ -133,10 +133,21 @@ def the_quorum_keeps_a_majority(facts: MigrationFacts) -> Iterator[Violation]:
 
 
 def one_at_a_time(facts: MigrationFacts) -> Iterator[Violation]:
-    """S1: a person is asked to restart one node, and no other before that is over."""
-    for step in (*facts.steps(RESTART), *facts.steps(DELETION)):
+    """S1: a person is asked to restart one node, and no other before that is over; nothing is given back before it is
+    in ZooKeeper mode again.
+    """
+    for step in facts.steps(RESTART):
         if len(step.begun.status.get("intents") or ()) > 1:
             yield Violation("one at a time", step.at, f"{step} beside {step.begun.status['intents']}")
+    for step in facts.steps(DELETION):
+        for other in step.begun.status.get("intents") or ():
+            id_ = other.get("nodeId")
+            if other["kind"] == RESTART and step.looks and step.always(lambda truth, id_=id_: not _is_back(truth, id_)):  # type: ignore[misc]
+                yield Violation("one at a time", step.at, f"{step} beside {other}")
+
+
+def _is_back(truth: Truth, broker: int) -> bool:
+    return truth.brokers.get(broker) in (Mode.PLAIN, Mode.FLAGGED)
 
 
 def no_door_closes_while_the_stores_differ(facts: MigrationFacts) -> Iterator[Violation]:

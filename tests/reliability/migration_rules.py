@@ -207,7 +207,7 @@ def nothing_is_given_back_too_early(facts: MigrationFacts) -> Iterator[Violation
         if looks and any(all(truth.brokers[id_] is Mode.KRAFT for truth in looks) for id_ in runs):
             yield Violation("given back", one.at, f"brokers run in KRaft mode: {one.truth.brokers}")
         for id_ in sorted(_hosts(one.truth)) if (one.truth.offset or -1) > 0 else ():  # else nothing was copied
-            if f"zk-lose-broker:{id_}" not in given and _is_gone(facts, place, id_):
+            if f"zk-lose-broker:{id_}" not in given and _is_gone(facts, place, one.at, id_):
                 yield Violation("given back", one.at, f"broker {id_} has replicas, and is gone for long")
         if any(flag is not None for flag in one.truth.controllers.values()) and not _vouched(facts, place, one.uid):
             yield Violation("given back", one.at, f"controllers run: {one.truth.controllers}")
@@ -224,11 +224,10 @@ def _hosts(truth: Truth) -> set[int]:
     return {id_ for copies in truth.copies.values() for id_ in copies.replicas}
 
 
-def _is_gone(facts: MigrationFacts, place: int, broker: int) -> bool:
+def _is_gone(facts: MigrationFacts, place: int, at: float, broker: int) -> bool:
     """Whether it did not run in all that was seen until then since its session in ZooKeeper is over."""
-    at = facts.records[place].at
     seen = [one.truth for where, one in facts.of_kind(Seen) if where < place and at - one.at <= SESSION]
-    return bool(seen) and all(truth.brokers.get(broker) is Mode.GONE for truth in (*seen, facts.records[place].truth))
+    return bool(seen) and all(truth.brokers.get(broker) is Mode.GONE for truth in seen)
 
 
 def _vouched(facts: MigrationFacts, place: int, uid: str) -> bool:

@@ -184,9 +184,9 @@ MIGRATION_DEFECTS = (
         f"{CORE}.losses",
         (
             (
-                "def not_back(asked: Asked) -> Iterator[tuple[int, Blocker]]:\n",
-                "def not_back(asked: Asked) -> Iterator[tuple[int, Blocker]]:\n"
-                "    if ZK_ROLLBACK_LOSSY in asked.consents:\n        return\n",
+                "    for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):\n",
+                "    for id_, blocker in () if ZK_ROLLBACK_LOSSY in asked.consents else _not_in_zookeeper_mode(\n"
+                "        place, with_znode, _absent_by_znodes(place)\n    ):\n",
             ),
         ),
         of_migrations=True,

@@ -17,17 +17,19 @@ from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.cluster.matrix_table import Row, draw_table, grouped_nodes
 from kafkafeatures.cli.shell.indented import hanging, line, remedy
 from kafkafeatures.core.engine.blockers import grouped, shortened, title_of, verb
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, observer_remedy
 from kafkafeatures.core.facts.binaries import inferred_release
 from kafkafeatures.core.facts.observation import (
     NOT_SUPPORTED,
     Known,
     Node,
+    NodeKey,
     NodeState,
     Observation,
     SourceKind,
     Unknown,
 )
+from kafkafeatures.core.facts.quorum import observers, quorum_mode
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
@@ -55,8 +57,9 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
     _cluster(console, observation)
     _features(console, observation, highest)
     _protocol(console, observation)
-    blocking = {node.id for one in found for node in one.nodes} if blockers else set()
+    blocking = {node.key for one in found for node in one.nodes} if blockers else set()
     _apart(console, observation, flags, blocking)
+    _observers(console, observation)
     if blockers and found:
         _title(console, "Blockers of the highest levels that a live node supports")
         draw_blockers(console, map(blocker_status, grouped(found)))
@@ -121,9 +124,26 @@ def _counts(observation: Observation) -> Iterator[str]:
     )
     for name, roles in kinds:
         if count := sum(node.roles == roles for node in nodes):
-            yield counted(count, name)
+            yield counted(count, name) + (_votes(observation) if roles == (Role.CONTROLLER,) else "")
     if ghosts := len(observation.nodes) - len(nodes):
         yield counted(ghosts, "ghost")
+
+
+def _votes(observation: Observation) -> str:
+    """How many controllers vote, where not all of them do."""
+    without_vote = observers(observation)
+    voters = sum(node.is_voter for node in observation.nodes)
+    return f" ({counted(voters, 'voter')}, {counted(len(without_vote), 'observer')})" if without_vote else ""
+
+
+def _observers(console: Console, observation: Observation) -> None:
+    """Controllers without a vote: they take no part in a majority, whatever people count them for."""
+    if without_vote := observers(observation):
+        console.print()
+        is_none = verb(without_vote, "is not a voter, and counts", "are not voters, and count")
+        text = Text(f"{title_of(without_vote)}: {is_none} for no majority")
+        hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{'Observer':<{_STATE_WIDTH}}", "bold yellow"))
+        remedy(console, observer_remedy(without_vote, quorum_mode(observation)), indent=_STATE_WIDTH)
 
 
 def _protocol(console: Console, observation: Observation) -> None:
@@ -136,7 +156,7 @@ def _protocol(console: Console, observation: Observation) -> None:
         line(console, Text(f"{IBP}: {found}"))
 
 
-def _apart(console: Console, observation: Observation, flags: str = "", blocking: set[int] | None = None) -> None:
+def _apart(console: Console, observation: Observation, flags: str = "", blocking: set[NodeKey] | None = None) -> None:
     """Nodes that are not live, those with the same story on one line. The cure of ghosts that block is shown with the
     blockers.
     """
@@ -151,7 +171,7 @@ def _apart(console: Console, observation: Observation, flags: str = "", blocking
             where = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
             text = Text(f"{title_of(nodes)}{where}: {story}")
             hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{state.value:<{_STATE_WIDTH}}", "bold red"))
-            if flags and state is NodeState.GHOST and not {node.id for node in nodes} <= (blocking or set()):
+            if flags and state is NodeState.GHOST and not {node.key for node in nodes} <= (blocking or set()):
                 remedy(console, ghost_remedy(nodes, flags, observation.finalized), indent=_STATE_WIDTH)
 
 
@@ -165,6 +185,8 @@ def _story(node: Node) -> str:
 
 
 def _ghost_story(node: Node) -> str:
+    if node.replaced_by is not None:
+        return node.replaced_by.message
     if Role.CONTROLLER in node.roles:
         return "no longer a voter, and does not answer"
     return "fenced, and does not answer: stopped or removed"
@@ -189,6 +211,9 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
         "runs in ZooKeeper mode, and is not registered with the controllers"
         if node.runs_in_kraft_mode is False
         else "keeps fetching the metadata log, but the active controller rejects its registration"
+        if node.roles
+        else "fetches the metadata log, but is registered neither as a broker nor as a controller: it has just "
+        "started, or is rejected"
     ),
 }
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.early_rights import by_files, is_before_the_copy
+from kafkafeatures.core.facts.identity import with_own_answers
 from kafkafeatures.core.facts.membership import FENCED_UNSEEN, Membership
 from kafkafeatures.core.facts.observation import (
     Known,
@@ -79,6 +80,7 @@ def observe(
         log = by_files(log)
         probe = replace(probe, controllers=by_files(probe.controllers), quorum=by_files(probe.quorum))
     reading = log if isinstance(log, LogReading) else None
+    probe = with_own_answers(probe, None if reading is None else reading.image)
     cluster_id = _proven_id(probe, log)
     zookeeper = _of_the_same_cluster(zookeeper, cluster_id)
     members = Membership(probe, reading, None if isinstance(zookeeper, Failure) else zookeeper)

@@ -96,7 +96,7 @@ def refusal(nodes: Nodes) -> tuple[str, str]:
         return (
             f"{who} {verb(nodes, 'fetches', 'fetch')} the metadata log, but {is_} registered neither as "
             f"{verb(nodes, 'a broker nor as a controller', 'brokers nor as controllers')}",
-            f"look again in a moment: a process that has just started registers itself; if this lasts, see the log of "
+            "a process that has just started registers itself; if this lasts for more than 2 minutes, see the log of "
             f"{these(nodes)}: a broker that does not support the finalized levels is rejected, so upgrade or stop it",
         )
     return (

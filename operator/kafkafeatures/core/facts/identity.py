@@ -84,6 +84,55 @@ def voters_of(probe: ClusterProbe, image: Image | None) -> set[int]:
     return found | {voter.id for voter in (image.voters or () if image is not None else ())}
 
 
+def two_quorums(first: QuorumAnswer, first_at: str, second: QuorumAnswer, second_at: str) -> Failure | None:
+    """Why two answers about the quorum cannot be of the same one; None where they may be: an election may have been
+    between them. `first_at`, `second_at`: which address or list of addresses led to it.
+    """
+    of_first, of_second = ({voter.id for voter in one.voters} for one in (first, second))
+    is_one_epoch = first.leader_epoch == second.leader_epoch
+    if is_one_epoch and first.leader_id == second.leader_id:
+        return None
+    if not is_one_epoch and (first.leader_id in of_second and second.leader_id in of_first):
+        return None
+    return _of_two(
+        f"{first_at} to controller {first.leader_id} (voters {_ids(of_first)}, epoch {first.leader_epoch}); "
+        f"{second_at} to controller {second.leader_id} (voters {_ids(of_second)}, epoch {second.leader_epoch})"
+    )
+
+
+def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | None:
+    """Why the leader whose metadata log was read cannot be one of the quorum that the nodes describe."""
+    quorum = probe.quorum
+    if not isinstance(quorum, QuorumAnswer) or quorum.leader_id == log.leader_id:
+        return None
+    voters = {voter.id for voter in quorum.voters}
+    if quorum.leader_epoch != log.leader_epoch and log.leader_id in voters:
+        return None
+    return _of_two(
+        f"DescribeQuorum to {_controller_at(probe, quorum.leader_id)} (voters "
+        f"{_ids(voters)}, epoch {quorum.leader_epoch}); the metadata log to "
+        f"{_controller_at(probe, log.leader_id)} (epoch {log.leader_epoch})"
+    )
+
+
+def _of_two(ways: str) -> Failure:
+    return Failure(
+        FailureKind.WRONG_CLUSTER,
+        "the bootstrap addresses",
+        f"they lead to two quorums: {ways}; nothing is sent to either",
+        "use addresses of one quorum, and shut down the other one if it is a copy",
+    )
+
+
+def _ids(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ids)))
+
+
+def _controller_at(probe: ClusterProbe, id_: int) -> str:
+    controllers = (one for one in probe.nodes if one.id == id_ and one.role is Role.CONTROLLER)
+    return f"controller {id_}" + next((f" at {one.host}:{one.port}" for one in controllers), "")
+
+
 def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bool) -> Role | None:
     """The role in which an id is still registered, and which its process says that it does not have; None where it does
     not say so, or where the cluster still counts on the node in that role.

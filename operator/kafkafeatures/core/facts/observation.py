@@ -168,7 +168,7 @@ class Node(Struct, frozen=True):
 
     def _while_it_differs(self) -> str:
         """What to do while process and registration differ: for a moment, that of an earlier process is still there."""
-        remedy = f"look again in a moment; if this lasts for more than 2 minutes, see the log of {self.title}"
+        remedy = f"it may be restarting; if this lasts for more than 2 minutes, see the log of {self.title}"
         if len(self.roles) < 2 or self.state is not NodeState.FENCED:
             return f"{remedy}, and restart it"
         return (

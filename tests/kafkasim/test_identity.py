@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+import pytest
+
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.observe import observe
-from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings
+from kafkafeatures.kafka.cluster import Cluster
 from kafkasim.ports import SimulatedCluster
 from kafkasim.world import World
-from tests.kafkasim.clusters import START_MS, plan, settle
+from tests.kafkasim.clusters import START_MS, plan, served, settle
 
 OLD_BROKERS = tuple((Role.BROKER, id_, "4.1") for id_ in (3001, 3002, 3003))
 
@@ -54,3 +59,39 @@ def test_a_broker_with_a_new_id_has_the_address_of_the_old_one() -> None:
     assert [one for one in states(seen) if one[1] == ["Broker"]] == [
         (1, ["Broker"], NodeState.LIVE), (3, ["Broker"], NodeState.GHOST), (13, ["Broker"], NodeState.LIVE)
     ]  # fmt: skip
+
+
+# --- two quorums with one cluster id ---
+
+
+async def read_over_both(brokers: tuple[int, ...], controllers: tuple[int, ...]) -> Observation:
+    """The picture of a client that was given addresses of cluster 0, of cluster 1, or of both."""
+    async with served(plan()) as one, served(plan(), seed=1) as other:
+        worlds = one.world, other.world
+
+        def addresses(role: Role, of: tuple[int, ...]) -> tuple[Address, ...]:
+            return tuple(Address(node.host, node.port) for number in of for node in worlds[number].of_role(role)[:1])
+
+        settings = ClusterSettings(
+            bootstrap_servers=addresses(Role.BROKER, brokers),
+            bootstrap_controllers=addresses(Role.CONTROLLER, controllers),
+            request_timeout=5.0,
+        )
+        async with Cluster(settings, environment=Environment()) as cluster:
+            return observe(*await cluster.read())
+
+
+@pytest.mark.parametrize(("brokers", "controllers"), [((0,), (1,)), ((0, 1), ()), ((), (0, 1))])
+def test_two_quorums_with_one_cluster_id_are_named_and_nothing_counts_as_one_cluster(
+    brokers: tuple[int, ...], controllers: tuple[int, ...]
+) -> None:
+    seen = asyncio.run(read_over_both(brokers, controllers))
+    assert isinstance(seen.cluster_id, Unknown)
+    assert seen.cluster_id.why.kind is FailureKind.WRONG_CLUSTER
+    assert seen.cluster_id.why.message.count("(voters 3001, 3002, 3003, epoch ") == 2
+
+
+@pytest.mark.parametrize(("brokers", "controllers"), [((0,), (0,)), ((0, 0), ()), ((), (0,))])
+def test_addresses_of_one_quorum_are_of_one_cluster(brokers: tuple[int, ...], controllers: tuple[int, ...]) -> None:
+    seen = asyncio.run(read_over_both(brokers, controllers))
+    assert isinstance(seen.cluster_id, Known)

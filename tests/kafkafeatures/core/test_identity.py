@@ -13,7 +13,7 @@ from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.engine.remedies import observer_remedy
 from kafkafeatures.core.engine.wanted import Wanted
-from kafkafeatures.core.facts.identity import in_doubt, two_quorums
+from kafkafeatures.core.facts.identity import QuorumView, in_doubt, two_quorums
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.quorum import observers, quorum_mode
@@ -308,12 +308,20 @@ OURS = quorum(voters=CONTROLLERS)
 def test_two_leaders_are_of_one_quorum_only_if_there_may_have_been_an_election(
     other: QuorumAnswer, is_another: bool
 ) -> None:
-    why = two_quorums(OURS, "a:1", other, "b:1")
+    why = two_quorums(QuorumView("a:1", OURS), QuorumView("b:1", other))
     assert (why is not None) is is_another
     if why is not None:
         assert why.kind is FailureKind.WRONG_CLUSTER
         assert "a:1 to controller 3001 (voters 3001, 3002, 3003, epoch 4)" in why.message
         assert f"b:1 to controller {other.leader_id} (voters " in why.message
+
+
+def test_voters_with_the_same_ids_at_other_addresses_are_another_quorum() -> None:
+    first = QuorumView("a:1", OURS, {3001: ("a", 9093)})
+    why = two_quorums(first, QuorumView("b:1", OURS, {3001: ("b", 9093)}))
+    assert why is not None
+    assert "b:1 to controller 3001 at b:9093 (voters 3001, 3002, 3003, epoch 4)" in why.message
+    assert two_quorums(first, QuorumView("b:1", OURS)) is None
 
 
 @pytest.mark.parametrize(("leader", "epoch", "is_another"), [(3002, 5, False), (3002, 4, True), (11, 5, True)])

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import (
     METADATA,
@@ -84,20 +86,28 @@ def voters_of(probe: ClusterProbe, image: Image | None) -> set[int]:
     return found | {voter.id for voter in (image.voters or () if image is not None else ())}
 
 
-def two_quorums(first: QuorumAnswer, first_at: str, second: QuorumAnswer, second_at: str) -> Failure | None:
-    """Why two answers about the quorum cannot be of the same one; None where they may be: an election may have been
-    between them. `first_at`, `second_at`: which address or list of addresses led to it.
-    """
-    of_first, of_second = ({voter.id for voter in one.voters} for one in (first, second))
-    is_one_epoch = first.leader_epoch == second.leader_epoch
-    if is_one_epoch and first.leader_id == second.leader_id:
-        return None
-    if not is_one_epoch and (first.leader_id in of_second and second.leader_id in of_first):
-        return None
-    return _of_two(
-        f"{first_at} to controller {first.leader_id} (voters {_ids(of_first)}, epoch {first.leader_epoch}); "
-        f"{second_at} to controller {second.leader_id} (voters {_ids(of_second)}, epoch {second.leader_epoch})"
-    )
+class QuorumView(Struct, frozen=True):
+    """An answer about the quorum. `at`: the addresses that led to it. `voters`: where each listens, if it says so."""
+
+    at: str
+    quorum: QuorumAnswer
+    voters: Mapping[int, Address] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        leader, ids = self.quorum.leader_id, _ids(voter.id for voter in self.quorum.voters)
+        host, port = self.voters.get(leader, ("", -1))
+        where = f" at {host}:{port}" if host else ""
+        return f"{self.at} to controller {leader}{where} (voters {ids}, epoch {self.quorum.leader_epoch})"
+
+
+def two_quorums(first: QuorumView, second: QuorumView) -> Failure | None:
+    """Why two answers cannot be of the same quorum; None where they may be: an election may have been between them."""
+    of_first, of_second = ({voter.id for voter in one.quorum.voters} for one in (first, second))
+    leaders = first.quorum.leader_id, second.quorum.leader_id
+    is_one_epoch = first.quorum.leader_epoch == second.quorum.leader_epoch
+    is_possible = leaders[0] == leaders[1] if is_one_epoch else leaders[0] in of_second and leaders[1] in of_first
+    moved = any(first.voters[id_] != second.voters[id_] for id_ in first.voters.keys() & second.voters.keys())
+    return None if is_possible and not moved else _of_two(f"{first}; {second}")
 
 
 def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | None:

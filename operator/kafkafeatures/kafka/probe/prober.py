@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.identity import two_quorums
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, Host, NodeAnswer, ProbedNode, Role
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
-from kafkafeatures.kafka.probe.directory import Directory, Discovery, Found, address_of
-from kafkafeatures.kafka.probe.quorum import describe_quorum
+from kafkafeatures.kafka.probe.directory import Discovery, Found, address_of
+from kafkafeatures.kafka.probe.one_quorum import of_another_quorum
 from kafkafeatures.kafka.wire.messages import ApiVersionsResponse
 
 K = TypeVar("K")
@@ -50,14 +49,14 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
             asked = {(node.role, Address(node.host, node.port)) for node in nodes}
             if isinstance(directory.controllers, Failure):
                 nodes += _unidentified_controllers(discovery, asked, prober)
-            cluster_id = await _of_one_quorum(pool, directory, nodes)
+            two_quorums = await of_another_quorum(pool, directory, nodes)
             addresses = {address for _, address in asked}
             silent = tuple(f for a, f in discovery.bootstrap_failures().items() if a not in addresses)
     finally:
         await prober.cancel()
     return ClusterProbe(
         at=started,
-        cluster_id=cluster_id,
+        cluster_id=two_quorums or directory.cluster_id,
         brokers=directory.brokers,
         controllers=directory.controllers,
         quorum=directory.quorum,
@@ -65,25 +64,6 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
         bootstrap_failures=silent,
         named_apart=bool(pool.settings.bootstrap_servers and pool.settings.bootstrap_controllers),
     )
-
-
-async def _of_one_quorum(pool: Pool, directory: Directory, nodes: Sequence[ProbedNode]) -> str | Failure:
-    """The cluster id, unless brokers and controllers that were given apart lead to two quorums."""
-    settings, quorum = pool.settings, directory.quorum
-    if isinstance(quorum, Failure) or not settings.bootstrap_controllers or isinstance(directory.cluster_id, Failure):
-        return directory.cluster_id
-    brokers = (one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer))
-    broker = next(
-        (one for one in brokers if isinstance(one.answer, NodeAnswer) and one.answer.runs_in_kraft_mode), None
-    )
-    if broker is None:
-        return directory.cluster_id
-    through, _ = await describe_quorum(pool, Address(broker.host, broker.port), Role.BROKER)
-    if isinstance(through, Failure):
-        return directory.cluster_id
-    controllers = ", ".join(map(str, settings.bootstrap_controllers))
-    ways = f"bootstrapControllers ({controllers})", f"broker {broker.id} at {broker.host}:{broker.port}"
-    return two_quorums(quorum, ways[0], through, ways[1]) or directory.cluster_id
 
 
 async def probe_more(pool: Pool, done: ClusterProbe, role: Role, hosts: Sequence[Host]) -> ClusterProbe:

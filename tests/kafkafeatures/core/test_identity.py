@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
+from kafkafeatures.cli.cluster.matrix import draw
 from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.engine.remedies import observer_remedy
@@ -34,6 +37,7 @@ from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import no_node_is_refused
 from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
+from kafkafeatures.core.report.check import check
 from kafkafeatures.core.report.cluster_document import cluster_document
 from kafkafeatures.core.report.reach import blockers_of
 from kraftlog.image import BrokerRegistration, Endpoint, Image
@@ -148,6 +152,19 @@ def test_a_voter_counts_whatever_its_process_says() -> None:
     assert of_role(former(ONLY_BROKER), 3001, Role.CONTROLLER).state is not NodeState.GHOST
 
 
+def test_several_that_gave_up_the_role_are_in_one_sentence() -> None:
+    log = image({1: (NEW, False), 3001: (OLD, True), 3002: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW))
+    brokers = tuple(asked(id_, SILENT, Role.BROKER) for id_ in (3001, 3002))
+    controllers = (*(named(asked(id_, AS_CONTROLLER), ONLY_CONTROLLER) for id_ in (3001, 3002)), asked(3003))
+    it = seen(asked(1), *brokers, *controllers, log=log)
+    (blocker,) = check(it, {}, "FLAGS").blockers
+    assert "the processes with these ids are only controllers now" in blocker.message
+    assert blocker.remedy == "for each of them: kafkafeatures unregister --broker 3001 FLAGS"
+    out = StringIO()
+    draw(Console(width=200, file=out), it)
+    assert "2 brokers (3001, 3002): the processes with these ids are only controllers now" in out.getvalue()
+
+
 # --- one address, two registrations ---
 
 
@@ -193,6 +210,22 @@ def test_without_the_log_the_broker_that_is_not_fenced_has_the_address() -> None
     brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
     it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
     assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.GHOST, NodeState.LIVE)
+
+
+def test_where_it_is_not_known_which_of_two_answers_neither_is_called_a_ghost() -> None:
+    listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
+    brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
+    it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.FENCED, NodeState.FENCED)
+    assert "it is not known which answers" in str(it.nodes[-1].answer)
+    assert not_a_ghost_broker(it.nodes[-1])
+
+
+def test_a_denied_address_is_named_with_the_role_of_its_owner() -> None:
+    denied = Failure(FailureKind.ANOTHER_NODE, "h:3001", "its address h:3001 is that of node 3001 now")
+    log = registered(image({3: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 3001)})
+    it = seen(replace(asked(3, denied), port=3001), *map(asked, CONTROLLERS), log=log)
+    assert "controller 3001 now" in str(of_role(it, 3, Role.BROKER).answer)
 
 
 def test_what_answers_as_a_controller_is_no_broker_at_that_address() -> None:
@@ -336,5 +369,5 @@ def test_a_log_of_another_quorum_is_a_contradiction_with_a_name_and_no_election(
     if is_another:
         assert isinstance(decided, Stalled)
         assert decided.reason is Reason.CLUSTER_ID_MISMATCH
-        ways = "two quorums: DescribeQuorum to controller 3001 at h:3001 (voters 3001, 3002, 3003, epoch 4)"
+        ways = "copy: DescribeQuorum to controller 3001 at h:3001 (voters 3001, 3002, 3003, epoch 4)"
         assert ways in decided.message

@@ -17,7 +17,13 @@ from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.cluster.matrix_table import Row, draw_table, grouped_nodes
 from kafkafeatures.cli.shell.indented import hanging, line, remedy
 from kafkafeatures.core.engine.blockers import grouped, shortened, title_of, verb
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, observer_remedy
+from kafkafeatures.core.engine.remedies import (
+    ANY_CLUSTER,
+    ghost_remedy,
+    in_its_place,
+    kind_of_replacement,
+    observer_remedy,
+)
 from kafkafeatures.core.facts.binaries import inferred_release
 from kafkafeatures.core.facts.observation import (
     NOT_SUPPORTED,
@@ -160,33 +166,32 @@ def _apart(console: Console, observation: Observation, flags: str = "", blocking
     """Nodes that are not live, those with the same story on one line. The cure of ghosts that block is shown with the
     blockers.
     """
-    stories: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}
+    stories: dict[tuple[NodeState, tuple[Role, ...], str, str], list[Node]] = {}
     for node in observation.nodes:
         if not is_counted_on(observation, node):
-            stories.setdefault((node.state, node.roles, _story(node)), []).append(node)
+            story = kind_of_replacement(node) or _STORIES[node.state](node)
+            stories.setdefault((node.state, node.roles, story, _registration(node)), []).append(node)
     if stories:
         console.print()
     for state in NodeState:
-        for (_, _, story), nodes in ((key, tuple(nodes)) for key, nodes in stories.items() if key[0] is state):
+        for (_, _, story, by), nodes in ((key, tuple(nodes)) for key, nodes in stories.items() if key[0] is state):
             where = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
-            text = Text(f"{title_of(nodes)}{where}: {story}")
+            text = Text(f"{title_of(nodes)}{where}: {in_its_place(nodes) or story}{by}")
             hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{state.value:<{_STATE_WIDTH}}", "bold red"))
             if flags and state is NodeState.GHOST and not {node.key for node in nodes} <= (blocking or set()):
                 remedy(console, ghost_remedy(nodes, flags, observation.finalized), indent=_STATE_WIDTH)
 
 
-def _story(node: Node) -> str:
+def _registration(node: Node) -> str:
+    """What a node that does not answer was when it registered."""
     release, written = inferred_release(node), node.known_range_of(METADATA_VERSION)
-    registered = ""
-    if isinstance(node.answer, Unknown) and node.registered and written is not None:
-        by = f" by Kafka {release}" if release else ""
-        registered = f", registered{by} with metadata.version {format_range(METADATA_VERSION, written)}"
-    return _STORIES[node.state](node) + registered
+    if isinstance(node.answer, Known) or not node.registered or written is None:
+        return ""
+    by = f" by Kafka {release}" if release else ""
+    return f", registered{by} with metadata.version {format_range(METADATA_VERSION, written)}"
 
 
 def _ghost_story(node: Node) -> str:
-    if node.replaced_by is not None:
-        return node.replaced_by.message
     if Role.CONTROLLER in node.roles:
         return "no longer a voter, and does not answer"
     return "fenced, and does not answer: stopped or removed"

@@ -129,8 +129,8 @@ def _of_two(ways: str) -> Failure:
     return Failure(
         FailureKind.WRONG_CLUSTER,
         "the bootstrap addresses",
-        f"they lead to two quorums: {ways}; nothing is sent to either",
-        "use addresses of one quorum, and shut down the other one if it is a copy",
+        f"they lead to two quorums, of two clusters or of a cluster and its copy: {ways}; nothing is sent to either",
+        "use addresses of one cluster, and shut down the copy if there is one",
     )
 
 
@@ -175,17 +175,20 @@ def _own_answer(node: ProbedNode, claims: set[NodeKey], ranks: Mapping[NodeKey, 
         return node
     if owner is not None:
         text = f"its address {address} is that of {_title(owner)} now"
-    else:
-        text = f"its address {address} is also that of {', '.join(map(_title, others))}: it is not known which answers"
-    return replace(node, answer=Failure(FailureKind.ANOTHER_NODE, address, text))
+        return replace(node, answer=Failure(FailureKind.ANOTHER_NODE, address, text))
+    if _is_denied(node):
+        return node
+    text = f"its address {address} is also that of {', '.join(map(_title, others))}: it is not known which answers"
+    remedy = "grant access to the metadata log, and DESCRIBE_CONFIGS; give each node an address of its own"
+    return replace(node, answer=Failure(FailureKind.STALE, address, text, remedy))
 
 
 def _owner_of(node: ProbedNode, claims: set[NodeKey], ranks: Mapping[NodeKey, Rank]) -> NodeKey | None:
     """The newest registration of the address, in the role that answers there; None where two are equal."""
-    role, own = node.role, (node.role, node.id)
-    if isinstance(node.answer, NodeAnswer) and len({one for one, _ in claims}) > 1:
-        role = Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER  # a controller never offers it
-    able = [key for key in claims if key[0] is role and not (key == own and _is_denied(node))]
+    able = [key for key in claims if key[1] != node.id] if _is_denied(node) else [*claims]
+    if isinstance(node.answer, NodeAnswer) and len({role for role, _ in claims}) > 1:
+        role = Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER  # which never offers it
+        able = [key for key in claims if key[0] is role]
     newest = max((ranks.get(key, _UNKNOWN) for key in able), default=_UNKNOWN)
     owners = [key for key in able if ranks.get(key, _UNKNOWN) == newest]
     return owners[0] if len(owners) == 1 else None

@@ -267,12 +267,17 @@ class Membership:
             if answers or not fenced:
                 return _BROKER_STATES[answers, fenced]
             # Without DescribeQuorum it is unknown whether it still fetches, as one that recovers its log does.
-            unsure = id_ in self._fetching or isinstance(self.probe.quorum, Failure)
+            unsure = id_ in self._fetching or isinstance(self.probe.quorum, Failure) or self._answers_ambiguously(id_)
             return NodeState.FENCED if unsure else NodeState.GHOST
         if answers:
             return NodeState.FENCED if is_broker and fenced else NodeState.LIVE
         counted_on = id_ in self._voters or id_ in self._fetching or isinstance(self.probe.quorum, Failure)
         return NodeState.UNREACHABLE if counted_on else NodeState.GHOST
+
+    def _answers_ambiguously(self, id_: int) -> bool:
+        """Whether something answers at its address, and it is not known as which node."""
+        answers = (one.answer for one in self.probed.get(id_, ()))
+        return any(isinstance(answer, Failure) and answer.kind is FailureKind.STALE for answer in answers)
 
     def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
         """(is it registered, is it fenced), each None where that cannot be known."""

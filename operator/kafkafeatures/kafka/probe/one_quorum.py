@@ -21,8 +21,8 @@ from kafkafeatures.kafka.wire.messages import DescribeClusterRequest
 
 async def of_another_quorum(pool: Pool, directory: Directory, nodes: Sequence[ProbedNode]) -> Failure | None:
     """Which addresses lead to which of two quorums; None where nothing shows that there are two."""
-    if isinstance(directory.quorum, Failure):
-        return None
+    if isinstance(directory.quorum, Failure) or isinstance(directory.cluster_id, Failure):
+        return None  # two cluster ids are named already
     listed = {(node.role, Address(node.host, node.port)) for node in nodes}
     given = {
         Role.BROKER: tuple(dict.fromkeys(pool.settings.bootstrap_servers)),

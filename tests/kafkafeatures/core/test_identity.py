@@ -13,7 +13,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.matrix import draw
 from kafkafeatures.core.engine.blockers import grouped
-from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.remedies import observer_remedy
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.identity import QuorumView, in_doubt, two_quorums
@@ -41,6 +41,7 @@ from kafkafeatures.core.report.check import check
 from kafkafeatures.core.report.cluster_document import cluster_document
 from kafkafeatures.core.report.reach import blockers_of
 from kraftlog.image import BrokerRegistration, Endpoint, Image
+from tests.kafkafeatures.core.test_waits import MINUTE, Process
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, probe, quorum
 
@@ -129,6 +130,17 @@ def test_a_process_that_does_not_say_its_roles_stays_one_node_and_no_advice_conc
     (gap,) = it.gaps
     assert "for more than 2 minutes" in gap.remedy
     assert "unregister --broker 3001" in gap.remedy
+
+
+def test_that_process_and_registration_differ_has_a_beginning_and_a_way_out_after_two_minutes() -> None:
+    process = Process()
+    decided = decide(Wanted({"metadata.version": NEW["metadata.version"][1]}), former(None))
+    assert isinstance(decided, Wait)
+    first = process.look(decided, NOW)
+    assert "node 3001 reports metadata.version" in first
+    later = process.look(decided, NOW + 3 * MINUTE, 3 * MINUTE)
+    assert later.startswith(f"{first}; since 2026-01-02 03:04 UTC; ")
+    assert later.endswith("kafkafeatures unregister --broker 3001")
 
 
 def test_a_broker_that_is_not_fenced_counts_whatever_its_process_says() -> None:

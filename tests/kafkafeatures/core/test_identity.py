@@ -315,6 +315,14 @@ def test_a_controller_without_a_vote_is_an_observer_by_name(level: int, mode: st
     assert ("may join again by itself" in remedy) is (level == 1)
 
 
+def test_observers_are_counted_in_the_headline_and_have_a_line_with_their_remedy() -> None:
+    out = StringIO()
+    draw(Console(width=200, file=out), of_four())
+    assert "4 controllers, 1 broker; 3 voters, 1 observer (3009)" in out.getvalue()
+    assert "Observer    controller 3009: is not a voter, and counts for no majority" in out.getvalue()
+    assert "add-controller" in out.getvalue()
+
+
 def test_without_the_voters_no_controller_is_called_an_observer() -> None:
     it = of_four(quorum=SILENT)
     assert not observers(it)

@@ -102,7 +102,7 @@ def _cluster(console: Console, observation: Observation) -> None:
     mode = observation.mode.value.value if isinstance(observation.mode, Known) else "mode unknown"
     id_ = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "id unknown"
     nodes = ", ".join(_counts(observation)) or "no nodes"
-    line(console, Text.assemble("Cluster ", (id_, "bold"), f"  {mode}  {nodes}"))
+    line(console, Text.assemble("Cluster ", (id_, "bold"), f"  {mode}  {nodes}{_votes(observation)}"))
     source = observation.source
     if source.kind is SourceKind.METADATA_LOG:
         text = f"Source: metadata log at offset {source.offset}, epoch {source.epoch}"
@@ -130,7 +130,7 @@ def _counts(observation: Observation) -> Iterator[str]:
     )
     for name, roles in kinds:
         if count := sum(node.roles == roles for node in nodes):
-            yield counted(count, name) + (_votes(observation) if roles == (Role.CONTROLLER,) else "")
+            yield counted(count, name)
     if ghosts := len(observation.nodes) - len(nodes):
         yield counted(ghosts, "ghost")
 
@@ -139,7 +139,8 @@ def _votes(observation: Observation) -> str:
     """How many controllers vote, where not all of them do."""
     without_vote = observers(observation)
     voters = sum(node.is_voter for node in observation.nodes)
-    return f" ({counted(voters, 'voter')}, {counted(len(without_vote), 'observer')})" if without_vote else ""
+    ids = shortened(node.id for node in without_vote)
+    return f"; {counted(voters, 'voter')}, {counted(len(without_vote), 'observer')} ({ids})" if without_vote else ""
 
 
 def _observers(console: Console, observation: Observation) -> None:

@@ -36,7 +36,7 @@ While a broker in ZooKeeper mode is the controller, brokers are counted by `/bro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
@@ -291,6 +291,15 @@ class Membership:
             # Up to Kafka 3.9 only unfenced brokers are listed: absence may mean fenced or not registered.
             return (True, False) if listed else (None, None)
         return None, None
+
+
+def by_id(nodes: Iterable[Node]) -> dict[int, Node]:
+    """The nodes by id, as `Observation.node` has them."""
+    found: dict[int, Node] = {}
+    for node in nodes:
+        if node.id not in found or found[node.id].state is NodeState.GHOST:
+            found[node.id] = node
+    return found
 
 
 def _counts_by_znodes(zookeeper: ZooKeeperReading, image: Image | None) -> bool:

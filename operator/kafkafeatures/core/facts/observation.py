@@ -385,15 +385,6 @@ class Observation(Struct, frozen=True):
         return tuple(sorted(names, key=lambda name: (name != "metadata.version", name)))
 
 
-def by_id(nodes: Iterable[Node]) -> dict[int, Node]:
-    """The nodes by id, as `Observation.node` has them."""
-    found: dict[int, Node] = {}
-    for node in nodes:
-        if node.id not in found or found[node.id].state is NodeState.GHOST:
-            found[node.id] = node
-    return found
-
-
 def supported_by_all(observation: Observation, names: Iterable[str]) -> dict[str, VersionRange | None]:
     """For each feature the highest minimum and the lowest maximum over all nodes whose range is known."""
     nodes = [node for node in observation.nodes if node.state is not NodeState.REFUSED]

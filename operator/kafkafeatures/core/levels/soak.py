@@ -19,7 +19,8 @@ from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Status, WayBack
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.wanted import Wanted
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, by_id
+from kafkafeatures.core.facts.membership import by_id
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 

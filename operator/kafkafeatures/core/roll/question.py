@@ -22,7 +22,8 @@ from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.binaries import supported_by
 from kafkafeatures.core.facts.levels import VersionRange
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, by_id
+from kafkafeatures.core.facts.membership import by_id
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Replication
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet

@@ -62,7 +62,8 @@ class Timing(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """A cluster. `levels`: finalized levels, metadata.version among them; kraft.version 1 makes the quorum a dynamic
     one. `leader`: the first active controller, the lowest id when None. `cluster_id` None: drawn at random.
-    `min_insync_replicas`: what the brokers' own files say, which no log knows. `zk_migration_state`: what a cluster of
+    `min_insync_replicas`: what the files of brokers say, which no log knows, and of controllers, unless
+    `controllers_min_insync_replicas` says otherwise. `zk_migration_state`: what a cluster of
     Kafka 3.x begins with; 2 where it comes from ZooKeeper.
     """
 
@@ -73,6 +74,7 @@ class Plan(Struct, frozen=True):
     addresses: Mapping[tuple[Role, int], tuple[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     topics: tuple[TopicPlan, ...] = ()
     min_insync_replicas: int = 1
+    controllers_min_insync_replicas: int | None = None
     zk_migration_state: int = 0
     timing: Timing = field(default_factory=Timing)
 

@@ -55,7 +55,7 @@ def setting_of(world: World, node: Node, name: str) -> Setting | None:
         return _from_file(",".join(role.value.lower() for role in Role if world.has_role(node.id, role)))
     if name != MIN_INSYNC_REPLICAS:
         return None if node.file is None else _in_file(node.file, name)
-    layers = minimum_layers(world, node.id)
+    layers = minimum_layers(world, node)
     source = next(iter(layers))
     return Setting(source, layers[source], layers=layers)
 
@@ -74,19 +74,20 @@ def _in_file(file: Mapping[str, str], name: str) -> Setting | None:
 
 def minimum_of(world: World, broker_id: int) -> int:
     """The `min.insync.replicas` that a broker applies to a topic that sets none."""
-    return int(next(iter(minimum_layers(world, broker_id).values())))
+    return int(next(iter(minimum_layers(world, world.nodes[Role.BROKER, broker_id]).values())))
 
 
-def minimum_layers(world: World, broker_id: int) -> dict[SettingSource, str]:
+def minimum_layers(world: World, node: Node) -> dict[SettingSource, str]:
     """What is said of `min.insync.replicas`, the strongest first."""
     found: dict[SettingSource, int] = {}
     if world.image.partitioned is not None:
         there = world.image.partitions.min_insync_replicas
-        if broker_id in there.brokers:
-            found[SettingSource.NODE] = there.brokers[broker_id]
+        if node.role is Role.BROKER and node.id in there.brokers:
+            found[SettingSource.NODE] = there.brokers[node.id]
         if there.cluster is not None:
             found[SettingSource.ALL_BROKERS] = there.cluster
-    if world.min_insync_replicas != 1:
-        found[SettingSource.FILE] = world.min_insync_replicas
+    in_file = world.min_insync_replicas if node.role is Role.BROKER else world.controllers_min_insync_replicas
+    if in_file != 1:
+        found[SettingSource.FILE] = in_file
     found[SettingSource.DEFAULT] = 1
     return {source: str(value) for source, value in found.items()}

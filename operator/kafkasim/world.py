@@ -8,7 +8,7 @@ Called by the wire server and by tests.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -24,7 +24,7 @@ from kafkasim.log import Position, Snapshot, Write
 from kafkasim.node import Key, Node
 from kafkasim.plan import Plan, TopicPlan
 from kafkasim.quorum import Quorum
-from kafkasim.releases import KRAFT_VERSION, Release
+from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release
 from kafkasim.replicas import Found
 from kafkasim.rules import CONTROLLER_REGISTRATION, NOT_CONTROLLER, FeatureUpdate, Verdict, View, finalized, judge
 from kraftlog import Image, Section
@@ -75,6 +75,8 @@ class World(Quorum):
         self.elected: int | None = None  # the broker that is controller; brokers answer as in ZooKeeper mode then
         self.uninformed: set[int] = set()  # brokers that do not know it yet
         self.min_insync_replicas = plan.min_insync_replicas
+        of_controllers = plan.controllers_min_insync_replicas
+        self.controllers_min_insync_replicas = plan.min_insync_replicas if of_controllers is None else of_controllers
         self._snapshot_ms = now_ms  # up to when the checkpoint goes that readers are sent to
         self._brokers = Brokers(self)
         self._found: tuple[Partitions, list[Found]] | None = None  # of the last state that was looked at
@@ -143,10 +145,24 @@ class World(Quorum):
         if verdict.levels:
             levels = [registrations.level(*each) for each in verdict.levels]
             before = self.leader_image.features.get(METADATA_VERSION, 0)
-            self.append(levels)
+            self.append([*self._before_elr(verdict.levels), *levels])
             if before < CONTROLLER_REGISTRATION <= self.leader_image.features.get(METADATA_VERSION, 0):
                 self._register_controllers()
         return ControllerAnswer(verdict, self.log.end_offset)
+
+    def _before_elr(self, levels: Iterable[tuple[str, int]]) -> list[Write]:
+        """What is written of min.insync.replicas where eligible.leader.replicas.version is raised from 0.
+
+        `ConfigurationControlManager.maybeGenerateElrSafetyRecords`.
+        """
+        if not any(name == ELR_VERSION and level > 0 for name, level in levels) or self._level(ELR_VERSION):
+            return []
+        image = self._leader_image
+        there = image.partitions.min_insync_replicas if image.partitioned is not None else None
+        found = []
+        if there is None or there.cluster is None:
+            found.append(replicas.broker_config(None, self.controllers_min_insync_replicas))
+        return found + [replicas.broker_config(id_, None) for id_ in sorted(there.brokers if there is not None else ())]
 
     def unregister_broker(self, at: Node, broker_id: int) -> ControllerAnswer:
         """UnregisterBroker as sent to this node."""

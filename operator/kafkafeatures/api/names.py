@@ -29,6 +29,7 @@ KAFKA_VERSION = f"{GROUP}/kafka-version"
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 DYNAMIC_QUORUM = "dynamic-quorum"
 """The consent to a raise of kraft.version, which makes a static quorum dynamic and is irreversible."""
 SINGLE_REPLICA_TOPICS = "single-replica-topics"

@@ -124,7 +124,7 @@ def _of_topic(world: World, node: Node, name: str) -> ConfigAnswer:
         return ConfigAnswer(UNKNOWN_TOPIC_OR_PARTITION, None, {})
     of_topic = world.image.partitions.min_insync_replicas.topics.get(name)
     layers: dict[int, str] = {} if of_topic is None else {SET_ON_TOPIC: str(of_topic)}
-    return ConfigAnswer(NONE, None, {MIN_INSYNC_REPLICAS: _entry({**layers, **minimum_layers(world, node.id)})})
+    return ConfigAnswer(NONE, None, {MIN_INSYNC_REPLICAS: _entry({**layers, **minimum_layers(world, node)})})
 
 
 def _of_node(world: World, node: Node, name: str) -> ConfigAnswer:

@@ -151,15 +151,17 @@ async def look(
     zookeeper: ZooKeeperReading | None = None,
     *,
     partitions: bool = False,
+    settings_of_nodes: frozenset[str] = frozenset(),
 ) -> Observation:
     """One look at a cluster, and no more; a second one for these settings of brokers in ZooKeeper mode. `zookeeper`: as
-    it was read before. `partitions`: every partition too.
+    it was read before. `partitions`: every partition too; `settings_of_nodes`: these of
+    every node.
     """
     from kafkafeatures.core.facts.observe import observe
 
     znodes = NOT_ASKED if zookeeper is None else zookeeper
     async with cluster_of(settings) as cluster:
-        seen = observe(*await cluster.read(partitions=partitions), zookeeper=znodes)
+        seen = observe(*await cluster.read(partitions=partitions, settings=settings_of_nodes), zookeeper=znodes)
         if not in_zookeeper_mode or not seen.in_zookeeper_mode:
             return seen
         return observe(*await cluster.read(settings=in_zookeeper_mode), zookeeper=znodes)

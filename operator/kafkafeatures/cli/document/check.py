@@ -7,13 +7,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.api.names import API_VERSION, ELIGIBLE_LEADER_REPLICAS
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import FORMATS, console, print_document
 from kafkafeatures.cli.shell.values import release
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.releases import bundle
+from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
 from kafkafeatures.core.report.check import Check, CheckVerdict, check
 from kafkafeatures.core.words import counted
 
@@ -38,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look once, and say what prevents it: 0 for nothing, 4 for something, 5 where it is not known."""
     levels = bundle(arguments.release or "") or {}
-    seen = on_cluster(look(settings_from_flags(arguments), partitions=True))
+    settings = frozenset({MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else ())
+    seen = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))
     replication = None
     if isinstance(seen.partitions, Known):
         from kafkafeatures.core.facts.replication import Replication

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.levels import VersionRange
 
 
@@ -53,7 +53,7 @@ _ROWS = (
 _BUNDLED = (
     ("group.version", 1, 22),
     ("transaction.version", 2, 24),
-    ("eligible.leader.replicas.version", 1, 26),
+    (ELIGIBLE_LEADER_REPLICAS, 1, 26),
     ("share.version", 1, 28),
     ("streams.version", 1, 29),
     ("share.version", 2, 31),
@@ -61,7 +61,7 @@ _BUNDLED = (
 
 KAFKAS_FEATURES = frozenset({METADATA_VERSION, KRAFT_VERSION, *(feature for feature, _, _ in _BUNDLED)})
 
-_DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}}
+_DEPENDENCIES = {(ELIGIBLE_LEADER_REPLICAS, 1): {METADATA_VERSION: 23}}
 
 LOWEST_FOR_FEATURES = 7
 """metadata.version 3.3-IV3: any other feature above 0 needs it (`Feature.validateVersion`)."""

@@ -31,6 +31,7 @@ from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     format_level,
 )
+from kafkafeatures.core.levels.min_insync import min_insync_replicas_stay
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it, unknown_range
 from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.readiness import (
@@ -250,6 +251,7 @@ CHAIN: tuple[Check, ...] = (
     features_exist,
     every_node_supports_it,  # the one Kafka checks too, though not for every controller
     no_node_is_refused,
+    min_insync_replicas_stay,
 )
 
 

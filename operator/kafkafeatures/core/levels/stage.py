@@ -24,10 +24,12 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
 from kafkafeatures.core.levels.behind import halted_by, with_nodes_behind
-from kafkafeatures.core.levels.changes import to_validate
+from kafkafeatures.core.levels.changes import changes_between, to_validate
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
+from kafkafeatures.core.levels.min_insync import writes_min_insync
 from kafkafeatures.core.levels.part import LEVELS, LevelsPart, levels_to_move
 from kafkafeatures.core.levels.question import Question, unknown_features_in
 from kafkafeatures.core.levels.read_back import read_back
@@ -243,8 +245,12 @@ class Levels:
         return any(asked.get(feature) != level for feature, level in targets.items())
 
     def demands(self, asked: Asked) -> Demands:
-        """Nothing that is not read anyway."""
-        return Demands()
+        """The settings that a raise would change unseen, once it is known that it is to be made."""
+        if asked.seen is None:
+            return Demands()
+        finalized = asked.seen.known_levels
+        changes = changes_between(asked.wanted.desired(finalized), finalized)
+        return Demands(settings=frozenset({MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else ()))
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> LevelsPart:
         """What the document asks for and is not there."""

@@ -16,7 +16,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Held, Stalled, Wait
 from kafkafeatures.core.engine.settling import Looks, Open
 from kafkafeatures.core.engine.wanted import MaxParallel, Rollout
-from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -109,6 +109,49 @@ def test_a_pod_goes_once_its_template_was_changed(position: Position) -> None:
     step = restarted(look(D.DUAL_WRITE, in_pods(cluster(position), BROKERS)))
     assert step.pod == name_of(step.node_id)
     assert step.after == NEW
+
+
+def dead(id_: int, *, flag: bool | None = True) -> Node:
+    """A controller whose process is gone; `flag`: whether it had it when it registered last."""
+    return replace(
+        a_node(id_, Shape.MIGRATING_CONTROLLER),
+        state=NodeState.UNREACHABLE, answer=Unknown(SILENT), proved_at="", registered_flag=flag,
+    )  # fmt: skip
+
+
+MOVES = [(P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK)]
+
+
+@pytest.mark.parametrize(("position", "desired"), MOVES)
+@pytest.mark.parametrize("way", ["by a person", "through pods"])
+def test_brokers_are_moved_as_long_as_a_majority_of_the_controllers_leads_whose_missing_ones_had_the_flag(
+    position: Position, desired: Desired, way: str
+) -> None:
+    """A broker that is restarted takes nothing from the quorum; to stay half way takes more."""
+
+    def found(*controllers: Node) -> Look:
+        seen = cluster(position, *controllers)
+        if way == "by a person":
+            return looks(wanting(desired), seen)
+        return look(desired, in_pods(seen, BROKERS))
+
+    assert restarted(found(dead(3002))).node_id in BROKERS
+    two = found(dead(3001), dead(3002)).decision
+    assert isinstance(two, Wait)
+    assert two.reason is Reason.WAITING_FOR_QUORUM
+    assert "no node is restarted while a voter is missing: controller 3001 does not answer (and 1 more)" in two.message
+    for flag in (False, None):
+        unflagged = found(dead(3002, flag=flag)).decision
+        assert isinstance(unflagged, Wait)
+        assert (unflagged.subject, unflagged.remedy) == ("controller 3002", "start controller 3002")
+
+
+def test_before_the_quorum_takes_over_and_once_it_is_finalized_no_controller_may_be_missing() -> None:
+    early = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION, dead(3002)), BROKERS)).decision
+    assert isinstance(early, Wait)
+    assert early.subject == "controller 3002"
+    finalizing = look(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE, dead(3002)), CONTROLLERS), consents=CONSENT)
+    assert not isinstance(finalizing.decision, Act)
 
 
 def test_the_pod_of_the_broker_that_is_controller_goes_last() -> None:

@@ -33,10 +33,11 @@ def _misplaced(place: Misplaced, blockers: tuple[Blocker, ...], *, lasts: bool) 
         # Nodes that do not answer contradict nothing: they are brought back.
         reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
         return Stalled(reason, str(place), blockers, subject=place.subject, remedy=place.remedy)
-    # The remedy of a contradiction is a lot of work and may be for nothing; but who looks once, as with `plan`, sees no
-    # minute pass.
+    # Who looks once, as with `plan`, sees no minute pass, and needs the remedy too. Where it may be another one, it
+    # is a lot of work that may be for nothing.
     text = place.at_first or place.message
-    remedy = f"wait a minute, and look again; if it is the same then: {place.remedy}"
+    then = "apply and the operator say what to do" if place.at_first else place.remedy
+    remedy = f"wait a minute, and look again; if it is the same then: {then}"
     noted = Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute", remedy)
     return Wait(
         Reason.MIGRATING,

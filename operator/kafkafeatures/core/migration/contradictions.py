@@ -137,7 +137,7 @@ TAKE_LEADERS_ANEW = (
     "then restart each broker in ZooKeeper mode, one after the other, with its settings unchanged: until then it may "
     "ignore leaders that the controllers elect, as the broker that was the controller gave it higher leader epochs"
 )
-"""Seen on real nodes: a broker that was told the same leader epoch, with another leader, skips what it is told."""
+"""Seen on real nodes: a broker that knows another leader of the same leader epoch skips what it is sent."""
 
 CONTRADICTIONS = (
     # Two controllers at once.

@@ -4,7 +4,7 @@ migration moves.
 Pure. Asked by `core/roll/admission.py` of each node that may be next. With one of three voters away the next failure
 takes the quorum, and what begins a restart then, of a broker too, may find no controller to register with.
 `core/facts/quorum.py` says that a majority stays without a controller; this asks for more, as nothing has to be
-restarted now. A migration half way has to go on: a broker that is restarted takes nothing from the quorum, so for
+restarted now. A migration half way has to continue: a broker that is restarted takes nothing from the quorum, so for
 brokers on its way a majority suffices. Whether the missing one had the flag `core/migration/led.py` has asked before.
 
 A voter is missing that does not answer while another controller does, that the leader does not call caught up, whose

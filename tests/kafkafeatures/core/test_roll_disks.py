@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
@@ -205,9 +205,11 @@ def test_a_status_gives_back_what_it_has_room_for_and_never_lacks_those_that_mus
     assert sum(map(len, lines)) <= MOST_BYTES
 
 
-@given(st.lists(st.text(max_size=12)))
+@given(st.lists(st.text("0123456789 d:m\n\u0663x", max_size=12)))
+@example(["9" * 5000 + " d:abcde"])
 def test_a_status_that_was_edited_is_read_as_far_as_it_can_be(lines: list[str]) -> None:
-    assert all(marks for marks in read_disks(lines).values())
+    assert all(marks for marks in read_disks([*lines, "7 d:abcde", "7"]).values())
+    assert 7 in read_disks([*lines, "7 d:abcde"])
 
 
 @given(st.lists(st.dictionaries(st.integers(1, 3), st.sets(st.sampled_from("abcdef"), min_size=1)), max_size=6))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ MOST_BYTES = 6 * 1024
 """What a status has room for: some 400 brokers with one directory each. Those of others this process keeps alone."""
 
 _LOG_DIR, _METADATA_DIR = "d:", "m:"
+_LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")
 
 
 class NodeDisks(Struct, frozen=True):
@@ -99,8 +101,8 @@ def written_disks(before: Disks, first: Set[int]) -> tuple[str, ...]:
 
 def read_disks(lines: Iterable[str]) -> Disks:
     """Read the lines of a status, which may have been edited: what is no line of a node is passed over."""
-    split = (line.split() for line in lines)
-    return {int(words[0]): frozenset(words[1:]) for words in split if len(words) > 1 and words[0].isdecimal()}
+    found = (_LINE.fullmatch(line) for line in lines)
+    return {int(line[1]): frozenset(line[2].split()) for line in found if line is not None}
 
 
 def disks_of(node: Node) -> frozenset[str]:
@@ -111,23 +113,24 @@ def disks_of(node: Node) -> frozenset[str]:
 
 def is_on_new_disk(before: frozenset[str], node: Node) -> bool:
     """Tell whether none of its directories was there before, as far as both are known."""
+    if not before:
+        return False
     now = disks_of(node)
-    return any(_of_kind(kind, before).isdisjoint(_of_kind(kind, now)) for kind in _judged_by(before, node))
+    return any(_of_kind(kind, before).isdisjoint(_of_kind(kind, now)) for kind in _judged_by(before, now, node))
 
 
 def consent_to_disk(before: frozenset[str], node: Node) -> str:
     """Consent to the disk that the node has now: of another one it says nothing."""
     now = disks_of(node)
-    marks = sorted(mark for kind in _judged_by(before, node) for mark in _of_kind(kind, now))
+    marks = sorted(mark for kind in _judged_by(before, now, node) for mark in _of_kind(kind, now))
     digest = hashlib.sha256(" ".join(marks).encode()).hexdigest()[:8]
     return f"{NEW_DISK}:{node.title.replace(' ', '-')}:{digest}"
 
 
-def _judged_by(before: frozenset[str], node: Node) -> tuple[str, ...]:
+def _judged_by(before: frozenset[str], now: frozenset[str], node: Node) -> tuple[str, ...]:
     """Kinds of directories that tell it, of those that are known of before and of now. A controller lives by its
     metadata log, which a broker copies from the leader if it has to; of a broker it tells where nothing else does.
     """
-    now = disks_of(node)
     known = tuple(kind for kind in (_LOG_DIR, _METADATA_DIR) if _of_kind(kind, before) and _of_kind(kind, now))
     return known if Role.CONTROLLER in node.roles else known[:1]
 

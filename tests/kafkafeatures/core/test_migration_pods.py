@@ -151,7 +151,7 @@ def test_brokers_are_moved_as_long_as_a_majority_of_the_controllers_leads_whose_
 
 @pytest.mark.parametrize("moved", [(1, 2), (1, 2, 3)])
 def test_a_broker_that_lost_its_disk_on_the_way_holds_the_next_one_and_the_next_phase(moved: tuple[int, ...]) -> None:
-    """It holds too if its restart was the last one of its way."""
+    """A restart that was the last one of its way is no exception."""
 
     def in_kraft(*, lost: bool) -> Observation:
         dirs = {id_: frozenset({f"dir-{id_}{'-new' if lost and id_ == 1 else ''}"}) for id_ in BROKERS}

@@ -44,6 +44,8 @@ OWN_CHROOT = ":2181/kafka"
 """How `zookeeper.connect` of the cluster ends."""
 LAST_MOMENTS = 10.0
 """Seconds after a comparison in which the next one is not due, or not done, and the controllers may be stopped."""
+SESSION = 40.0
+"""Seconds after which the session of a broker that ended is over: zookeeper.session.timeout.ms, and twice that."""
 LAST_WITHIN = 300.0
 """Seconds for which the last comparison counts at the end, however long ago it was that anything looked."""
 
@@ -131,10 +133,21 @@ def the_quorum_keeps_a_majority(facts: MigrationFacts) -> Iterator[Violation]:
 
 
 def one_at_a_time(facts: MigrationFacts) -> Iterator[Violation]:
-    """S1: a person is asked to restart one node, and no other before that is over."""
-    for step in (*facts.steps(RESTART), *facts.steps(DELETION)):
+    """S1: a person is asked to restart one node, and no other before that is over; nothing is given back before it is
+    in ZooKeeper mode again.
+    """
+    for step in facts.steps(RESTART):
         if len(step.begun.status.get("intents") or ()) > 1:
             yield Violation("one at a time", step.at, f"{step} beside {step.begun.status['intents']}")
+    for step in facts.steps(DELETION):
+        for other in step.begun.status.get("intents") or ():
+            id_ = other.get("nodeId")
+            if other["kind"] == RESTART and step.looks and step.always(lambda truth, id_=id_: not _is_back(truth, id_)):  # type: ignore[misc]
+                yield Violation("one at a time", step.at, f"{step} beside {other}")
+
+
+def _is_back(truth: Truth, broker: int) -> bool:
+    return truth.brokers.get(broker) in (Mode.PLAIN, Mode.FLAGGED)
 
 
 def no_door_closes_while_the_stores_differ(facts: MigrationFacts) -> Iterator[Violation]:
@@ -193,6 +206,9 @@ def nothing_is_given_back_too_early(facts: MigrationFacts) -> Iterator[Violation
         }
         if looks and any(all(truth.brokers[id_] is Mode.KRAFT for truth in looks) for id_ in runs):
             yield Violation("given back", one.at, f"brokers run in KRaft mode: {one.truth.brokers}")
+        for id_ in sorted(_hosts(one.truth)) if (one.truth.offset or -1) > 0 else ():  # else nothing was copied
+            if f"zk-lose-broker:{id_}" not in given and _is_gone(facts, place, one.at, id_):
+                yield Violation("given back", one.at, f"broker {id_} has replicas, and is gone for long")
         if any(flag is not None for flag in one.truth.controllers.values()) and not _vouched(facts, place, one.uid):
             yield Violation("given back", one.at, f"controllers run: {one.truth.controllers}")
         if one.kept not in kept:
@@ -202,6 +218,16 @@ def nothing_is_given_back_too_early(facts: MigrationFacts) -> Iterator[Violation
     for step in facts.steps(DELETION):
         if not step.is_back:
             yield Violation("next step", step.at, f"{step}")
+
+
+def _hosts(truth: Truth) -> set[int]:
+    return {id_ for copies in truth.copies.values() for id_ in copies.replicas}
+
+
+def _is_gone(facts: MigrationFacts, place: int, at: float, broker: int) -> bool:
+    """Whether it did not run in all that was seen until then since its session in ZooKeeper is over."""
+    seen = [one.truth for where, one in facts.of_kind(Seen) if where < place and at - one.at <= SESSION]
+    return bool(seen) and all(truth.brokers.get(broker) is Mode.GONE for truth in seen)
 
 
 def _vouched(facts: MigrationFacts, place: int, uid: str) -> bool:

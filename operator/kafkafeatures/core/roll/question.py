@@ -23,6 +23,7 @@ from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.binaries import supported_by
 from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.membership import by_id
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Replication
@@ -339,7 +340,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:
         """Asked for each of a thousand nodes, again and again."""
-        return {node.id: node for node in self.seen.nodes}
+        return by_id(self.seen.nodes)
 
     def node(self, id_: int) -> Node | None:
         """The node of that id."""

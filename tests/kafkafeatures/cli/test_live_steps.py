@@ -21,7 +21,7 @@ def test_a_line_that_the_terminal_breaks_is_indented() -> None:
 
 
 def test_what_is_quoted_in_a_message_is_not_broken_however_narrow_the_terminal_is() -> None:
-    """It is copied: seen on a real ensemble, a broken name in the JSON of a znode stops every controller."""
+    """A broken name in the JSON of a znode, copied from a narrow terminal, stops every controller."""
     shown = io.StringIO()
     remedy = f"create it again: create /migration '{{\"{'n' * 60}\":1}}' (set, if it exists); then {'w' * 60}"
     hanging(Console(file=shown, width=40), Text(remedy), indent=2)

@@ -334,7 +334,7 @@ async def a_drained_broker_loses_its_disk(it: Hands) -> None:
 
 
 async def the_status_is_lost_in_a_roll(it: Hands) -> None:
-    """It said that a consent to restarts that take topics away was used; or which node came back a moment ago."""
+    """Where it said that a consent to restarts that take topics away was used; or which node came back a moment ago."""
     takes_away = it.random.random() < 0.5
     await _begin(it, maxParallel=1, stableFor="1s" if takes_away else "40s")
     if takes_away:

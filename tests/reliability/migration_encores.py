@@ -1,6 +1,5 @@
-"""Encores of migrations: before a history is let to settle, once more into dual write, and one thing in the way of what
-comes next. Faults have stopped by then, and a person does what the status asks for; drawn and played by
-`migrations.py`.
+"""Encores of migrations: before a history is let to settle, once more into dual write, and one fault in what follows.
+All other faults have stopped by then, and a person does what the status asks for. Drawn and played by `migrations.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 SHARE = 0.6
 """The share of histories of migrations that have one."""
 LONG = 400.0
-"""Seconds for which something stands in the way, at most."""
+"""Seconds that such a fault lasts, at most."""
 HELD = 80.0
 """Seconds until `holdDualWriteFor` of 1m is over, and what was read since then."""
 
@@ -84,7 +83,7 @@ async def more_is_lost_than_was_shown(it: MigrationHistory) -> None:
 
 
 async def a_broker_dies_with_the_controllers(it: MigrationHistory) -> None:
-    """While nobody looks, and after a person consented to lose metadata."""
+    """While no operator runs, and after a person consented to lose metadata."""
     it.a_write_is_lost()
     await it.wait(30.0)
     await _back_to_the_controllers(it)
@@ -164,7 +163,7 @@ ENCORES: tuple[Encore, ...] = (
 
 
 def encore_of(it: MigrationHistory) -> Encore | None:
-    """That of this history, if it has one: drawn apart, so that what was before is as it was."""
+    """Return the encore of a history, if it has one: drawn apart, so that what was before is as it was."""
     drawn = Random(f"{it.history.seed} encore")
     truth = it.cluster.truth()
     is_over = truth.state == FINALIZED or (truth.state == MIGRATION and False in truth.controllers.values())

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import inf
 
-from tests.reliability.facts import APPROVE, OPERATOR, applies, condition, seconds
+from tests.reliability.facts import APPROVE, applies, seconds, writer
+from tests.reliability.migration_end_rules import it_ends_where_the_document_wants_it, what_is_told_is_so
 from tests.reliability.migration_facts import (
     DELETION,
     RESTART,
@@ -158,23 +159,19 @@ def no_door_closes_while_the_stores_differ(facts: MigrationFacts) -> Iterator[Vi
         if step.looks and step.always(is_copied) and not facts.is_begun(step):
             yield from _compared(facts, step.place, step.begun, str(step))
     for place, version in facts.asks_to_stop_controllers():
-        looks = facts.looks(place, _writer(version), version.uid)
+        looks = facts.looks(place, writer(version), version.uid)
         if looks and all(map(is_copied, looks)) and applies(version):
             yield from _compared(facts, place, version, "the controllers are to be stopped")
 
 
 def _compared(facts: MigrationFacts, place: int, version: Stored, what: str) -> Iterator[Violation]:
-    found = facts.weighed(place, _writer(version), version.uid)
+    found = facts.weighed(place, writer(version), version.uid)
     back = desired_of(version) == "RolledBack"
     lossy = back and "zk-rollback-lossy" in (version.spec.get("consents") or ())
     if found is None or version.at - found.at > COMPARED_WITHIN:
         yield Violation("equality", version.at, f"{what}, and the stores were compared {found and found.at}")
     elif found.differed and not (lossy and found.differed <= _accepted(facts, place, version.uid)):
         yield Violation("equality", version.at, f"{what}, and the stores differ: {sorted(found.differed)}")
-
-
-def _writer(version: Stored) -> str:
-    return str((version.status.get("operator") or {}).get("instance", ""))
 
 
 def _accepted(facts: MigrationFacts, place: int, uid: str) -> frozenset[str]:
@@ -256,7 +253,7 @@ def nothing_is_restarted_while_another_may_end_it(facts: MigrationFacts) -> Iter
         if step.looks and step.always(_may_end) and not facts.is_begun(step):
             yield Violation("unasked", step.at, f"{step}, and the cluster was {step.looks[0]}")
     for place, version in facts.asks_to_stop_controllers():
-        looks = facts.looks(place, _writer(version), version.uid)
+        looks = facts.looks(place, writer(version), version.uid)
         if looks and all(map(_may_end, looks)):
             yield Violation("unasked", version.at, f"the controllers are to be stopped, and it was {looks[0]}")
 
@@ -343,47 +340,6 @@ def _made_in_the_last_moments(facts: MigrationFacts) -> set[str]:
         for at in ends
         if at < one.at <= at + LAST_MOMENTS or (at < one.at <= at + LAST_WITHIN and is_unseen(one.at))
     }
-
-
-def what_is_told_is_so(facts: MigrationFacts) -> Iterator[Violation]:
-    """S16: the phases that nothing is left to do in, and Ready."""
-    for uid, versions in facts.versions.items():
-        told = ""
-        for place, version in versions:
-            phase = str((version.status.get("migration") or {}).get("phase", ""))
-            is_new, told = phase != told, phase
-            if not version.by.startswith(OPERATOR) or not is_new or phase not in _TOLD:
-                continue
-            looks = facts.looks(place, _writer(version), uid)
-            if looks and not any(_TOLD[phase](truth) for truth in looks):
-                yield Violation("phase", version.at, f"{phase}, and the cluster was {looks[0]}")
-
-
-_TOLD: dict[str, Callable[[Truth], bool]] = {
-    "DualWrite": lambda truth: is_copied(truth) and modes(truth) == {Mode.KRAFT},
-    "Finalized": lambda truth: truth.state == FINALIZED and modes(truth) == {Mode.KRAFT},
-    "RolledBack": lambda truth: truth.offset is None and not truth.is_kraft and modes(truth) <= {Mode.PLAIN},
-    "PreMigration": lambda truth: truth.state == PRE_MIGRATION and modes(truth) <= {Mode.PLAIN},
-}
-
-_ENDS: dict[str, Callable[[Truth], bool]] = {
-    "DualWrite": lambda truth: truth.is_dual_write,
-    "Finalized": lambda truth: (
-        truth.state == FINALIZED and set(truth.controllers.values()) == {False} and modes(truth) == {Mode.KRAFT}
-    ),
-    "RolledBack": lambda truth: truth.is_in_zookeeper,
-}
-
-
-def it_ends_where_the_document_wants_it(facts: MigrationFacts) -> Iterator[Violation]:
-    """Once faults have stopped, and a person does what the status asks for: there, and it says so."""
-    for place, aim in facts.of_kind(Aimed):
-        if not aim.over:
-            continue
-        version = [one for at, one in facts.versions[aim.uid] if at < place][-1]
-        ready = condition(version, "Ready")
-        if ready.get("status") != "True" or not _ENDS[aim.desired](aim.truth):
-            yield Violation("settles", aim.at, f"{aim.desired} is wanted, and it is {aim.truth}: {dict(ready)}")
 
 
 MIGRATION_RULES: tuple[Rule, ...] = (

@@ -10,13 +10,8 @@ ROLL_DEFECTS = (
     Defect(
         "new-disks",
         "a roll goes past nodes that came back on empty disks",
-        f"{CORE}.coming_back",
-        (
-            (
-                "        if is_on_new_disk(self.disks, node):\n            return RestartState",
-                "        if False:\n            return RestartState",
-            ),
-        ),
+        f"{CORE}.disks",
+        (("                lost.append(node.id)\n", "                pass\n"),),
         of_rolls=True,
     ),
     Defect(

@@ -321,8 +321,20 @@ async def disks_are_lost(it: Hands) -> None:
     it.world.loses_disks = False
 
 
+async def a_drained_broker_loses_its_disk(it: Hands) -> None:
+    """In mid-roll a pod that is not restarted by the operator comes back on another volume."""
+    await _begin(it, maxParallel=it.random.choice((1, 1, 2)))
+    await _roll(it, BROKERS)
+    await it.wait(it.random.choice((2.0, 15.0, 30.0)))
+    it.world.loses_disks = True
+    _pods(it).delete(it.random.choice(_of_brokers(it)))
+    await it.wait(15.0)
+    it.world.loses_disks = False
+    await it.wait(45.0)
+
+
 async def the_status_is_lost_in_a_roll(it: Hands) -> None:
-    """It said that a consent to restarts that take topics away was used; or which node came back a moment ago."""
+    """Where it said that a consent to restarts that take topics away was used; or which node came back a moment ago."""
     takes_away = it.random.random() < 0.5
     await _begin(it, maxParallel=1, stableFor="1s" if takes_away else "40s")
     if takes_away:
@@ -358,6 +370,6 @@ ROLL_ENCORES: tuple[Callable[[Hands], Awaitable[None]], ...] = (
     a_stateful_set_is_away,
     a_stateful_set_is_away,
     disks_are_lost,
-    disks_are_lost,
+    a_drained_broker_loses_its_disk,
     the_status_is_lost_in_a_roll,
 )

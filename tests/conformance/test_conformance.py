@@ -19,7 +19,7 @@ from kafkasim.releases import release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from tests.conformance.cases import SAFE, UPGRADE, WORLDS, Updates, World, cases, recorded, request_of
 from tests.kafkafeatures.deciding import decide
-from tests.kafkafeatures.worlds import answer, node, observation
+from tests.kafkafeatures.worlds import answer, node, observation, telling
 from tests.kafkasim.clusters import exchange, plan, served, settle
 from tests.kafkasim.clusters import world as simulated
 
@@ -101,7 +101,8 @@ def test_our_preflight_lets_through_what_kafka_accepts_and_nothing_else(world: W
     """With every consent given: what is left is what Kafka itself would say."""
     levels = LEVELS[world.release]
     ranges = {name: (r.min, r.max) for name, r in release_named(world.release).features.items()}
-    seen = observation(*(node(i, said=answer(ranges, levels), written=ranges) for i in (3001, 1)), levels=levels)
+    nodes = [node(i, said=answer(ranges, levels), written=ranges) for i in (3001, 1)]
+    seen = observation(*(telling(one, min__insync__replicas="1") for one in nodes), levels=levels)
     judged = 0
     for updates, real in recorded(world).items():
         if not as_we_would(world, updates):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import (
     Known,
@@ -31,6 +32,7 @@ from kafkafeatures.core.facts.readings import (
     ReplicaProgress,
     Role,
 )
+from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kraftlog import (
     BrokerRegistration,
     ControllerRegistration,
@@ -68,6 +70,12 @@ def answer(
 ) -> NodeAnswer:
     finalized = {"metadata.version": 21} if levels is None else dict(levels)
     return NodeAnswer(ranges(of), finalized, epoch, {key: VersionRange(0, 4) for key in keys}, complete=complete)
+
+
+def telling(one: Node, **settings: str) -> Node:
+    """A node that gives its settings: each is Kafka's default, its dots written as two underscores."""
+    found = {name.replace("__", "."): Setting(SettingSource.DEFAULT, value) for name, value in settings.items()}
+    return replace(one, proved_at="198.18.0.1", settings=found)
 
 
 def node(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable
@@ -21,7 +22,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.status import steps_of
 from tests.kafkafeatures.core.plans import EVERY, NAMED, SHARE, change, deciding, kinds, world
 from tests.kafkafeatures.deciding import changes_in, decide, propose
-from tests.kafkafeatures.worlds import SILENT, answer, node, observation
+from tests.kafkafeatures.worlds import SILENT, answer, node, observation, telling
 
 # --- order ---
 
@@ -200,10 +201,12 @@ def test_what_brokers_say_of_kraft_version_does_not_count() -> None:
 
 
 def test_a_dependency_that_is_not_met_is_named_and_one_that_comes_along_is_met() -> None:
+    seen = world(metadata_version=22)
+    seen = replace(seen, nodes=tuple(telling(one, min__insync__replicas="1") for one in seen.nodes))
     alone = Wanted({"eligible.leader.replicas.version": 1})
-    assert kinds(deciding(alone, world(metadata_version=22))) == {BlockerKind.DEPENDENCY}
+    assert kinds(deciding(alone, seen)) == {BlockerKind.DEPENDENCY}
     together = Wanted({"eligible.leader.replicas.version": 1, "metadata.version": 23})
-    assert deciding(together, world(metadata_version=22)) == Act(change("metadata.version 22->23"))
+    assert deciding(together, seen) == Act(change("metadata.version 22->23"))
 
 
 def test_a_dependency_that_is_lowered_away_is_named_though_kafka_would_not_look() -> None:

@@ -1,9 +1,9 @@
 """What raising `eligible.leader.replicas.version` does to `min.insync.replicas`: no broker's value may change unseen.
 
-Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` has the values read. With the raise the active
-controller writes the value of its own file as the default of the whole cluster, unless a request has set one, and
-removes those of single brokers (`ConfigurationControlManager.maybeGenerateElrSafetyRecords`, Kafka 4.0 and later; seen
-on 4.1.2, 4.2.0, 4.3.1 and 4.4.0). That default goes before the files of brokers, and stays after a downgrade. Each
+Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` has the values read. With the raise the
+active controller writes the value of its own file as the default of the whole cluster, unless a request has set one,
+and removes those of single brokers (`ConfigurationControlManager.maybeGenerateElrSafetyRecords`, Kafka 4.0 and later;
+seen on 4.1.2, 4.2.0, 4.3.1 and 4.4.0). That default goes before the files of brokers, and stays after a downgrade. Each
 controller may be the active one by then, so the value of each counts.
 """
 
@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS
-from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_of, verb
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import Role
@@ -53,8 +54,9 @@ def min_insync_replicas_stay(question: Question) -> Iterator[Blocker]:
             f"{' or '.join(today)} today"
         )
         yield Blocker(
-            BlockerKind.SETTING, text, _to_keep(today, default), feature=ELIGIBLE_LEADER_REPLICAS, nodes=nodes
-        )
+            BlockerKind.SETTING, text, _to_keep(today, default),
+            feature=ELIGIBLE_LEADER_REPLICAS, nodes=nodes, reason=Reason.BLOCKED,
+        )  # fmt: skip
 
 
 def _to_keep(today: list[str], default: set[str | None]) -> str:
@@ -78,7 +80,8 @@ def _of_role(seen: Observation, role: Role) -> list[tuple[Node, Setting | None]]
 
 def _not_known(found: Iterable[tuple[Node, Setting | None]]) -> Iterator[Blocker]:
     for node in {node.id: node for node, one in found if one is None}.values():
-        yield about_nodes(BlockerKind.SETTING, (node,), _unknown, feature=ELIGIBLE_LEADER_REPLICAS)
+        blocker = about_nodes(BlockerKind.SETTING, (node,), _unknown, feature=ELIGIBLE_LEADER_REPLICAS)
+        yield replace(blocker, reason=Reason.BLOCKED)
 
 
 def _unknown(nodes: Nodes) -> tuple[str, str]:

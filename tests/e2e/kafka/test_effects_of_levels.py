@@ -1,4 +1,4 @@
-"""What a real active controller writes when a level is raised or lowered, besides the level itself: every feature, every
+"""What a real active controller writes when a level is raised or lowered, besides the level itself: each feature, each
 level, read from its metadata log. Registrations are left out: nodes send them anew of their own accord, later.
 """
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from kafkafeatures.kafka.wire.codec import decode_response
 from kraftlog.batches import Batch
@@ -19,15 +20,19 @@ from kraftlog.walks import walk
 from tests.conformance.cases import ASKED_AGAIN, UNSAFE, UPGRADE, World, request_of
 from tests.conformance.changes import ELR, KRAFT, METADATA, WHICH_LEVELS, levels_in
 from tests.conformance.downgrades import LOWEST, LOWEST_LEVEL
-from tests.conformance.record import ask
+from tests.conformance.record import ask, may_raise_kraft
 from tests.e2e.rig.cluster import Cluster, Node
-from tests.e2e.rig.held import BROKER, hold_topic, set_config
+from tests.e2e.rig.held import BROKER, admin, hold_topic, set_config
 from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import NEWEST
 
 MIN_ISR = "min.insync.replicas"
 FEATURE_LEVEL = "FEATURE_LEVEL_RECORD"
 OF_NODES = {"REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD", "NO_OP_RECORD"}
 RAISABLE_KRAFT = "4.1"
+TOOL = "org.apache.kafka.tools.FeatureCommand"
+FORMATTED, BUNDLE = "3.9", "4.3"
+"""--release-version: of the cluster when it was formatted, and then given to the tool."""
 
 
 class Written(NamedTuple):
@@ -113,3 +118,21 @@ def written_in(active: Node) -> Iterator[Written]:
 def _config(record: Decoded) -> str:
     data = record.data
     return f"{data['resourceType']} {data['resourceName']!r} {data['name']}={data['value']}"
+
+
+def test_kafkas_own_tool_makes_a_static_quorum_dynamic_and_lowers_min_insync_replicas(tmp_path: Path) -> None:
+    """README and the comparison say so of `kafka-features.sh upgrade --release-version` (KAFKA-21426)."""
+    cluster = Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=1, release_version=FORMATTED)
+    cluster.nodes[1].extra[MIN_ISR] = "2"  # the controller's file has no value
+    with cluster:
+        hold_topic(cluster, "orders", {0: [1]})
+        wait_until("the voter tells what it supports", partial(may_raise_kraft, cluster.nodes[3001]))
+        assert (cluster.features()[KRAFT][2], min_isr_of_orders(cluster)) == ("0", "2")
+        cluster.tool(TOOL, "--bootstrap-server", cluster.bootstrap_servers, "upgrade", "--release-version", BUNDLE)
+        assert (cluster.features()[KRAFT][2], min_isr_of_orders(cluster)) == ("1", "1")
+
+
+def min_isr_of_orders(cluster: Cluster) -> str:
+    resource = ConfigResource(ConfigResourceType.TOPIC, "orders", {MIN_ISR: None})
+    with admin(cluster) as client:
+        return str(client.describe_configs([resource], config_filter="all")["topic"]["orders"][MIN_ISR]["value"])

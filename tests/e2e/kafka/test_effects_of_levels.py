@@ -1,0 +1,138 @@
+"""What a real active controller writes when a level is raised or lowered, besides the level itself: each feature, each
+level, read from its metadata log. Registrations are left out: nodes send them anew of their own accord, later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from kafkafeatures.kafka.wire.codec import decode_response
+from kraftlog.batches import Batch
+from kraftlog.records import Decoded, decode
+from kraftlog.schema import NAMES
+from kraftlog.walks import walk
+from tests.conformance.cases import ASKED_AGAIN, UNSAFE, UPGRADE, World, request_of
+from tests.conformance.changes import ELR, KRAFT, METADATA, WHICH_LEVELS, levels_in
+from tests.conformance.downgrades import LOWEST, LOWEST_LEVEL
+from tests.conformance.record import ask, may_raise_kraft
+from tests.e2e.rig.cluster import Cluster, Node
+from tests.e2e.rig.held import BROKER, admin, hold_topic, set_config
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import NEWEST
+
+MIN_ISR = "min.insync.replicas"
+FEATURE_LEVEL = "FEATURE_LEVEL_RECORD"
+OF_NODES = {"REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD", "NO_OP_RECORD"}
+RAISABLE_KRAFT = "4.1"
+TOOL = "org.apache.kafka.tools.FeatureCommand"
+FORMATTED, BUNDLE = "3.9", "4.3"
+"""--release-version: of the cluster when it was formatted, and then given to the tool."""
+
+
+class Written(NamedTuple):
+    """One record that is no level and of no node: its type, and its fields in short."""
+
+    kind: str
+    fields: str = ""
+
+
+class Change(NamedTuple):
+    feature: str
+    level: int
+
+
+EXPECTED = {
+    # FeatureControlManager and ConfigurationControlManager.maybeGenerateElrSafetyRecords, 4.0 and later
+    Change(ELR, 1): (
+        Written("CONFIG_RECORD", f"4 '' {MIN_ISR}=1"),  # the value of the active controller
+        Written("CONFIG_RECORD", f"4 '1' {MIN_ISR}=None"),  # that of broker 1 alone is removed
+    ),
+    # KafkaRaftClient.upgradeKRaftVersion: two control records, the version and the voters with their addresses
+    Change(KRAFT, 1): (Written("control 5"), Written("control 6")),
+}
+"""All that raises and downgrades write besides levels; what is not named writes nothing."""
+
+
+@pytest.mark.parametrize("world", ASKED_AGAIN, ids=lambda world: world.version)
+def test_a_change_of_a_level_writes_nothing_but_what_is_known(world: World, tmp_path: Path) -> None:
+    with Cluster(tmp_path / "kafka", world.version, controllers=1, brokers=1, release_version=LOWEST) as cluster:
+        active, broker = cluster.nodes[3001], cluster.nodes[1]
+        hold_topic(cluster, "orders", {0: [1]})
+        set_config(broker.port, BROKER, "1", MIN_ISR, "2")
+        supported = decode_response(18, 4, ask(active, WHICH_LEVELS))[1].supported_features
+        others = [feature for feature in supported if feature not in (METADATA, KRAFT)]
+        raises = [Change(METADATA, level) for level in range(LOWEST_LEVEL + 1, supported[METADATA].max + 1)]
+        raises += [Change(name, level) for name in others for level in range(1, supported[name].max + 1)]
+        if world.release >= RAISABLE_KRAFT:
+            raises.append(Change(KRAFT, 1))
+        start = len(list(written_in(active)))
+        found = {change: change_level(active, world, change, UPGRADE) for change in raises}
+        lowered = {Change(name, 0): change_level(active, world, Change(name, 0), UNSAFE) for name in others}
+        assert found | lowered == {change: EXPECTED.get(change, ()) for change in found | lowered}
+        assert len(list(written_in(active))) == start + sum(map(len, found.values()))  # nothing came later
+
+
+def change_level(active: Node, world: World, change: Change, kind: int) -> tuple[Written, ...]:
+    """Records that were written between the request and the level that holds, in order."""
+    before = len(list(written_in(active)))
+    request = request_of(world, ((change.feature, change.level, kind),), validate_only=False)
+    wait_until(f"{change.feature} {change.level} is finalized", partial(holds, active, change, request))
+    return tuple(written_in(active))[before:]
+
+
+def holds(active: Node, change: Change, request: bytes) -> bool:
+    """Sent again until it holds: just after metadata.version 3.7-IV0 the controller has to register first."""
+    if finalized(active).get(change.feature, 0) != change.level:
+        ask(active, request)
+    return finalized(active).get(change.feature, 0) == change.level
+
+
+def finalized(active: Node) -> Mapping[str, int]:
+    return levels_in(ask(active, WHICH_LEVELS))[0]
+
+
+def written_in(active: Node) -> Iterator[Written]:
+    """All records of the metadata log but levels, and what nodes tell of themselves."""
+    for segment in sorted(active.metadata_dir.glob("*.log")):
+        for batch in walk(segment.read_bytes()):
+            if not isinstance(batch, Batch):
+                continue
+            for record in batch.records():
+                if batch.is_control:
+                    assert record.key is not None
+                    yield Written(f"control {int.from_bytes(record.key[2:4])}")
+                    continue
+                decoded = decode(record.value)
+                assert isinstance(decoded, Decoded)
+                kind = NAMES[decoded.type.key]
+                if kind not in OF_NODES and kind != FEATURE_LEVEL:
+                    yield Written(kind, _config(decoded) if kind == "CONFIG_RECORD" else "")
+
+
+def _config(record: Decoded) -> str:
+    data = record.data
+    return f"{data['resourceType']} {data['resourceName']!r} {data['name']}={data['value']}"
+
+
+def test_kafkas_own_tool_makes_a_static_quorum_dynamic_and_lowers_min_insync_replicas(tmp_path: Path) -> None:
+    """README and the comparison say so of `kafka-features.sh upgrade --release-version` (KAFKA-21426)."""
+    cluster = Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=1, release_version=FORMATTED)
+    cluster.nodes[1].extra[MIN_ISR] = "2"  # the controller's file has no value
+    with cluster:
+        hold_topic(cluster, "orders", {0: [1]})
+        wait_until("the voter tells what it supports", partial(may_raise_kraft, cluster.nodes[3001]))
+        assert (cluster.features()[KRAFT][2], min_isr_of_orders(cluster)) == ("0", "2")
+        cluster.tool(TOOL, "--bootstrap-server", cluster.bootstrap_servers, "upgrade", "--release-version", BUNDLE)
+        assert (cluster.features()[KRAFT][2], min_isr_of_orders(cluster)) == ("1", "1")
+
+
+def min_isr_of_orders(cluster: Cluster) -> str:
+    resource = ConfigResource(ConfigResourceType.TOPIC, "orders", {MIN_ISR: None})
+    with admin(cluster) as client:
+        return str(client.describe_configs([resource], config_filter="all")["topic"]["orders"][MIN_ISR]["value"])

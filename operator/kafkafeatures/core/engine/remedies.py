@@ -13,7 +13,7 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.engine.blockers import Nodes, shortened, these, title_of, verb
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
+from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, LOWEST_FOR_FEATURES, format_level
 
 ANY_CLUSTER = "--bootstrap-server HOST:PORT"
 """Flags of a cluster whose addresses are not known."""
@@ -52,7 +52,7 @@ def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
     )
 
 
-def refusal(nodes: Nodes) -> tuple[str, str]:
+def refusal(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tuple[str, str]:
     """The message and the remedy for brokers of the same mode that the active controller does not register."""
     who, is_ = title_of(nodes), verb(nodes, "is", "are")
     if nodes[0].runs_in_kraft_mode is False:
@@ -62,11 +62,17 @@ def refusal(nodes: Nodes) -> tuple[str, str]:
             f"restart {these(nodes)} as the other brokers are: kafkafeatures migration settings shows every line; the "
             "broker's log says why it is not registered",
         )
+    level = finalized.value.get(METADATA_VERSION, LOWEST_FOR_FEATURES) if isinstance(finalized, Known) else None
+    other_kafka = f"upgrade Kafka on {these(nodes)} so that it supports the finalized levels"
+    if level is not None and level < LOWEST_FOR_FEATURES:  # then a Kafka that is too new is the likelier reason
+        other_kafka = (
+            f"run Kafka 3.x on {these(nodes)}: Kafka 4.0 and newer do not support metadata.version "
+            f"{format_level(METADATA_VERSION, level)}"
+        )
     return (
         f"{who} {verb(nodes, 'keeps', 'keep')} fetching the metadata log but {is_} not registered: the active "
         f"controller rejects {verb(nodes, 'it', 'them')}",
-        f"upgrade Kafka on {these(nodes)} so that it supports the finalized levels, or stop "
-        f"{verb(nodes, 'it', 'them')}; the active controller's log says why",
+        f"{other_kafka}, or stop {verb(nodes, 'it', 'them')}; the active controller's log says why",
     )
 
 

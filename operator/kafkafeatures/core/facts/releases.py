@@ -66,6 +66,10 @@ _DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}
 LOWEST_FOR_FEATURES = 7
 """metadata.version 3.3-IV3: any other feature above 0 needs it (`Feature.validateVersion`)."""
 
+WITHOUT_A_LEVEL = 1
+"""metadata.version 3.0-IV1, which Kafka takes for that of a log without any (`MetadataVersion.MINIMUM_KRAFT_VERSION` of
+3.x)."""
+
 LOWEST_SETTABLE = 4
 """metadata.version 3.3-IV0: Kafka 3.x refuses to go below, 4.x supports nothing below 7."""
 

@@ -12,6 +12,7 @@ and voters that never registered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -31,6 +32,7 @@ from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     format_level,
 )
+from kafkafeatures.core.levels.floor import floor_of_target
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it, unknown_range
 from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.readiness import (
@@ -52,6 +54,9 @@ def blockers(question: Question) -> tuple[Blocker, ...]:
     """All blockers of the changes, in the order of the chain; empty: they may be sent."""
     if question.observation.in_zookeeper_mode:
         return (IN_ZOOKEEPER_MODE,)  # no check means anything there
+    too_low = floor_of_target(question)
+    if too_low is not None:  # "upgrade Kafka" would be the wrong advice for every node of the checks that are left out
+        return (too_low, *(found for check in CHAIN if check not in UPGRADES for found in check(question)))
     return tuple(found for check in CHAIN for found in check(question))
 
 
@@ -235,7 +240,8 @@ def no_node_is_refused(question: Question) -> Iterator[Blocker]:
         for node in question.observation.nodes:
             if node.state is NodeState.REFUSED:
                 mode = node.runs_in_kraft_mode
-                yield about_nodes(BlockerKind.REFUSED_NODE, (node,), refusal, alike=mode)
+                words = partial(refusal, finalized=question.observation.finalized)
+                yield about_nodes(BlockerKind.REFUSED_NODE, (node,), words, alike=mode)
 
 
 Check = Callable[[Question], Iterable[Blocker]]
@@ -251,6 +257,8 @@ CHAIN: tuple[Check, ...] = (
     every_node_supports_it,  # the one Kafka checks too, though not for every controller
     no_node_is_refused,
 )
+UPGRADES: tuple[Check, ...] = (features_exist, every_node_supports_it)
+"""Checks whose remedy is another Kafka."""
 
 
 def _before_kraft_version(nodes: Nodes) -> tuple[str, str]:

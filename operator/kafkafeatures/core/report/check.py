@@ -102,7 +102,7 @@ def _nodes(seen: Observation, flags: str, described: Set[int]) -> Iterator[Block
     for node in seen.nodes:
         if not node.roles or node.state is NodeState.LIVE or node.id in described:
             continue
-        yield _ghost(node, seen, flags) if node.state is NodeState.GHOST else _away(node)
+        yield _ghost(node, seen, flags) if node.state is NodeState.GHOST else _away(node, seen)
 
 
 def _ghost(node: Node, seen: Observation, flags: str) -> Blocker:
@@ -114,10 +114,10 @@ def _ghost(node: Node, seen: Observation, flags: str) -> Blocker:
     return about_nodes(BlockerKind.GHOST_REGISTRATION, (node,), words)
 
 
-def _away(node: Node) -> Blocker:
+def _away(node: Node, seen: Observation) -> Blocker:
     def words(nodes: Nodes) -> tuple[str, str]:
         if node.state is NodeState.REFUSED:
-            return refusal(nodes)
+            return refusal(nodes, seen.finalized)
         what, remedy = _HELP[node.state]
         return f"{title_of(nodes)} {verb(nodes, 'is', 'are')} {what}", remedy.format(verb(nodes, "it", "them"))
 

@@ -12,6 +12,7 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import stalled_by
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Unknown
 from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.levels.floor import raise_first
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 
@@ -41,7 +42,7 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
             impossible = not is_too_low and UpdateFeature(feature, held.max, level).undo is Undo.IMPOSSIBLE
             remedy = f"downgrade {feature} to {held.max} first, with the consent {downgrade.consent}"
             if is_too_low:
-                remedy = f"raise {feature} to {format_level(feature, held.min)} or higher first"
+                remedy = raise_first(feature, level, held.min, question.seen)
             elif impossible:
                 remedy = (
                     f"Kafka refuses to downgrade {feature}; use an image that supports {format_level(feature, level)}"

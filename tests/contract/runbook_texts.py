@@ -154,9 +154,9 @@ PAGES: Mapping[Reason, Page] = {
               jsonpath='{range .status.features[*]}{.name} {.supportedMin}-{.supportedMax}{"\n"}{end}'
 
         Fix: Upgrade Kafka on all nodes first, or choose a level that they support. Where the message says that the
-        finalized level is below what the new Kafka release supports, upgrade nothing yet: first raise `metadata.version`
-        to the level that the message names, while the nodes run the Kafka that they run now. A node on the new release
-        could not register before.
+        finalized level is below what the new Kafka release supports, upgrade nothing yet: first raise
+        `metadata.version` to a level that the message names, while the nodes run the Kafka that they run now. A node on
+        the new release could not register before.
         """
     ),
     Reason.GHOST_REGISTRATION: page(

@@ -198,3 +198,12 @@ def test_a_cluster_at_the_highest_level_says_so() -> None:
     lines = drawn(observation(levels={"metadata.version": 27, "group.version": 1, "kraft.version": 1}))
     assert lines[0] == "4.1-IV1; no live node supports a higher level"
     assert not any("Blockers" in one for one in lines)
+
+
+def test_a_missing_right_is_no_missing_controller() -> None:
+    lacks = Failure(FailureKind.AUTHORIZATION, "h:1", "DescribeQuorum needs DESCRIBE", "kafka-acls.sh --add")
+    seen = observation(node(3001), node(1), voting=lacks)
+    lines = drawn(seen)
+    assert lines[0].startswith("Active controller unknown: h:1: DescribeQuorum needs DESCRIBE")
+    assert any("no level can be changed while the active controller is unknown" in one for one in lines)
+    assert not any("No active controller" in one or "without an active controller" in one for one in lines)

@@ -86,6 +86,9 @@ def _quorum_lost(console: Console, observation: Observation) -> None:
     silent = tuple(node for node in voters if isinstance(node.answer, Unknown))
     ids = shortened(node.id for node in silent)
     count = f"; {len(silent)} of {len(voters)} voters {verb(silent, 'does', 'do')} not answer ({ids})" if silent else ""
+    if active.why.kind.is_of_the_asker:
+        line(console, Text(f"Active controller unknown: {active.why}", "bold yellow"))
+        return
     line(console, Text(f"No active controller: {active.why}{count}", "bold red"))
 
 

@@ -78,8 +78,9 @@ def quorum_is_known(question: Question) -> Iterator[Blocker]:
     """Without an active controller nothing can be decided, and a sent request may be kept and applied later."""
     why = question.observation.no_quorum
     if why is not None:
-        remedy = why.remedy or "restore a majority of the controllers"
-        text = f"no active controller is known: {replace(why, remedy='')}"
+        remedy = why.action if why.kind.is_of_the_asker else why.remedy or "restore a majority of the controllers"
+        unknown = "the active controller is unknown" if why.kind.is_of_the_asker else "no active controller is known"
+        text = f"{unknown}: {replace(why, remedy='')}"
         yield Blocker(BlockerKind.QUORUM, text, remedy, why=why.kind)
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):

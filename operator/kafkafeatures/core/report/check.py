@@ -3,7 +3,7 @@
 Pure. Called by `cli/document/check.py`. Every node that is registered or votes has to be live, and of every partition
 either all replicas are in sync, or more than min.insync.replicas asks for; for a release, the checks of a raise are
 asked for its levels. Where something could not be read, the verdict is unknown unless something else prevents it
-already.
+already; also where all that prevents it is how was asked: a right, credentials or TLS that another listener wants.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Check(Struct, frozen=True):
 
     @property
     def verdict(self) -> CheckVerdict:
-        if self.blockers:
+        if any(found.why is None or not found.why.is_of_the_asker for found in self.blockers):
             return CheckVerdict.BLOCKED
-        return CheckVerdict.UNKNOWN if self.unread else CheckVerdict.READY
+        return CheckVerdict.UNKNOWN if self.blockers or self.unread else CheckVerdict.READY
 
 
 def check(seen: Observation, levels: Mapping[str, int], flags: str, replication: Replication | None = None) -> Check:
@@ -122,4 +122,5 @@ def _away(node: Node, seen: Observation) -> Blocker:
         return f"{title_of(nodes)} {verb(nodes, 'is', 'are')} {what}", remedy.format(verb(nodes, "it", "them"))
 
     mode = node.runs_in_kraft_mode if node.state is NodeState.REFUSED else None
-    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, alike=mode)
+    why = node.answer.why.kind if node.state is NodeState.UNREACHABLE and isinstance(node.answer, Unknown) else None
+    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, why=why, alike=(mode, why))

@@ -71,7 +71,10 @@ def _held(seen: Observation) -> str:
         return ""
     if seen.is_migrating:
         return "while a migration from ZooKeeper is open"
-    return "without an active controller" if seen.no_quorum is not None else ""
+    why = seen.no_quorum
+    if why is not None and why.kind.is_of_the_asker:
+        return "while the active controller is unknown"
+    return "without an active controller" if why is not None else ""
 
 
 def _who(seen: Observation, ids: set[int]) -> str:

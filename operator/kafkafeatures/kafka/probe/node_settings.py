@@ -37,7 +37,7 @@ async def node_settings(
         return Failure(FailureKind.REJECTED, str(address), f"does not tell the configs of {where}")
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         words = missing(f"reading {', '.join(keys)} of {where}", Right.DESCRIBE_CONFIGS)
-        return Failure(FailureKind.AUTHORIZATION, str(address), *words)
+        return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *words), role)
     if answer.error_code:
         text = printable(answer.error_message or "") or code_name(answer.error_code)
         return Failure(FailureKind.REJECTED, str(address), f"DescribeConfigs of {where}: {text}")

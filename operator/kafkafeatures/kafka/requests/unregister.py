@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
 from kafkafeatures.kafka.base.pool import Pool
-from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.rights import GRANT, Right, missing
 from kafkafeatures.kafka.requests.features import AddressRoute
 from kafkafeatures.kafka.wire.topic_messages import MetadataRequest, MetadataResponse
 from kafkafeatures.kafka.wire.unregister_codec import (
@@ -46,12 +46,11 @@ async def hosted_by(pool: Pool, way: AddressRoute, broker: int, counts: Mapping[
             continue
         there = counts.get(TOPIC_RECORD, 0) - counts.get(REMOVE_TOPIC_RECORD, 0)
         if len(answer.replicas) < there:
-            return Failure(
-                FailureKind.AUTHORIZATION,
-                str(address),
-                f"shows {len(answer.replicas)} of {there} topics, so the replicas on broker {broker} are unknown",
-                "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --topic '*'",
+            text = f"shows {len(answer.replicas)} of {there} topics, so the replicas on broker {broker} are unknown"
+            failure = Failure(
+                FailureKind.AUTHORIZATION, str(address), text, f"{GRANT} --operation Describe --topic '*'"
             )
+            return pool.requester.named(failure, Role.BROKER)
         return HostedTopics(tuple(sorted(name for name, brokers in answer.replicas.items() if broker in brokers)))
     return last
 
@@ -74,7 +73,7 @@ async def unregister(pool: Pool, way: AddressRoute, role: Role, node_id: int) ->
             return None
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             words = missing(what, Right.ALTER, answer.error_message)
-            return Failure(FailureKind.AUTHORIZATION, str(address), *words)
+            return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *words), listener)
         text = printable(answer.error_message or "") or code_name(answer.error_code)
         last = Failure(FailureKind.REJECTED, str(address), f"{what}: {text}")
     return last

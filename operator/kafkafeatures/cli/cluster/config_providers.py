@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
-"""As `ConfigTransformer.java` has it: provider, path (may be left out), key."""
+"""Provider, path (may be left out) and key, as in `ConfigTransformer.java`."""
 _LEFT = re.compile(r"""(?:^|["'=\s])\$\{""")
-"""What is left of a value, or of an option of JAAS in it, that was meant to be replaced by somebody."""
+"""A value, or an option of JAAS in it, that begins like a reference and is none."""
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _PROVIDERS = "config.providers"
 

@@ -29,7 +29,7 @@ from kafkafeatures.core.facts.observation import (
     Unknown,
 )
 from kafkafeatures.core.facts.readings import FailureKind, Role
-from kafkafeatures.core.facts.releases import format_level, format_range, level_name
+from kafkafeatures.core.facts.releases import format_in_kraft, format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.report.blockers import blocker_status
 from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, is_counted_on
@@ -219,7 +219,8 @@ def _features(console: Console, observation: Observation, highest: dict[str, int
         short = name.removesuffix(".version").replace(".", "\n")
         level = UNKNOWN_CELL
         if isinstance(observation.finalized, Known):
-            level = format_level(name, observation.finalized.value.get(name, 0))
+            shown = format_level if observation.in_zookeeper_mode else format_in_kraft
+            level = shown(name, observation.finalized.value.get(name, 0))
         rows.append(Row(name, partial(_feature_cell, observation, name, best), level, short))
         if name == METADATA_VERSION:
             rows.append(Row("up to", _name_cell, is_below=True))

@@ -16,7 +16,7 @@ from kafkafeatures.core.facts.observation import (
     Observation,
     supported_by_all,
 )
-from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, level_name
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import no_node_is_refused
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it
@@ -54,6 +54,9 @@ def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> 
         return "", ""
     if held := _held(seen):
         return f"{_named(level)}; no level can be changed {held}", ""
+    level = level or WITHOUT_A_LEVEL
+    if not any(is_counted_on(seen, node) for node in seen.nodes):
+        return f"{_named(level)}; no node is known to run, so how far it can be raised is unknown", ""
     if highest <= level:
         return f"{_named(level)}; no live node supports a higher level", ""
     supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]

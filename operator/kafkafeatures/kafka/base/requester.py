@@ -102,7 +102,7 @@ def _of_other_listener(found: T) -> T:
 
 
 def _principal(security: Security) -> str:
-    """As Kafka builds it by default (`DefaultKafkaPrincipalBuilder`); empty where TLS or a token names the user."""
+    """The principal that Kafka builds by default; empty where TLS or a token names it."""
     if security.sasl is not None:
         return f"User:{security.sasl.username}" if security.sasl.username else ""
     return "" if security.tls is not None else "User:ANONYMOUS"

@@ -75,7 +75,9 @@ MIGRATIONS = [
 ]
 """Tests on real nodes of Kafka 3.9 with a real ZooKeeper."""
 ON_A_NODE = "tests/e2e/kubernetes/migrations"
-"""A migration in pods, which the operator restarts: straight through, and in a soak back from half way as well."""
+"""A migration in pods, which the operator restarts: straight through; in a soak also back from half way, and by the
+manifests of the page about it.
+"""
 
 ON_SPARK = "tests/e2e/kubernetes/on_node/test_pipeline.py"
 LONG = (
@@ -124,7 +126,7 @@ SUITES = [
             [*SIDE_BY_SIDE, *MIGRATIONS],
             [*PYTEST, ON_A_NODE if SOAK else f"{ON_A_NODE}/test_forward.py"],
         ],
-        10,
+        35 if SOAK else 10,
         {"javac": "a JDK, 17 or newer", "mvn": "Maven 3.8 or newer", "go": _GO},
     ),
     Suite(

@@ -129,6 +129,10 @@ OF_ROLLS: Mapping[Reason, Page] = {
         - A container ended by itself on the current revision: `kubectl logs --previous` says why. Revert the image, or
           repair what the container needs. The crash halts the roll until the container has run for an hour. If the
           image is not to blame, you can delete the pod once all its partitions are in sync.
+        - A broker does not come in sync, and the message names the leader of all partitions that it lacks: see the
+          log of the leader too. In a migration, if it has `alter-partition-channel-manager]: Stopped`, restart the
+          leader: it can admit no replica any more (a defect of Kafka 3.9). Partitions without another replica in
+          sync have no leader until it is back.
         - Kubernetes cannot schedule the pod: make room for it.
         - The StatefulSet was scaled up, and the node of a new pod never registers: repair the pod, or scale back.
         - The StatefulSet was scaled down, and the pod is gone: scale up again, or unregister its node.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from kafkafeatures.api.names import KIND
 from tests.contract.fields_page import fields, root
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.process import wait_until
 from tests.kafkafeatures.api.test_document import RIGHT, WRONG, document_with
 from tests.simulated.conformance import ALL, NAMESPACE, Ask
@@ -127,21 +129,21 @@ def test_a_migration_that_was_begun_stays_in_the_document(ask: Ask, phase: str) 
     assert reply.status == 200 or "cannot be removed from the document" in reply.body["message"]
 
 
-@pytest.mark.parametrize(
-    ("migration", "may"),
-    [
-        ({"phase": "PreMigration"}, True),
-        ({"phase": "Migrating"}, True),
-        ({"phase": "DualWrite", "zkMigrationState": "MIGRATION"}, True),
-        ({"phase": "DualWrite", "zkMigrationState": "MIGRATION", "consents": ["single-replica-topics"]}, True),
-        ({"phase": "Finalizing", "zkMigrationState": "MIGRATION"}, True),  # by a release that asked single nodes
-        ({"phase": "DualWrite", "zkMigrationState": "MIGRATION", "consents": ["zk-finalize"]}, False),
-        ({"phase": "Finalizing", "zkMigrationState": "POST_MIGRATION"}, False),
-        ({"phase": "Finalizing"}, False),
-        ({"phase": "Finalized"}, False),
-    ],
-    ids=str,
-)
+MAY_CHANGE = [
+    ({"phase": "PreMigration"}, True),
+    ({"phase": "Migrating"}, True),
+    ({"phase": "DualWrite", "zkMigrationState": "MIGRATION"}, True),
+    ({"phase": "DualWrite", "zkMigrationState": "MIGRATION", "consents": ["single-replica-topics"]}, True),
+    ({"phase": "Finalizing", "zkMigrationState": "MIGRATION"}, True),  # by a release that asked single nodes
+    ({"phase": "DualWrite", "zkMigrationState": "MIGRATION", "consents": ["zk-finalize"]}, False),
+    ({"phase": "Finalizing", "zkMigrationState": "POST_MIGRATION"}, False),
+    ({"phase": "Finalizing"}, False),
+    ({"phase": "Finalized"}, False),
+]
+"""A migration in the status, and whether who wanted it finalized may still change his mind."""
+
+
+@pytest.mark.parametrize(("migration", "may"), MAY_CHANGE, ids=str)
 def test_who_wanted_it_finalized_may_change_his_mind_until_it_begins(
     ask: Ask, migration: dict[str, Any], *, may: bool
 ) -> None:
@@ -157,6 +159,34 @@ def test_who_wanted_it_finalized_may_change_his_mind_until_it_begins(
     assert with_migration(ask, made, None).status == 200
     removed = {**_document(ask, made, None), "status": status}
     assert ask(Request("PUT", f"{ALL}/orders/status", {}, removed)).status == 200
+
+
+def test_a_person_changes_his_mind_with_kubectl_while_the_consent_to_finalize_is_not_used(
+    ask: Ask, control_plane: ControlPlane
+) -> None:
+    """By each way that people and controllers write a document; the operator's writes of the status are never refused,
+    whatever the document asks for by then.
+    """
+    made = create_and_keep(ask, "Finalized")
+    clean = {"apiVersion": made["apiVersion"], "kind": KIND, "metadata": {"name": "orders", "namespace": NAMESPACE}}
+
+    def refused(desired: str, *words: str) -> str:
+        document = {**clean, "spec": {**made["spec"], "migration": {"desired": desired}}}
+        try:
+            control_plane.kubectl(*words, "--dry-run=server", "-f", "-", input=json.dumps(document))
+        except Refused as error:
+            return str(error)
+        return ""
+
+    ways = (("apply",), ("apply", "--server-side", "--field-manager=git", "--force-conflicts"), ("replace",))
+    for number, (migration, may) in enumerate([*MAY_CHANGE, *MAY_CHANGE[:1]]):  # and from the last state to the first
+        tell = [{"op": "add", "path": "/status", "value": {"migration": migration}}]
+        where = ("orders", "-n", NAMESPACE, "--subresource=status", "--type=json")
+        control_plane.kubectl("patch", "kff", *where, "-p", json.dumps(tell))
+        for desired in ("DualWrite", "RolledBack"):
+            answer = refused(desired, *ways[number % len(ways)])
+            assert ("cannot be rolled back" in answer, answer == "") == (not may, may), (migration, desired, answer)
+        assert refused("Finalized", "apply") == "", migration
 
 
 def test_kubectl_explain_shows_the_descriptions_of_the_crd(ask: Ask, control_plane: ControlPlane) -> None:

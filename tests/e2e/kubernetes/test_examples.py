@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.kubernetes.resources import Resources
+from tests.contract.test_documentation import BLOCK
+from tests.e2e.kubernetes.resources import Resources, install
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import Operator
-from tests.examples import on_kubernetes
+from tests.examples import ROOT, on_kubernetes
 from tests.kafkasim.test_process import heard, simulator
 
 CLUSTER = ("--release", "4.2", "--metadata-version", "25")
@@ -25,3 +26,14 @@ def test_the_output_in_a_page_is_what_its_commands_print(
         kubeconfig = str(control_plane.kubeconfig)
         on_kubernetes("approval", resources.status("orders"), tmp_path, KUBECONFIG=kubeconfig)
         resources.delete("orders")
+
+
+def test_an_api_server_takes_the_manifests_of_the_page_about_a_migration_as_they_stand(
+    control_plane: ControlPlane,
+) -> None:
+    """Every field is one that it knows; `migrations/test_page.py` runs them."""
+    install(control_plane)
+    blocks = [one["text"] for one in BLOCK.finditer((ROOT / "docs/how-to/migrate-on-kubernetes.md").read_text())]
+    assert sum(one.count("kind: ") for one in blocks) >= 8
+    for text in blocks:
+        control_plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)

@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import (
 
 
 class Certificates:
-    """One CA with what it signed for nodes at this address, and another CA that is not trusted."""
+    """One CA with what it signed for nodes at these addresses, and another CA that is not trusted."""
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
-        self._host = host
+    def __init__(self, *hosts: str) -> None:
+        self._hosts = (*(hosts or ("127.0.0.1",)), "localhost")
         self._ca = trustme.CA(organization_name="rig")
 
     @cached_property
@@ -31,8 +31,8 @@ class Certificates:
 
     @cached_property
     def node(self) -> tuple[str, str]:
-        """(certificate, key) for the address and localhost."""
-        return _pem(self._ca.issue_cert(self._host, "localhost", common_name="node"))
+        """(certificate, key) for the addresses and localhost."""
+        return _pem(self._ca.issue_cert(*self._hosts, common_name="node"))
 
     @cached_property
     def wrong_host(self) -> tuple[str, str]:
@@ -41,7 +41,7 @@ class Certificates:
     @cached_property
     def expired(self) -> tuple[str, str]:
         past = datetime.now(UTC) - timedelta(days=1)
-        return _pem(self._ca.issue_cert(self._host, "localhost", common_name="node", not_after=past))
+        return _pem(self._ca.issue_cert(*self._hosts, common_name="node", not_after=past))
 
     def client(self, name: str) -> tuple[str, str]:
         """(certificate, key) of a client; its principal is User:CN=<name>,..."""

@@ -112,6 +112,22 @@ def test_a_person_is_asked_for_the_lines_that_the_node_needs() -> None:
     assert f"set {FLAG}=true" in found.message
 
 
+@pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
+def test_of_a_broker_that_does_not_come_in_sync_the_line_in_the_log_of_its_leader_is_named(desired: Desired) -> None:
+    """A broker of Kafka 3.9 whose thread for it has ended expands no list of replicas in sync until it is restarted."""
+    lacking = (row("orders", 1, 2, 3, isr=(1, 3)), row("orders", 3, 2, 1, isr=(1, 3), number=1))
+    seen = cluster(P.COPIED, partitions=lacking)
+    begun = Stamp("2026-01-02T03:00:00Z")
+    late = RestartInFlight(RestartNode(2, "broker 2", before="", czxid=50), begun, Via.PERSON, stopping_since=begun)
+    found = looks(wanting(desired), seen, sent=(late,), lived=timedelta(hours=1)).decision
+    assert isinstance(found, Stalled)
+    assert (found.reason, found.subject) == (Reason.ROLLOUT_HALTED, "broker 2")
+    assert found.remedy.endswith(
+        "; broker 1 leads all of these partitions: if the log of broker 1 has `alter-partition-channel-manager]: "
+        "Stopped`, restart broker 1"
+    )
+
+
 def test_the_first_broker_goes_alone_whatever_the_document_allows() -> None:
     """The first broker shows whether the settings are right."""
     first = place_of(cluster(P.COPIED), D.DUAL_WRITE)
@@ -171,7 +187,10 @@ def test_an_approved_one_begins_with_a_controller_that_is_not_the_leader() -> No
 @pytest.mark.parametrize(
     ("seen", "says"),
     [
-        (cluster(P.DUAL_WRITE, partitions=(row("a", 1, 2, 3, isr=(1, 2), number=0),)), "under-replicated"),
+        (
+            cluster(P.DUAL_WRITE, partitions=(row("a", 1, 2, 3, isr=(1, 2), number=0),)),
+            "1 partition (a-0) is under-replicated: broker 3 is not in sync",
+        ),
         (cluster(P.DUAL_WRITE, replace(a_node(2, Shape.KRAFT_BROKER), migrating_from_zookeeper=True)), "broker 2"),
         (cluster(P.DUAL_WRITE, offset=10), "behind the metadata log"),
     ],

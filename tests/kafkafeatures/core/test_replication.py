@@ -179,6 +179,16 @@ def test_what_is_wrong_with_partitions_is_counted_and_named_by_topic_and_number(
     assert replication.brokers() == {1, 2, 3, 4}
 
 
+def test_the_one_leader_of_all_that_a_broker_lacks_is_found() -> None:
+    """A replica that is being added lacks nothing; a leader may be in several blocks."""
+    led_by_1 = (row("a", 1, 3, isr=(1,)), row("b", 3, 2, 1, isr=(1, 2)), row("c", 2, 3, adding=(3,)))
+    assert Replication(reading(*led_by_1)).leader_of_lacking(3) == 1
+    for other in (row("d", 2, 3, isr=(2,)), row("d", 3, isr=()), row("d", 2, 3, isr=(), offline=True)):
+        assert Replication(reading(*led_by_1, other)).leader_of_lacking(3) is None
+    assert Replication(reading(*led_by_1)).leader_of_lacking(2) is None
+    assert Replication(reading(*led_by_1)).leader_of_lacking(9) is None
+
+
 def test_what_a_consent_excuses_is_not_wrong_while_one_replica_is_away() -> None:
     pair, gone = row("pair", 1, 2, isr=(1,)), row("single", 3, isr=())
     both = Replication(reading(pair, gone))

@@ -7,18 +7,21 @@ from datetime import timedelta
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import stamp
+from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import EMPTY, NodeSince, RolloutStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.facts.observation import NodeState
 from kafkafeatures.core.roll.report import rollout_status
-from tests.kafkafeatures.core.replicas import row
+from kafkafeatures.core.roll.roll import Roll
+from tests.kafkafeatures.core.replicas import Row, row
 from tests.kafkafeatures.core.rolls import (
     CONTROLLERS,
     PARTITIONS,
     ROLLED_CONTROLLERS,
     ROLLOUT,
+    a_node,
     cluster,
     current,
     fresh,
@@ -34,6 +37,7 @@ BEHIND = tuple(replace(one, in_sync=one.isr - {5}) for one in PARTITIONS)
 """Broker 5 is in sync with none of the partitions that it hosts."""
 BOTH = pytest.mark.parametrize("availability", Availability)
 DAY_AGO = stamp(NOW - timedelta(days=1))
+SEE_LEADER = "; broker 1 leads all of these partitions: see `kubectl logs broker-1` as well"
 
 
 @BOTH
@@ -50,10 +54,8 @@ def test_where_it_is_current_already_it_is_named_with_what_it_lacks_and_since_wh
     assert message.startswith(f"broker 5 has not been in sync with 1 partition (orders-0) since {DAY_AGO}; broker 1 ")
     assert isinstance(roll.decision, Wait)
     assert roll.decision.subject == "broker 5"
-    assert (
-        roll.decision.remedy
-        == "see `kubectl logs broker-5` for why broker 5 does not catch up, and restart it if it hangs"
-    )
+    own = "see `kubectl logs broker-5` for why broker 5 does not catch up, and restart it if it hangs"
+    assert roll.decision.remedy == own + SEE_LEADER
     (blocker,) = roll.decision.blockers
     assert [node.id for node in blocker.nodes] == [5]
 
@@ -76,3 +78,47 @@ def test_a_node_in_flight_that_catches_up_is_not_named_as_one_that_is_behind() -
     roll = rolled(catching_up, sent(5))
     assert not roll.behind
     assert "has not been in sync" not in getattr(roll.decision, "message", "")
+
+
+# --- the leader of what a broker lacks ---
+
+LATE = (row("orders", 1, 5, 3, isr=(1, 3)), row("orders", 5, 1, 6, isr=(1, 6), number=1))
+"""Broker 1 leads all that broker 5 is not in sync with."""
+
+
+def remedy(roll: Roll) -> str:
+    assert isinstance(roll.decision, Wait | Stalled), roll.decision
+    return roll.decision.remedy
+
+
+def test_where_one_broker_leads_all_that_a_late_one_lacks_its_log_is_named_as_well() -> None:
+    told = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), LATE)
+    assert remedy(rolled(told, sent(5, minutes=20))).endswith(SEE_LEADER)
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        (*LATE, row("orders", 5, 4, 6, isr=(4, 6), number=2)),
+        (row("orders", 5, 1, 3, isr=(), offline=True),),
+    ],
+    ids=["two leaders", "no leader"],
+)
+def test_it_is_not_named_where_several_lead_them_or_none(partitions: tuple[Row, ...]) -> None:
+    told = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), partitions)
+    assert "leads all" not in remedy(rolled(told, sent(5, minutes=20)))
+
+
+def test_nor_a_leader_that_is_not_there_itself() -> None:
+    gone = {1: replace(a_node(1), state=NodeState.UNREACHABLE)}
+    told = cluster({**current(*CONTROLLERS), **replaced(5)}, {**fresh(5), **gone}, LATE)
+    assert "leads all" not in remedy(rolled(told, sent(5, minutes=20)))
+
+
+@pytest.mark.parametrize(("since", "named"), [(DAY_AGO, True), (stamp(NOW), False)])
+def test_of_a_broker_that_is_behind_while_others_are_restarted_it_is_named_once_that_lasts(
+    since: Stamp, *, named: bool
+) -> None:
+    told = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=LATE)
+    status = replace(EMPTY, rollout=RolloutStatus(id="roll", total=9, behind=(NodeSince(node_id=5, since=since),)))
+    assert remedy(rolled(told, status=status)).endswith(SEE_LEADER) is named

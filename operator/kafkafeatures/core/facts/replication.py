@@ -121,6 +121,17 @@ class Replication:
             return 0, ()
         return self._named(self._rows(lambda block: (block.lacking & (block.at == at)).any(axis=0)), most)
 
+    def leader_of_lacking(self, broker: int) -> int | None:
+        """The one other broker that leads all partitions with which this one should be in sync and is not; None where
+        several do, or one has no leader.
+        """
+        at = self._at(broker)
+        if at is None or not self._out_of_sync[at]:
+            return None
+        led = (block.leader[(block.lacking & (block.at == at)).any(axis=0)] for block in self._blocks)
+        leaders = np.unique(np.concatenate([*led])).tolist()
+        return leaders[0] if len(leaders) == 1 and leaders[0] not in (NO_LEADER, broker) else None
+
     def behind(self) -> frozenset[int]:
         """Brokers that are out of sync with some partition, for whatever reason."""
         return frozenset(self._ids[self._out_of_sync > 0].tolist())

@@ -144,13 +144,18 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
         why = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
         yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}", to_read(partitions))
         return
-    for (count, names), text, remedy in (
-        (asked.replication.reassigning(), "being reassigned", "wait until the reassignment is complete"),
-        (asked.replication.under_replicated(), "under-replicated", "wait until all replicas are in sync"),
+    late = tuple(one for one in asked.place.seen.nodes if one.id in asked.replication.behind())
+    who, log = (
+        (f": {title_of(late)} {verb(late, 'is', 'are')} not in sync", these(late)) if late else ("", "their brokers")
+    )
+    until = f"wait until all replicas are in sync; if that lasts, see the log of {log}"
+    for (count, names), text, remedy, nodes in (
+        (asked.replication.reassigning(), "being reassigned", "wait until the reassignment is complete", ()),
+        (asked.replication.under_replicated(), f"under-replicated{who}", until, late),
     ):
         if count:
             is_ = "is" if count == 1 else "are"
-            yield Blocker(BlockerKind.PARTITION, f"{format_partitions(count, names)} {is_} {text}", remedy)
+            yield Blocker(BlockerKind.PARTITION, f"{format_partitions(count, names)} {is_} {text}", remedy, nodes=nodes)
 
 
 def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:

@@ -22,6 +22,7 @@ from kafkafeatures.core.facts.workloads import StatefulSet
 from kafkafeatures.core.roll.coming_back import Phase
 from kafkafeatures.core.roll.crashes import STEADY_AFTER, Crash
 from kafkafeatures.core.roll.disks import consent_to_disk
+from kafkafeatures.core.roll.lagging import remedy_at_leader
 from kafkafeatures.core.roll.pods import is_outdated, look_at
 from kafkafeatures.core.roll.pods_without_node import never_registered, without_node_for_long
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
@@ -104,7 +105,10 @@ def not_back_in_time(question: RestartQuestion) -> Iterator[Halt]:
     for one in question.in_flight:
         if question.is_late(one) and one.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {one.state.detail}"
-            cause = _halted(question, one.step.node_id, text, _remedy(question, one.step))
+            remedy = _remedy(question, one.step)
+            if one.state.phase is Phase.CATCHING_UP:
+                remedy += remedy_at_leader(question, one.step.node_id)
+            cause = _halted(question, one.step.node_id, text, remedy)
             pod = question.pod_of(one.step.pod)
             # What hangs may be its old pod, which says nothing against the new image.
             failed = pod.revision if pod is not None else one.step.after

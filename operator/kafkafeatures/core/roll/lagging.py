@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafkafeatures.api.records import Stamp, stamp
-from kafkafeatures.core.facts.observation import Node
+from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
 from kafkafeatures.core.roll.question import RestartQuestion
+
+STOPPED = "`alter-partition-channel-manager]: Stopped`"
+"""What the log of a broker of Kafka 3.9 ends with that can no longer change which replicas are in sync."""
 
 
 class Cause(NamedTuple):
@@ -52,7 +55,29 @@ def cause_among(question: RestartQuestion, ids: Iterable[int] | None = None) -> 
         lacking = format_partitions(*question.replication.out_of_sync(id_))
         texts.append(f"{question.title(id_)} has not been in sync with {lacking} since {since[id_]}")
     first = behind[0]
-    pod, title = question.fleet.pods.get(first), question.title(first)
-    look = f"`kubectl logs {pod.name}`" if pod is not None else f"the log of {title}"
-    remedy = f"see {look} for why {title} does not catch up, and restart it if it hangs"
+    title = question.title(first)
+    remedy = f"see {_log_of(question, first)} for why {title} does not catch up, and restart it if it hangs"
+    if question.remembered.age_of(since[first]) > question.wanted.rollout.node_timeout:
+        remedy += remedy_at_leader(question, first)
     return Cause("; ".join(texts), remedy, tuple(node for id_ in behind for node in question.nodes(id_)))
+
+
+def remedy_at_leader(question: RestartQuestion, id_: int) -> str:
+    """What to do besides, where one live broker leads all that this one is not in sync with for long; else empty.
+
+    The leader decides who is in sync. One that can no longer tell the controller (Kafka 3.9, in ZooKeeper mode with the
+    flag) keeps every follower out, and no restart of a follower helps. Its log alone proves it.
+    """
+    leader = question.replication.leader_of_lacking(id_) if question.replication is not None else None
+    node = question.node(leader) if leader is not None else None
+    if leader is None or node is None or node.state is not NodeState.LIVE:
+        return ""
+    title = question.title(leader)
+    if question.permit is None:
+        return f"; {title} leads all of these partitions: see {_log_of(question, leader)} as well"
+    return f"; {title} leads all of these partitions: if {_log_of(question, leader)} has {STOPPED}, restart {title}"
+
+
+def _log_of(question: RestartQuestion, id_: int) -> str:
+    pod = question.fleet.pods.get(id_)
+    return f"`kubectl logs {pod.name}`" if pod is not None else f"the log of {question.title(id_)}"

@@ -8,12 +8,12 @@ from tests.e2e.rig.kubernetes.node_files import NAME as NODE_NAME
 
 
 def persistent_volume(
-    name: str, path: str, namespace: str, *, claim: str = "", mode: str = "ReadWriteMany"
+    name: str, path: str, namespace: str, *, claim: str = "", mode: str = "ReadWriteMany", size: str = "20Gi"
 ) -> dict[str, Any]:
     """A folder of the node, kept for the claim of that name (its own, if none is said)."""
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE_NAME]}
     spec = {
-        "capacity": {"storage": "20Gi"},
+        "capacity": {"storage": size},
         "accessModes": [mode],
         "storageClassName": "",
         "local": {"path": path},

@@ -56,6 +56,10 @@ _JAVA_HOME = f"""FROM {JAVA}
 RUN home=$(dirname "$(dirname "$(readlink -f /usr/bin/java)")") && rm -f "$home/docs" && \\
     mkdir /opt/java && cp -rL "$home" /opt/java/openjdk
 """
+_SCRIPTS = {"kafka-server-start.sh": "kafka.Kafka", "kafka-storage.sh": "kafka.tools.StorageTool"}
+"""Kafka's own, which its jars do not have: each runs a main class with the same words."""
+USER = 1000
+"""The user of Apache's image."""
 # The class archive is bound to this Java and this class path, so it is made in the image itself.
 _KAFKA = f"""FROM {JAVA}
 COPY kafka /opt/kafka
@@ -94,6 +98,10 @@ def kafka_name(version: str) -> str:
     return f"{PREFIX}/kafka:{version}"
 
 
+def scripts_name(version: str) -> str:
+    return f"{PREFIX}/kafka-scripts:{version}"
+
+
 def pause_image() -> Path:
     return _once(PAUSE, _pause_context)
 
@@ -103,6 +111,11 @@ def kafka_image(version: str) -> Path:
     programs.
     """
     return _once(kafka_name(version), lambda folder: _kafka_context(folder, version))
+
+
+def scripts_image(version: str) -> Path:
+    """Kafka where people's images have it: scripts in /opt/kafka/bin, started as a user that is not root."""
+    return _once(scripts_name(version), lambda folder: _scripts_context(folder, version))
 
 
 def base_image(name: str = PYTHON) -> Path:
@@ -230,6 +243,20 @@ def _kafka_context(folder: Path, version: str) -> dict[str, str]:
     (folder / "kafka" / "archive.sh").write_text(_ARCHIVE)
     (folder / "Dockerfile").write_text(_KAFKA)
     return {"PORTS": f"{free_port()} {free_port()}"}
+
+
+def _scripts_context(folder: Path, version: str) -> dict[str, str]:
+    archive, name = kafka_image(version), kafka_name(version)
+    with locked("images"):
+        if not KIND and not _id(name):
+            _buildah("pull", f"oci-archive:{archive}")
+    for script, main in _SCRIPTS.items():
+        path = folder / "bin" / script
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'#!/bin/bash\nexec bash /opt/kafka/java.sh {main} "$@"\n')
+        path.chmod(0o755)
+    (folder / "Dockerfile").write_text(f"FROM {name}\nCOPY bin /opt/kafka/bin\nUSER {USER}\n")
+    return {}
 
 
 def _archive_of(name: str) -> Path:

@@ -190,6 +190,6 @@ class MigratingPods(Racks):
         self.tool("kafka.admin.ConfigCommand", *self.servers_of_tools, *words, f"SCRAM-SHA-256=[password={PASSWORD}]")
 
     @property
-    def servers_of_tools(self) -> tuple[str, str]:
+    def servers_of_tools(self) -> tuple[str, ...]:
         """Where Kafka's tools find the cluster."""
         return ("--bootstrap-server", self.addresses("brokers"))

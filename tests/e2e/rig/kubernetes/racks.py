@@ -68,6 +68,7 @@ class Racks:
     changed: dict[str, Callable[[dict[str, Any]], object]] = field(default_factory=dict)
     unavailable: dict[str, int] = field(default_factory=lambda: {"controllers": 1, "brokers": 2})
     image: str = ""
+    search: str = ""  # what else the resolv.conf of commands has, for names that are not full
 
     @property
     def plane(self) -> ControlPlane:
@@ -190,7 +191,7 @@ class Racks:
     def with_names(self, *command: str | Path) -> list[str]:
         """The command line of a process that resolves names as pods do."""
         resolver = self.node.folder / "resolv-of-pods.conf"
-        resolver.write_text(f"nameserver {self.node.address}\n")
+        resolver.write_text(f"nameserver {self.node.address}\n{self.search}")
         bind = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
         return ["unshare", "--mount", "sh", "-c", bind, str(resolver), *map(str, command)]
 

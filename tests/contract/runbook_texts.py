@@ -181,9 +181,9 @@ PAGES: Mapping[Reason, Page] = {
 
             kafkafeatures unregister --broker ID --bootstrap-server HOST:PORT > reassign.json
 
-        If the broker still has replicas, it prints a reassignment that gives them to live brokers, and ends with 4. Read
-        it, run it with Kafka's own tool (whose `--generate` may fail for a broker that is gone), and unregister again. A
-        partition whose only replica is there is left out: its data exists nowhere else.
+        If the broker still has replicas, the command prints a reassignment that gives them to live brokers, and ends
+        with 4. Read it, run it with Kafka's own tool (whose `--generate` may fail for a broker that is gone), and
+        unregister again. A partition whose only replica is there is left out: its data exists nowhere else.
 
             kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file reassign.json --execute
 

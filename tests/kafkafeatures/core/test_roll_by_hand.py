@@ -165,7 +165,7 @@ def test_a_node_restarted_with_the_kafka_of_before_is_asked_for_with_a_newer_one
     assert message.endswith("; restart controller 3002 with a Kafka that supports it, or change the document")
 
 
-def test_a_broker_that_is_gone_for_good_is_a_blocker_with_the_way_out_and_not_only_to_be_brought_back() -> None:
+def test_a_broker_that_does_not_exist_any_more_is_a_blocker_with_the_way_out_and_not_only_to_be_brought_back() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     ghost = replace(a_node(4), state=NodeState.GHOST, answer=Unknown(SILENT))
     told = replace(cluster(nodes={4: ghost}), workloads=Unknown(SILENT))
@@ -173,3 +173,14 @@ def test_a_broker_that_is_gone_for_good_is_a_blocker_with_the_way_out_and_not_on
     assert isinstance(decision, Wait)
     assert "kafkafeatures unregister --broker 4" in decision.remedy
     assert [(one.kind, one.subject) for one in decision.blockers] == [(BlockerKind.GHOST_REGISTRATION, "broker 4")]
+
+
+def test_a_person_is_not_asked_to_upgrade_a_node_below_the_floor_of_the_new_kafka() -> None:
+    old = answer({"metadata.version": (1, 21)}, {"metadata.version": 4})
+    nodes = {id_: replace(a_node(id_), answer=known(old), registered={}) for id_ in (*CONTROLLERS, *BROKERS)}
+    told = cluster(nodes=nodes)
+    told = replace(told, workloads=Unknown(SILENT), finalized=known({"metadata.version": 4}))
+    roll = rolled(told, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 4, 25),))
+    message = refused(roll, Reason.NODES_BEHIND)
+    assert "metadata.version 4 (3.3-IV0) is below what Kafka 4.0 supports (7 and up)" in message
+    assert "first raise it to 7..21 while the nodes run 3.9" in message

@@ -17,6 +17,7 @@ from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.levels.unregistration import objection
+from kafkafeatures.core.words import counted
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.requests.unregister import HostedTopics
@@ -99,9 +100,9 @@ async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
         shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
         print(_reassignment(hosted))
         raise CommandFailed(
-            f"broker {node.id} hosts replicas of {len(hosted.topics)} topics ({shown}); move them away first: save the "
-            "JSON that this command prints as reassign.json, then kafka-reassign-partitions.sh --bootstrap-server "
-            "HOST:PORT --reassignment-json-file reassign.json --execute (its --generate may fail for a broker that is "
+            f"broker {node.id} hosts replicas of {counted(len(hosted.topics), 'topic')} ({shown}); "
+            "move them away first: save the JSON that this command prints as reassign.json, then "
+            "kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file reassign.json --execute (its --generate may fail for a broker that is "
             "gone), and run this command again",
             Exit.BLOCKED,
         )

@@ -16,7 +16,16 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind
-from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, grouped, these, title_of, verb
+from kafkafeatures.core.engine.blockers import (
+    Blocker,
+    Nodes,
+    about_nodes,
+    grouped,
+    only_the_asker,
+    these,
+    title_of,
+    verb,
+)
 from kafkafeatures.core.engine.remedies import ghost_remedy, refusal
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
@@ -44,7 +53,7 @@ class Check(Struct, frozen=True):
 
     @property
     def verdict(self) -> CheckVerdict:
-        if any(found.why is None or not found.why.is_of_the_asker for found in self.blockers):
+        if self.blockers and not only_the_asker(self.blockers):
             return CheckVerdict.BLOCKED
         return CheckVerdict.UNKNOWN if self.blockers or self.unread else CheckVerdict.READY
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import stalled_by
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Unknown
 from kafkafeatures.core.facts.releases import Undo, format_level
-from kafkafeatures.core.levels.floor import raise_first
+from kafkafeatures.core.levels.floor import floor_of_target, raise_first
+from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 
@@ -23,7 +25,7 @@ def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
     """
     if question.permit is not None:
         return None
-    blockers = tuple(_levels_in_danger(question))
+    blockers = (*_levels_in_danger(question), *_below_the_floor(question))
     if not blockers:
         return None
     return stalled_by(*blockers)
@@ -57,6 +59,15 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
                 supported=held,
                 reason=Reason.DOWNGRADE_REFUSED if impossible else Reason.NODES_BEHIND,
             )
+
+
+def _below_the_floor(question: RestartQuestion) -> Iterator[Blocker]:
+    """The same where a person restarts the nodes: their binaries are not known, and are chosen for the changes."""
+    if question.driver.reads_pods or not question.fleet.needing:
+        return
+    found = floor_of_target(Question(question.seen, question.changes))
+    if found is not None:
+        yield replace(found, reason=Reason.NODES_BEHIND)
 
 
 def levels_go_first(question: RestartQuestion) -> bool:

@@ -165,7 +165,7 @@ def test_a_node_restarted_with_the_kafka_of_before_is_asked_for_with_a_newer_one
     assert message.endswith("; restart controller 3002 with a Kafka that supports it, or change the document")
 
 
-def test_a_broker_that_does_not_exist_any_more_is_a_blocker_with_the_way_out_and_not_only_to_be_brought_back() -> None:
+def test_a_broker_that_no_longer_exists_is_a_blocker_with_the_way_out_and_not_only_to_be_brought_back() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     ghost = replace(a_node(4), state=NodeState.GHOST, answer=Unknown(SILENT))
     told = replace(cluster(nodes={4: ghost}), workloads=Unknown(SILENT))

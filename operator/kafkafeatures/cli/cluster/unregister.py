@@ -100,10 +100,10 @@ async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
         shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
         print(_reassignment(hosted))
         raise CommandFailed(
-            f"broker {node.id} hosts replicas of {counted(len(hosted.topics), 'topic')} ({shown}); "
-            "move them away first: save the JSON that this command prints as reassign.json, then "
-            "kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file reassign.json --execute (its --generate may fail for a broker that is "
-            "gone), and run this command again",
+            f"broker {node.id} hosts replicas of {counted(len(hosted.topics), 'topic')} ({shown}); move them away first: "
+            "save the JSON that this command prints as reassign.json, then kafka-reassign-partitions.sh "
+            "--bootstrap-server HOST:PORT --reassignment-json-file reassign.json --execute (its --generate may fail for "
+            "a broker that is gone), and run this command again",
             Exit.BLOCKED,
         )
 

@@ -62,7 +62,7 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
 
 
 def _below_the_floor(question: RestartQuestion) -> Iterator[Blocker]:
-    """The same where a person restarts the nodes: their binaries are not known, and are chosen for the changes."""
+    """Levels in danger where a person restarts the nodes: their binaries are not known, and chosen for the changes."""
     if question.driver.reads_pods or not question.fleet.needing:
         return
     found = floor_of_target(Question(question.seen, question.changes))

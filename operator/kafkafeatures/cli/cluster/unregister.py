@@ -98,12 +98,12 @@ async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
         raise failed(hosted)
     if hosted.topics:
         shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
+        topics = f"{counted(len(hosted.topics), 'topic')} ({shown})"
         print(_reassignment(hosted))
         raise CommandFailed(
-            f"broker {node.id} hosts replicas of {counted(len(hosted.topics), 'topic')} ({shown}); move them away first: "
-            "save the JSON that this command prints as reassign.json, then kafka-reassign-partitions.sh "
-            "--bootstrap-server HOST:PORT --reassignment-json-file reassign.json --execute (its --generate may fail for "
-            "a broker that is gone), and run this command again",
+            f"broker {node.id} hosts replicas of {topics}; move them away first: save the JSON that this command prints "
+            "as reassign.json, then kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file "
+            "reassign.json --execute (its --generate may fail for a broker that is gone), and run this command again",
             Exit.BLOCKED,
         )
 

@@ -16,6 +16,7 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkasim.log import MetadataLog, Write
 from kafkasim.plan import Timing
 from kraftlog import Image, Replay, Section
+from kraftlog.image import MOST_ELAPSED_MS
 from kraftlog.schema import table
 
 COMMIT_MS = 5  # a round of the followers
@@ -73,10 +74,13 @@ class Ledger:
         return self._due[0][0] if self._due else None
 
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:
-        """Let happen what is due until then. `sparse`: of NoOps that are not read in between, the last one will do."""
+        """Let happen what is due until then. `sparse`: of NoOps that are not read in between, the last one of a minute
+        will do, by which a reader still knows that the time has passed.
+        """
         while (due := self.next_due()) is not None and due <= now_ms:
             if sparse and self.active is not None:
                 until = min(now_ms, self._due[0][0]) if self._due else now_ms
+                until = min(until, self._last_append + MOST_ELAPSED_MS)
                 idle = self.timing.idle
                 self._last_append += max((until - self._last_append) // idle - 1, 0) * idle
                 due = min(until, self._last_append + idle)

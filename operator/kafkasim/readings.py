@@ -41,7 +41,7 @@ from kafkasim.node import Key, Node
 from kafkasim.rules import CONTROLLER_REGISTRATION
 from kafkasim.settings import minimum_of, setting_of
 from kafkasim.world import Replica, World
-from kraftlog import BrokerRegistration, ControllerRegistration, FormerLevels, Image
+from kraftlog import BrokerRegistration, ControllerRegistration, FormerLevels, Image, Registrations
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.claims import ControllerClaim
@@ -293,7 +293,8 @@ class Client:
         offset = next(behind, image.offset)
         moves = {name: tuple(one for one in of if one[0] > offset) for name, of in known.moves.items()}
         former = FormerLevels(left, offset, since, {name: of for name, of in moves.items() if of})
-        return replace(image, finalized=replace(image.finalized, former=former))
+        finalized = replace(image.finalized, former=former)
+        return replace(image, finalized=finalized, registrations=_as_of(since, image))
 
     # --- partitions ---
 
@@ -325,6 +326,19 @@ class Client:
 
     def _now(self) -> datetime:
         return moment(self._world)
+
+
+def _as_of(since_ms: int, image: Image) -> Registrations | None:
+    """Registrations as a snapshot of that time and the log behind it have them: it does not say when what it contains
+    was written.
+    """
+    read, then_ms = image.registrations, image.elapsed_ms - (image.timestamp_ms - since_ms)
+    if read is None:
+        return None
+    registered, returned = (
+        {id_: max(at, then_ms) for id_, at in times.items()} for times in (read.registered, read.returned)
+    )
+    return replace(read, registered=registered, returned=returned)
 
 
 def moment(world: World) -> datetime:

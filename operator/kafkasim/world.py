@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # numpy, which a world without topics does without
 RESTART_MS = 800  # a stopped node that is started again with other binaries
 REGISTER_MS = 50  # a controller that finds itself unregistered
 CATCH_UP_MS = 500  # a controller that was started reads what it missed of the metadata log
+RUNS_FOR_MS = 3_600_000  # every node, when a world begins
 MIGRATION = 8  # metadata.version 3.4-IV0: the log of a 3.x cluster says how far it is from ZooKeeper, KIP-866
 TRANSACTIONS = 13  # metadata.version 3.6-IV1: bootstrap records are one metadata transaction, KIP-868
 
@@ -336,7 +337,10 @@ class World(Quorum):
         return {node.id: node.directory for node in self.of_role(Role.BROKER)}
 
     def _begin(self, plan: Plan) -> None:
-        """The life of the cluster so far: first leader, bootstrap records, registrations. All of it is committed."""
+        """The life of the cluster so far: first leader, bootstrap records, registrations, an hour ago; and topics. All
+        of it is committed.
+        """
+        now_ms, self.now_ms = self.now_ms, self.now_ms - RUNS_FOR_MS
         later = {(one.role, one.id) for one in plan.nodes if one.later}
         self.active, self.epoch = plan.leader or self.voters[0], 1
         first = [registrations.leader_change(self.active, self.voting(), self.voting(), dynamic=plan.is_dynamic)]
@@ -358,6 +362,9 @@ class World(Quorum):
         for node in self.of_role(Role.BROKER):
             if (node.role, node.id) not in later:
                 self._brokers.register(node, commit=True)
+        self.now_ms = now_ms
+        if not plan.topics:
+            self.append([Write(table.NO_OP, {})], commit=True)
         for topic in plan.topics:
             self.create_topic(topic, commit=True)
         for node in self.of_role(Role.BROKER):

@@ -99,14 +99,15 @@ class Registrations:
 
     unregistered: when (ms) a node that was unregistered, and did not come again, lost its registration; since the
     beginning of the log or the last snapshot, which does not say.
-    registered: when (ms) each broker registered last, at the latest: by the clock of the controller that wrote it; of
-    one in a snapshot, the time of the last record that the snapshot contains. -1 where that is not known.
+    registered: when each broker registered last, and returned: when each node, a controller as well, registered or was
+    unfenced last; at the latest, as `Image.elapsed_ms` was then; 0 of what a snapshot contains, which does not say.
     """
 
     brokers: Mapping[int, BrokerRegistration]
     controllers: Mapping[int, ControllerRegistration]
     unregistered: Mapping[int, int] = field(default_factory=dict, compare=False)
     registered: Mapping[int, int] = field(default_factory=dict, compare=False)
+    returned: Mapping[int, int] = field(default_factory=dict, compare=False)
 
 
 Moves = tuple[tuple[int, int], ...]
@@ -214,6 +215,11 @@ class Migration:
     zk_state: int | None
 
 
+MOST_ELAPSED_MS = 60_000
+"""An idle controller appends a NoOp every 500 ms (`metadata.max.idle.interval.ms`). Where more than a minute lies
+between two batches, a clock was set, or no controller was active: how long that was is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """The state at `offset`.
@@ -222,7 +228,9 @@ class Image:
     timestamp (controller's clock), of a snapshot the time of the last record it contains, -1 before any.
     in_transaction: between Begin and End (KIP-868); what lies in between is not in the image yet. counts: records read
     per api key, of all sections, aborted ones included, control records not. unreadable: records and batches that could
-    not be decoded, or that contradict the state they act on. Then the sections, None where it was not asked for; the
+    not be decoded, or that contradict the state they act on. elapsed_ms: how much time has certainly passed since the
+    beginning of what was read, whatever a clock was set to: between two batches, no more than `MOST_ELAPSED_MS` count.
+    Then the sections, None where it was not asked for; the
     properties read them, and raise SectionNotRead for None.
     """
 
@@ -239,6 +247,7 @@ class Image:
     partitioned: Partitions | None = None
     client_data: Clients | None = None
     configured: Configs | None = None
+    elapsed_ms: int = field(default=0, compare=False)
 
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]:
@@ -257,8 +266,13 @@ class Image:
 
     @property
     def registered(self) -> Mapping[int, int]:
-        """When each broker registered last, at the latest, in ms."""
+        """When each broker registered last, at the latest: at which `elapsed_ms`."""
         return _read(self.registrations, Section.REGISTRATIONS).registered
+
+    @property
+    def returned(self) -> Mapping[int, int]:
+        """When each node registered or was unfenced last, at the latest: at which `elapsed_ms`."""
+        return _read(self.registrations, Section.REGISTRATIONS).returned
 
     @property
     def features(self) -> Mapping[str, int]:

@@ -119,6 +119,7 @@ class ImageBuilder:
             in_transaction=self._transactions.open is not None,
             counts=FrozenMap(self._counts),
             unreadable=self._unreadable,
+            elapsed_ms=self._state.elapsed_ms,
             **self._shown,
         )
 

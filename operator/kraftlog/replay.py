@@ -28,7 +28,7 @@ from kraftlog.batches import (
     view_of,
 )
 from kraftlog.errors import DamagedError, GapError, SnapshotIncomplete
-from kraftlog.image import SMALL, Section
+from kraftlog.image import MOST_ELAPSED_MS, SMALL, Section
 from kraftlog.image_builder import ImageBuilder, judge_size, rules_of
 from kraftlog.records import FRAME_VERSION
 from kraftlog.schema import table
@@ -86,6 +86,7 @@ class Replay(ImageBuilder):
             if head.base_offset > self._offset:
                 raise GapError(self._offset, head.base_offset)
             self._state.offset, self._state.timestamp_ms, self._shown = end, head.max_timestamp, None
+            self._state.elapsed_ms += _elapsed(self._timestamp_ms, head.max_timestamp)
             self._batch(head, view, start)
             self._offset, self._epoch, self._timestamp_ms = end, head.leader_epoch, head.max_timestamp
         return self._offset
@@ -95,7 +96,7 @@ class Replay(ImageBuilder):
 
         Whatever is not exactly as expected is left to `append`.
         """
-        offset, taken = self._offset, 0
+        offset, taken, elapsed_ms, last_ms, leader_epoch = self._offset, 0, 0, self._timestamp_ms, self._epoch
         while offset < below and view[position + HEADER_SIZE : position + _IDLE] == ONLY_NO_OP:
             base, length, epoch, magic, crc, attributes, delta, _, timestamp_ms, *_, records = HEADER.unpack_from(
                 view, position
@@ -105,12 +106,21 @@ class Replay(ImageBuilder):
             if google_crc32c.value(view[position + CRC_START : position + _IDLE].tobytes()) != crc:
                 break
             position, offset, taken = position + _IDLE, offset + 1, taken + 1
-            self._epoch, self._timestamp_ms = epoch, timestamp_ms
+            gap_ms = timestamp_ms - last_ms
+            elapsed_ms += gap_ms if 0 <= gap_ms <= MOST_ELAPSED_MS else _elapsed(last_ms, timestamp_ms)
+            leader_epoch, last_ms = epoch, timestamp_ms
         if taken:
             self._offset = self._state.offset = offset
-            self._state.timestamp_ms = self._timestamp_ms
+            self._epoch, self._timestamp_ms = leader_epoch, last_ms
+            self._state.timestamp_ms = last_ms
+            self._state.elapsed_ms += elapsed_ms
             self._count(_NO_OP, taken)
         return position
+
+
+def _elapsed(before_ms: int, now_ms: int) -> int:
+    """How much time has certainly passed between two batches."""
+    return min(max(now_ms - before_ms, 0), MOST_ELAPSED_MS) if before_ms >= 0 else 0
 
 
 class SnapshotReader:

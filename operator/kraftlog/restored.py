@@ -45,12 +45,14 @@ class Restored:
 
     made_of: the files that it was made of, in order. left_out: snapshots that stand for no state, each with why.
     stopped: why it ends where it does, if that is not the end of the log; always empty where an offset was asked for.
+    impossible: other records at which Kafka stops, each with its file.
     """
 
     image: Image
     made_of: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     stopped: str = ""
+    impossible: tuple[str, ...] = ()
 
 
 class StateUnknown(KraftLogError):

@@ -30,7 +30,8 @@ def ranges_of(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
 def _register_broker(state: State, data: Data) -> None:
     broker_id = data["brokerId"]
     state.unregistered.drop(broker_id)
-    state.registered.put(broker_id, state.timestamp_ms)
+    state.registered.put(broker_id, state.elapsed_ms)
+    state.returned.put(broker_id, state.elapsed_ms)
     state.brokers.put(
         broker_id,
         BrokerRegistration(
@@ -52,7 +53,14 @@ def _unregister_broker(state: State, data: Data) -> None:
     broker_id = state.broker(data["brokerId"], data["brokerEpoch"]).id
     state.brokers.drop(broker_id)
     state.registered.drop(broker_id)
+    _gone(state, broker_id)
     state.unregistered.put(broker_id, state.timestamp_ms)
+
+
+def _gone(state: State, node_id: int) -> None:
+    """A combined node may have its other registration still."""
+    if node_id not in state.brokers.view() and node_id not in state.controllers.view():
+        state.returned.drop(node_id)
 
 
 def _fence(state: State, data: Data) -> None:
@@ -61,6 +69,7 @@ def _fence(state: State, data: Data) -> None:
 
 def _unfence(state: State, data: Data) -> None:
     state.brokers.put(data["id"], replace(state.broker(data["id"], data["epoch"]), fenced=False))
+    state.returned.put(data["id"], state.elapsed_ms)
 
 
 _FENCED = {-1: False, 0: None, 1: True}  # BrokerRegistrationFencingChange.java
@@ -81,11 +90,14 @@ def _change_broker(state: State, data: Data) -> None:
         log_dirs=tuple(data.get("logDirs", ())) or now.log_dirs,  # a change of the fencing names none
     )
     state.brokers.put(now.id, changed)
+    if now.fenced and not changed.fenced:
+        state.returned.put(now.id, state.elapsed_ms)
 
 
 def _register_controller(state: State, data: Data) -> None:
     controller_id = data["controllerId"]
     state.unregistered.drop(controller_id)
+    state.returned.put(controller_id, state.elapsed_ms)
     state.controllers.put(
         controller_id,
         ControllerRegistration(
@@ -100,6 +112,7 @@ def _register_controller(state: State, data: Data) -> None:
 
 def _unregister_controller(state: State, data: Data) -> None:
     state.controllers.drop(data["controllerId"])  # without an epoch, so nothing can contradict it
+    _gone(state, data["controllerId"])
     state.unregistered.put(data["controllerId"], state.timestamp_ms)
 
 

@@ -50,6 +50,7 @@ class State:
         "clients",
         "configs",
         "controllers",
+        "elapsed_ms",
         "feature_record_kraft_version",
         "features",
         "features_offset",
@@ -60,6 +61,7 @@ class State:
         "offset",
         "partitions",
         "registered",
+        "returned",
         "snapshot_timestamp_ms",
         "timestamp_ms",
         "unregistered",
@@ -79,8 +81,10 @@ class State:
         self.began_offset, self.began_ms = 0, -1  # the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
+        self.elapsed_ms = 0  # until then, since the beginning of what was read
         self.unregistered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.registered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
+        self.returned: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.feature_record_kraft_version: int | None = None
         self.kraft_version = 0
         self.voters: tuple[Voter, ...] | None = None
@@ -95,7 +99,7 @@ class State:
     @property
     def weight(self) -> int:
         """Bytes of memory, roughly."""
-        nodes = self.brokers, self.controllers, self.unregistered, self.registered
+        nodes = self.brokers, self.controllers, self.unregistered, self.registered, self.returned
         kept = *nodes, self.features, self.left, self.moves
         large = self.partitions, self.clients, self.configs
         held = sum(each.weight for each in large if each is not None)
@@ -107,8 +111,6 @@ class State:
         self.features_offset = self.began_offset = end_offset
         self.began_ms = self.snapshot_timestamp_ms
         self.moves = _no_moves()
-        for broker_id in self.registered.view():
-            self.registered.put(broker_id, self.snapshot_timestamp_ms)
 
     def section(
         self, section: Section
@@ -117,7 +119,7 @@ class State:
         match section:
             case Section.REGISTRATIONS:
                 nodes = self.brokers.view(), self.controllers.view()
-                return Registrations(*nodes, self.unregistered.view(), self.registered.view())
+                return Registrations(*nodes, self.unregistered.view(), self.registered.view(), self.returned.view())
             case Section.FEATURES:
                 kraft = self.kraft_version, self.feature_record_kraft_version
                 former = FormerLevels(self.left.view(), self.began_offset, self.began_ms, self.moves.view())

@@ -19,7 +19,7 @@ from kafkasim.world import World
 from kraftlog.batches import Batch
 from kraftlog.walks import walk
 
-START_MS = 1_800_000_000_000
+START_MS = 1_767_323_045_000  # NOW of tests/kafkafeatures/worlds.py
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 

@@ -23,6 +23,7 @@ from kafkafeatures.core.facts.observation import (
     NodeState,
     Observation,
     PastLevels,
+    Returns,
     SourceKind,
     Unknown,
 )
@@ -251,6 +252,8 @@ def shown(value: Any) -> Any:
             return shown(value.value), value.source
         case LastRegistration():
             return value.offset >= 0
+        case Returns():
+            return value.times.keys()
         case PastLevels():
             return value.left.keys(), value.since
         case QuorumAnswer():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 
 import pytest
 
@@ -112,14 +113,78 @@ def test_when_each_broker_registered_last_is_known_and_of_a_snapshot_not_before_
     """A change of a registration is none."""
     image = image_of(log([broker(1, 5), broker(2, 6)], [broker(1, 7), unfence(2, 6)], [unregister(2, 6)]))
     first = image_of(log([broker(1, 5), broker(2, 6)]))
-    assert first.registered == dict.fromkeys((1, 2), first.timestamp_ms)
+    assert first.registered == dict.fromkeys((1, 2), first.elapsed_ms)
     second = image_of(log([broker(1, 5), broker(2, 6)], [broker(1, 7), unfence(2, 6)]))
-    assert second.registered == {1: second.timestamp_ms, 2: first.timestamp_ms}
+    assert second.registered == {1: second.elapsed_ms, 2: first.elapsed_ms}
     assert set(image.registered) == {1}
 
     replay = Replay()
     replay.load_snapshot(snapshot(broker(1, 5)), end_offset=50, epoch=1)
-    assert replay.image().registered == {1: NOW - 5}
+    assert replay.image().registered == replay.image().returned == {1: 0}
+
+
+def test_when_each_node_came_back_last_is_known_a_controller_as_well() -> None:
+    """To register and to be unfenced is to come back; to be fenced, or asked to stop, is not."""
+    begin = [broker(1, 5, fenced=True), broker(2, 6), controller(3001)]
+    first = image_of(log(begin))
+    assert first.returned == dict.fromkeys((1, 2, 3001), first.elapsed_ms)
+    later = image_of(log(begin, [unfence(1, 5), change(2, 6, fenced=1)]))
+    assert later.returned == {1: later.elapsed_ms, 2: first.elapsed_ms, 3001: first.elapsed_ms}
+    again = image_of(log(begin, [change(2, 6, fenced=1)], [change(2, 6, fenced=-1), change(1, 5, fenced=0)]))
+    assert again.returned == {1: first.elapsed_ms, 2: again.elapsed_ms, 3001: first.elapsed_ms}
+
+
+SECOND, HOUR = 1000, 3_600_000
+
+
+def timed(*batches: tuple[int, Iterable[bytes]]) -> bytes:
+    """Batches that are so many ms later each than the one before, by the clock of the active controller."""
+    out, offset, at_ms = b"", 0, NOW
+    for later_ms, values in batches:
+        at_ms += later_ms
+        records = [Record(offset + place, at_ms, value) for place, value in enumerate(values)]
+        out += encode_batch(records, leader_epoch=1)
+        offset += len(records)
+    return out
+
+
+NO_OP, REGISTERED = [frame(table.NO_OP, {})], [broker(1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "age"),
+    [
+        ([(0, REGISTERED), *[(500, NO_OP)] * 240], 120 * SECOND),
+        ([(0, REGISTERED), (500, NO_OP), (HOUR, NO_OP), (500, NO_OP)], 61 * SECOND),
+        ([(0, REGISTERED), (500, NO_OP), (-HOUR, NO_OP), (500, NO_OP)], 1 * SECOND),
+        ([(0, REGISTERED), (500, NO_OP), (-HOUR, NO_OP), (HOUR, NO_OP)], 61 * SECOND - 500),
+        ([(0, NO_OP), (HOUR, REGISTERED), (500, NO_OP)], 500),
+        ([(0, REGISTERED), (500, [broker(2, 6)]), (HOUR, [broker(3, 7)])], 61 * SECOND - 500),
+    ],
+)
+def test_a_clock_that_is_set_makes_no_registration_older(batches: list[tuple[int, Iterable[bytes]]], age: int) -> None:
+    data, one_by_one = timed(*batches), Replay()
+    for below in range(len(batches) + 1):
+        one_by_one.append(data, below=below)
+    for image in (image_of(data), one_by_one.image()):
+        assert (image.elapsed_ms - image.registered[1], image.elapsed_ms - image.returned[1]) == (age, age)
+
+
+def test_time_counts_from_the_end_of_a_snapshot_on() -> None:
+    replay = Replay()
+    replay.load_snapshot(snapshot(broker(1, 5)), end_offset=50, epoch=1)
+    replay.append(batch(50, *NO_OP), below=100)
+    image = replay.image()
+    assert image.elapsed_ms == image.timestamp_ms - (NOW - 5)
+    assert image.registered == {1: 0}
+
+
+def test_a_node_that_is_unregistered_is_gone_unless_it_is_registered_in_another_role() -> None:
+    remove = frame(table.UNREGISTER_CONTROLLER, {"controllerId": 2})
+    begin = [broker(1, 5), broker(2, 6), controller(2)]
+    assert set(image_of(log(begin, [unregister(1, 5), unregister(2, 6)])).returned) == {2}
+    assert set(image_of(log(begin, [remove])).returned) == {1, 2}
+    assert set(image_of(log(begin, [unregister(2, 6), remove])).returned) == {1}
 
 
 def test_brokers_and_controllers_go_when_they_are_unregistered() -> None:

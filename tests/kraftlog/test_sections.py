@@ -20,7 +20,7 @@ from tests.kraftlog.golden import SEGMENTS, SNAPSHOTS, name, snapshot_id
 ALL = 1 << 40
 CHOICES = [chosen for size in range(5) for chosen in itertools.combinations(Section, size)]
 FIELDS = {
-    Section.REGISTRATIONS: ("brokers", "controllers", "registered", "unregistered"),
+    Section.REGISTRATIONS: ("brokers", "controllers", "registered", "returned", "unregistered"),
     Section.FEATURES: ("features", "features_offset", "former_levels", "kraft_version", "feature_record_kraft_version"),
     Section.QUORUM: ("voters", "leader_id"),
     Section.MIGRATION: ("zk_migration_state", "is_migrating"),

@@ -55,6 +55,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "rolls",
+        "kafkafeatures/core/roll/returned.py",
+        ("a node that came back a moment ago is not waited for", "    if not recent:\n", "    if True:\n"),
+        ("a clock that is set forward makes a node stable", "min(returns.read_at, question.remembered.now)",
+         "returns.read_at"),
+        ("a clock that is set back holds a roll for ever", "question.remembered.known_for(_stamp_of(newest))",
+         "now - newest"),
+    ),
+    *of(
+        "rolls",
         "kafkafeatures/core/roll/halts.py",
         ("no roll is halted in time", "patient = (Phase.BACK,", "patient = (*Phase,"),
         ("a node is restarted twice for one reason",

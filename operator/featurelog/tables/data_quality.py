@@ -27,7 +27,7 @@ KINDS = {
     "overwritten": "offsets of a copy that a later leader gave to other records; normal if a node was away",
     "snapshot_incomplete": "a snapshot that is not used because it is damaged, or its header or footer is missing",
     "snapshot_contradicts_log": "a snapshot whose state differs from that of the log before its end",
-    "contradiction_in_log": "a record that does not fit the state it acts on",
+    "contradiction_in_log": "a record that does not fit the state it acts on: the text names Kafka's own check",
     "open_transaction": "a metadata transaction without its End: its records have no effect",
     "aborted_transaction": "a metadata transaction that was aborted: its records have no effect",
     "kraft_version_record": "a FeatureLevel record for kraft.version, which has no effect on the quorum (KAFKA-18979)",

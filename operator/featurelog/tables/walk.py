@@ -8,7 +8,7 @@ What each record does to the state is `kraftlog.rules`'s to say.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -22,6 +22,7 @@ from featurelog.tables.history import (
     Note,
     Registered,
 )
+from featurelog.tables.impossible import findings
 from featurelog.tables.inputs import ClusterCopies
 from featurelog.tables.merging import Piece, SnapshotFile, merged
 from featurelog.tables.scans import KEYS, rows_of
@@ -61,6 +62,10 @@ class _Walk:
         self.position = 0
         self.static_voters: frozenset[int] | None = None
         self.noted: Counter[str] = Counter()
+        every = list(findings(found.log))
+        self.impossible = deque(finding for finding in every if finding.end_offset is None)
+        self.refused = frozenset(finding.at.offset for finding in self.impossible)
+        self.in_snapshots = [finding for finding in every if finding.end_offset is not None]
         self.since_gap = False  # until a snapshot: something before may be missing
 
     def run(self) -> History:
@@ -136,6 +141,9 @@ class _Walk:
         source = piece.scan.source
         for row in rows_of(piece.scan.between(piece.begin, piece.end)):
             self._row(row, Evidence(source.node, source.file, row["offset"], row["timestamp_ms"]))
+        while self.impossible and self.impossible[0].at.offset < piece.end:
+            impossible = self.impossible.popleft()
+            self._doubt("contradiction_in_log", impossible.text, impossible.at)
         self.position = piece.end
         self.found.end_ms = piece.end_ms
 
@@ -156,7 +164,7 @@ class _Walk:
         try:
             effects = self.transactions.mark(key)
         except ContradictionError as error:
-            if open_ is not None or not self.since_gap:  # else it began in what is missing
+            if at.offset not in self.refused and (open_ is not None or not self.since_gap):  # else it began in a gap
                 self._doubt("contradiction_in_log", f"{error}, at offset {at.offset}", at)
             return
         if key == BEGIN:
@@ -223,7 +231,7 @@ class _Walk:
         try:
             _RULES[key](state, data)
         except ContradictionError as error:
-            if not self.since_gap:  # else what it is about was in what is missing
+            if not self.since_gap and said.offset not in self.refused:  # else it is about what is missing
                 self._doubt("contradiction_in_log", f"{error}, at offset {said.offset}", said)
             return
         if key in (table.FEATURE_LEVEL.key, table.REMOVE_FEATURE_LEVEL.key):
@@ -298,6 +306,9 @@ class _Walk:
         changed = self._adopt(before, point)
         found.doubts.clear()
         found.doubts += unreadable
+        for finding in self.in_snapshots:
+            if (finding.at.node, finding.at.file) == (source.node, source.file):
+                self._doubt("contradiction_in_log", finding.text, finding.at)
         if was_known and changed:
             text = f"it contradicts the log before its end: {', '.join(sorted(changed)[:5])}"
             self._doubt("snapshot_contradicts_log", text, at)

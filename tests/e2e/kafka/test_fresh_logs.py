@@ -128,6 +128,7 @@ def test_what_the_log_says_as_a_whole_is_what_happened(
             archive.add(node.metadata_dir.parent / "meta.properties", f"{node.id}/data/meta.properties")
     started, level = RELEASES[written.version]
     for node in written.nodes.values():
+        said("log", "verify", str(node.metadata_dir.parent))
         for path in (str(node.metadata_dir.parent), f"{bundle}:{node.id}/data/__cluster_metadata-0"):
             found = json.loads(said("log", "state", path))
             assert found["source"]["node"] == node.id

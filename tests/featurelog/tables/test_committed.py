@@ -167,7 +167,7 @@ def test_what_only_one_copy_has_makes_nothing_ready(items: Sequence[Item], more:
 
 def test_an_unknown_state_of_a_migration_makes_it_unknown() -> None:
     row = readiness(copies_of(log([*healthy(), migration(9)])))
-    assert (row["verdict"], kinds(row)) == ("unknown", {"migration"})
+    assert (row["verdict"], kinds(row)) == ("unknown", {"migration", "contradiction_in_log"})
 
 
 def test_a_level_that_stays_and_needs_one_that_would_go_down_is_a_blocker() -> None:

@@ -36,8 +36,9 @@ from tests.featurelog.tables.build import (
     tables,
     verdicts,
 )
-from tests.kraftlog.build import NOW, batch, begin, no_op
+from tests.kraftlog.build import NOW, batch, begin, no_op, snapshot
 from tests.kraftlog.golden import LOGS
+from tests.kraftlog.impossible import CASES, Case
 from tests.kraftlog.partitions import change as partition_change
 from tests.kraftlog.partitions import partition, topic
 
@@ -184,7 +185,10 @@ def test_a_transaction_without_its_end_and_one_within_another_are_named() -> Non
 def test_a_change_that_fits_no_registration_is_named() -> None:
     row, of_rolls = quality(copies_of(log([*healthy(), changed(1, 999, fenced=1)])))
     assert (row["kind"], row["offset"], of_rolls["kind"]) == ("contradiction_in_log", 9, "rolls_not_known")
-    assert row["text"] == "broker 1 is not registered with epoch 999, at offset 9"
+    assert row["text"] == (
+        "offset 9: BROKER_REGISTRATION_CHANGE of broker 1 has epoch 999, its registration has 101: "
+        "Kafka stops here (ClusterDelta.getBrokerOrThrow)"
+    )
 
 
 def test_files_that_are_no_part_of_a_log_are_listed() -> None:
@@ -293,3 +297,28 @@ def test_levels_of_real_nodes_are_reported_as_they_were() -> None:
         (21, "finalized", 3), (22, "raised", 65), (25, "raised", 67), (24, "downgraded", 73), (25, "raised", 75),
         (28, "raised", 143), (29, "raised", 421), (28, "downgraded", 423),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_record_at_which_kafka_stops_is_named_as_by_the_commands(case: Case) -> None:
+    before = healthy()
+    at = len(before) + len(case.values) - 1
+    found = quality(copies_of(log([*before, *case.values, no_op()])))
+    (row,) = [one for one in found if one["kind"] == "contradiction_in_log"]
+    began = case.text.replace("at offset 0 ", f"at offset {len(before)} ")
+    assert row["text"].startswith(f"offset {at}: {began}: Kafka stops here ({case.check.method})")
+    assert (row["offset"], row["node"], row["file"], row["count"]) == (at, "3001", segment_name(0), 1)
+
+
+def test_a_record_of_which_only_what_is_missing_could_say_more_is_not_named() -> None:
+    data = log([partition_change(1, 0, isr=(1,)), changed(7, 10, fenced=1), no_op()], start=50)
+    assert "contradiction_in_log" not in kinds([copy("3001", {segment_name(50): data})])
+
+
+def test_a_record_that_contradicts_the_snapshot_before_it_is_named() -> None:
+    state = snapshot(topic(1, "orders"), partition(1, 0, 1, 2))
+    files = {snapshot_name(50): state, segment_name(50): log([partition_change(1, 9, isr=(1,)), no_op()], start=50)}
+    (row,) = [one for one in quality([copy("3001", files)]) if one["kind"] == "contradiction_in_log"]
+    assert row["text"].startswith("offset 50: PARTITION_CHANGE of partition orders-9, which does not exist: Kafka")
+    (row,) = quality([copy("3001", {snapshot_name(50): snapshot(partition(1, 0, 1, 2))})])
+    assert (row["kind"], row["file"], row["offset"]) == ("contradiction_in_log", snapshot_name(50), 1)

@@ -84,3 +84,23 @@ def test_a_process_that_starts_after_a_controllers_clock_was_set_forward_counts_
         found = looks(held, ahead, status=status).decision
         assert isinstance(found, Wait)
         assert found.message.startswith("dual write is kept for 24 h, of which 24 h")
+
+
+def test_a_controllers_clock_that_was_behind_at_the_registration_does_not_shorten_the_hold_once_it_is_right() -> None:
+    """The next process knows the registration by its offset, and since when it is from the status."""
+    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    hour = timedelta(hours=1)
+    begun = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW - 25 * hour, NOW - 25 * hour))
+    first = Look(held, begun)
+    assert isinstance(first.decision, Wait)
+    assert first.decision.reason is Reason.SOAKING
+    found = looks(held, kept_for(timedelta(0)), status=status_after(first)).decision
+    assert isinstance(found, Wait)
+    assert found.message.startswith("dual write is kept for 24 h, of which 24 h")
+
+
+def test_clocks_that_differ_by_seconds_do_not_lengthen_it() -> None:
+    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    at = NOW - timedelta(hours=24, seconds=3)
+    late = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at, NOW - timedelta(seconds=3)))
+    assert isinstance(looks(held, late).decision, Held)

@@ -15,7 +15,9 @@ from kafkafeatures.core.engine.wanted import Migration
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED
 from kafkafeatures.core.facts.settings import IBP
+from kafkafeatures.core.migration.led import not_led
 from kafkafeatures.core.migration.looking import demands_of
+from kafkafeatures.core.migration.place import Place, place_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -35,6 +37,18 @@ def with_level(id_: int, level: str) -> Node:
 def without(seen: Observation, id_: int) -> Observation:
     """A broker was unregistered: no list has it."""
     return replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_))
+
+
+def test_a_broker_that_has_the_id_of_a_voter_does_not_answer_for_it() -> None:
+    place = place_of(cluster(P.COPIED), D.DUAL_WRITE, frozenset())
+    assert isinstance(place, Place)
+    assert list(not_led(place, frozenset())) == []
+    silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)
+    namesake = replace(a_node(1, Shape.FLAGGED_BROKER), id=3002)
+    seen = cluster(P.COPIED, silent)
+    both = replace(place, seen=replace(seen, nodes=(*seen.nodes, namesake)))
+    (found,) = not_led(both, frozenset())
+    assert found.message == "controller 3002 is a voter that does not answer"
 
 
 def test_no_broker_is_restarted_while_a_voter_does_not_answer_or_has_not_registered() -> None:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import (
+    Known,
+    MetadataMode,
+    NodeState,
+    Observation,
+    Returns,
+    SourceKind,
+    Unknown,
+)
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
@@ -261,3 +271,16 @@ def test_of_many_pods_whose_restart_is_requested_the_first_eight_count() -> None
         found = observe(probe(C1), log(image()), workloads=reading_of).workloads
         assert isinstance(found, Known)
         assert [one.name for one in found.value.stateful_sets[0].pods if one.restart_requested] == counted
+
+
+def test_when_nodes_came_back_is_known_by_the_clock_of_the_end_of_the_log_and_not_before_it_can_have_been() -> None:
+    """A broker registered 10 s ago, a controller 90 s ago, by the time that passed between batches since."""
+    found = image(brokers={1: (NEW, False), 2: (NEW, False)}, controllers={3001: NEW})
+    end_ms = int(NOW.timestamp() * 1000)
+    assert found.registrations is not None
+    times = replace(found.registrations, registered={1: 110_000, 2: 30_000}, returned={1: 110_000, 3001: 30_000})
+    returns = seen(probe(), replace(found, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000))
+    assert returns.returns == Returns({1: NOW - timedelta(seconds=10), 3001: NOW - timedelta(seconds=90)}, NOW)
+    assert returns.last_registration is not None
+    assert (returns.last_registration.at, returns.last_registration.read_at) == (NOW - timedelta(seconds=10), NOW)
+    assert seen(probe(C1, C2), NO_LOG).returns is None

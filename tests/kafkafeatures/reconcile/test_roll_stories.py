@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Role
-from tests.kafkafeatures.reconcile.stories import BY_SETS, Scene
+from tests.kafkafeatures.reconcile.stories import BROKERS, BY_SETS, Scene
 from tests.kafkafeatures.reconcile.test_stateful_sets import Rig, scale
 from tests.simulated.requests import Fault, Request, no_faults, refusal
 from tests.simulated.workloads import NEVER_READY
@@ -183,3 +186,53 @@ async def test_a_node_that_is_observed_rarely_becomes_stable_slowly_and_not_neve
         await scene.once()
         rounds += 1
     assert 10 <= rounds <= 20
+
+
+@pytest.mark.parametrize("is_another_process", [False, True])
+async def test_the_next_node_waits_for_one_that_was_restarted_and_is_forgotten_with_the_status(
+    *, is_another_process: bool
+) -> None:
+    scene = await becoming_stable()
+    if is_another_process:
+        scene.restart_process()
+    scene.store.status = {}
+    back_ms = max(scene.world.image.returned.values())
+    await scene.until(lambda _: len(scene.restarts.asked) == 2)
+    assert max(scene.world.image.returned.values()) == back_ms
+    assert scene.world.now_ms - back_ms >= 30_000
+
+
+async def test_a_cluster_whose_brokers_were_all_started_by_a_person_is_left_to_become_stable() -> None:
+    scene = Scene(Wanted({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
+    _come_back(scene, *BROKERS)
+    scene.set_images()
+    done = await scene.once()
+    assert isinstance(done.decision, Wait)
+    assert done.decision.message.startswith("broker 1 has been up only since 2027-01-15 08:00:")
+    assert "(and 2 more)" in done.decision.message
+    await scene.until(lambda _: len(scene.restarts.asked) == 1)
+    assert scene.world.now_ms - max(scene.world.image.returned.values()) >= 30_000
+
+
+async def test_a_broker_that_comes_back_again_and_again_is_named_with_since_when_and_what_to_do() -> None:
+    scene = Scene(Wanted({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
+    for _ in range(8):
+        _come_back(scene, 2)
+        scene.set_images()
+        done = await scene.once()
+        await scene.once()
+    assert scene.restarts.asked == []
+    assert isinstance(done.decision, Wait)
+    assert done.decision.subject == "broker 2"
+    remedy = "if broker 2 ends or is fenced again and again, see its log, and repair or stop it"
+    assert done.decision.message.endswith(f"; since 2027-01-15 08:00 UTC; {remedy}")
+
+
+def _come_back(scene: Scene, *ids: int) -> None:
+    """Brokers that a person stops and starts."""
+    for one in ids:
+        scene.world.stop(Role.BROKER, one)
+    scene.world.advance(scene.world.now_ms + 12_000)
+    for one in ids:
+        scene.world.start(Role.BROKER, one)
+    scene.world.advance(scene.world.now_ms + 4_000)

@@ -11,12 +11,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from kafkafeatures.cli.log.files import File, missing
+from kafkafeatures.cli.log.impossible import impossible_of
 from kafkafeatures.cli.log.paths import found, unread
 from kafkafeatures.cli.log.words import format_time
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -24,6 +27,7 @@ from kafkafeatures.cli.shell.output import clean_stdout, tell
 from kafkafeatures.core.words import printable
 from kraftlog import Damage, DamageReason, Decoded, Raw
 from kraftlog.as_json import body, bytes_of
+from kraftlog.judged import Judged
 from kraftlog.lines import Form, lines
 from kraftlog.reading import Account, Entry, Reading, Share
 from kraftlog.schema import NAMES
@@ -72,21 +76,28 @@ def run(arguments: argparse.Namespace) -> int:
         command = importlib.import_module(_WHOLE[arguments.action])
         return int(command.run(arguments))
     verify = arguments.action == "verify"
-    every = found(arguments.paths, snapshots=verify)
+    beside = found(arguments.paths, snapshots=True)
+    every = [one for one in beside if verify or not one.is_snapshot or one.path in arguments.paths]
+    impossible = impossible_of(beside)
     out = clean_stdout()  # JSON escapes what does not print
     sound = True
     for one in every:
         with one.opened() as data:
-            reading = Reading(data)
+            reading, refused = Reading(data), impossible.get(one.path, ())
             if verify:
                 problems = [_damage(item) for item in reading.damages() if not _is_end(item, one)]
             else:
-                problems = _decode(reading, one, arguments, out.write)
+                problems = _decode(reading, one, refused, arguments, out.write)
         lacks = missing(one, reading)
-        is_sound = not problems and not lacks and _is_whole(reading.account, one)
+        is_sound = not problems and not lacks and not refused and _is_whole(reading.account, one)
         shown = problems if verify else []  # `decode` has shown them in their places
-        _report(arguments, one, reading.account, problems=shown, lacks=lacks, sound=is_sound)
+        _report(arguments, one, reading.account, problems=shown, refused=refused, lacks=lacks, sound=is_sound)
         sound = sound and is_sound
+    for one in beside:
+        if one not in every:  # a snapshot, of which no record is shown
+            for judged in impossible.get(one.path, ()):
+                out.write(_refused(judged, one, arguments))
+                sound = False
     for line in unread(arguments.paths) if verify else ():
         tell(line)
     return Exit.DONE if sound else Exit.FAILED
@@ -114,12 +125,19 @@ def _offset(text: str) -> int:
     return int(text)
 
 
-def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: Callable[[str], object]) -> list[str]:
-    """Write every record, and every damage where it is; gives what is wrong."""
+def _decode(
+    reading: Reading,
+    file: File,
+    refused: Sequence[Judged],
+    arguments: argparse.Namespace,
+    write: Callable[[str], object],
+) -> list[str]:
+    """Write every record, with every damage, and each record at which Kafka stops, where it is; gives what is wrong."""
     problems = []
+    unshown = deque(refused)
     for item in _lines(reading, arguments):
         if isinstance(item, str):
-            write(item)
+            write("".join(_marked(item, file, unshown, arguments)) if unshown else item)
             continue
         if not _is_end(item, file):
             problems.append(_damage(item))
@@ -128,7 +146,29 @@ def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: 
             write(json.dumps({"file": str(file.path), **what}) + "\n")
         else:
             write(f"# {printable(str(file.path))}: {_damage(item)}\n")
+    for judged in unshown:
+        write(_refused(judged, file, arguments))
     return problems
+
+
+def _marked(lines: str, file: File, unshown: deque[Judged], arguments: argparse.Namespace) -> Iterator[str]:
+    """Lines of records, each at which Kafka stops with a line behind it that says so."""
+    for line in lines.split("\n")[:-1]:
+        yield line + "\n"
+        if unshown and (offset := _OFFSET_OF.match(line)) and int(offset[1]) == unshown[0].impossible.offset:
+            yield _refused(unshown.popleft(), file, arguments)
+
+
+def _refused(judged: Judged, file: File, arguments: argparse.Namespace) -> str:
+    if arguments.output != "json":
+        return f"# {printable(str(file.path))}: {printable(str(judged))}\n"
+    return json.dumps({"file": str(file.path), **_impossible(judged)}) + "\n"
+
+
+def _impossible(judged: Judged) -> dict[str, object]:
+    impossible = judged.impossible
+    shape = {"offset": impossible.offset, "record": impossible.name}
+    return {**shape, "impossible": impossible.reason, "check": impossible.check.method}
 
 
 def _lines(reading: Reading, arguments: argparse.Namespace) -> Iterator[str | Damage]:
@@ -165,6 +205,9 @@ _LINE = ("", "  ", "  ", " v", "  ", "")
 _OBJECT = ('{"offset":', ',"timestamp":"', '","type":"', '","version":', f",{_DATA}", "}")
 """What the lines of `_line` and `_object` have around offset, time, type, version and data, in the layout of today."""
 
+_OFFSET_OF = re.compile(r'(?: *|\{"offset":)([0-9]+)[ ,]')
+"""The offset of a record, in either form of its line."""
+
 _LAST_OFFSET = 2**63 - 1
 
 _LARGE = 4 * 1024 * 1024
@@ -198,7 +241,14 @@ def _damage(damage: Damage) -> str:
 
 
 def _report(
-    arguments: argparse.Namespace, file: File, account: Account, *, problems: list[str], lacks: list[str], sound: bool
+    arguments: argparse.Namespace,
+    file: File,
+    account: Account,
+    *,
+    problems: list[str],
+    refused: Sequence[Judged],
+    lacks: list[str],
+    sound: bool,
 ) -> None:
     """What became of each byte: the result of `verify`, beside the records for `decode`."""
     stream = sys.stdout if arguments.action == "verify" else sys.stderr
@@ -207,9 +257,11 @@ def _report(
         shares = {kind: _counts(getattr(account, kind)) for kind in ("decoded", "kept", "damaged")}
         document = {"file": str(file.path), "bytes": account.size, "batches": account.batches, **shares}
         ends = {"headerBytes": account.headers, "inflatedBytes": account.inflated, "breaks": account.breaks}
-        print(json.dumps({**document, **ends, "missing": lacks, "sound": sound}), file=stream)
+        impossible = [_impossible(one) for one in refused]
+        print(json.dumps({**document, **ends, "missing": lacks, "impossible": impossible, "sound": sound}), file=stream)
         return
-    for problem in [*problems, *lacks]:
+    stops = [printable(str(one)) for one in refused] if arguments.action == "verify" else []
+    for problem in [*problems, *stops, *lacks]:
         print(f"{name}: {problem}", file=stream)
     decoded, kept, damaged = (_sum(one) for one in (account.decoded, account.kept, account.damaged))
     behind = sum(account.damaged[one.value].bytes for one in _END if file.is_open and one.value in account.damaged)

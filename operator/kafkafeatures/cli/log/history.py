@@ -7,15 +7,18 @@ the beginning and behind a gap. Nothing is stepped over without a word.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from kafkafeatures.cli.log.folders import LogFolder
+from kafkafeatures.cli.log.impossible import impossible_in
 from kafkafeatures.cli.log.state import MAX_IMAGE
 from kraftlog import Batch, Damage, DamageReason, Image, KraftLogError, files
 from kraftlog.batches import HEADER_SIZE, Pieces
 from kraftlog.history import Event, HistoryReader
+from kraftlog.judged import Judged
 from kraftlog.replay import ONLY_NO_OP
 from kraftlog.restored import loaded
 from kraftlog.walks import Walk
@@ -26,6 +29,13 @@ class Happened(Struct, frozen=True):
 
     file: str
     event: Event
+
+
+class ImpossibleRecord(Struct, frozen=True):
+    """A record at which Kafka stops, and which changes nothing."""
+
+    file: str
+    judged: Judged
 
 
 class StateOf(Struct, frozen=True):
@@ -47,7 +57,9 @@ class Missing(Struct, frozen=True):
     why: str
 
 
-Item = Happened | StateOf | Missing
+_END = 1 << 62
+
+Item = Happened | ImpossibleRecord | StateOf | Missing
 
 
 class History:
@@ -58,6 +70,11 @@ class History:
         self._segments = folder.segments
         self._snapshots = folder.snapshots
         self.end = self._segments[0].base_offset if self._segments else 0
+        impossible = impossible_in(folder)
+        self._refused = frozenset((one.file, one.impossible.offset) for one in impossible)
+        self._unshown: defaultdict[str, deque[Judged]] = defaultdict(deque)  # by file
+        for one in impossible:
+            self._unshown[one.file].append(one)
         self._read = -1  # the end of the log that was read: no snapshot moves it
         # What a controller was formatted with (0-0.checkpoint) its log says once more, and says when.
         self._reader = HistoryReader(begins_at=self.end if self._segments else -1)
@@ -71,6 +88,8 @@ class History:
         for index, segment in enumerate(self._segments):
             yield from self._segment(segment, is_last=index + 1 == len(self._segments))
         yield from self._states(until=None)
+        for file in self._unshown:  # what lies where nothing was read
+            yield from self._due(file, _END)
 
     def _segment(self, segment: files.Segment, *, is_last: bool) -> Iterator[Item]:
         with self._folder.opened(segment.name) as data:
@@ -92,9 +111,21 @@ class History:
                 if found.base_offset > self.end:
                     last = found.base_offset - 1
                     yield self._miss(segment.name, found.base_offset, f"offsets {self.end} to {last} are missing")
-                for event in self._reader.take(found):
-                    yield Happened(segment.name, event)
+                yield from self._changes(segment.name, found)
                 self.end = self._read
+
+    def _changes(self, file: str, batch: Batch) -> Iterator[Item]:
+        """Changes of a batch, and the records in it that are impossible in their places, instead of what they say."""
+        for event in self._reader.take(batch):
+            yield from self._due(file, event.offset)
+            if (file, event.offset) not in self._refused:
+                yield Happened(file, event)
+        yield from self._due(file, batch.last_offset)
+
+    def _due(self, file: str, until: int) -> Iterator[ImpossibleRecord]:
+        unshown = self._unshown[file]
+        while unshown and unshown[0].impossible.offset <= until:
+            yield ImpossibleRecord(file, unshown.popleft())
 
     def _batches(self, data: Pieces) -> Iterator[Batch | Damage]:
         """All but those of an idle controller, a NoOp each, where everything is known: they are most of a log."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafkafeatures.api.names import API_VERSION, KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.cli.log.clients import client_lines, clients_shape
 from kafkafeatures.cli.log.folders import LogFolder
+from kafkafeatures.cli.log.impossible import impossible_in
 from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape, show_table
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -21,6 +22,7 @@ from kafkafeatures.core.facts.releases import format_in_kraft, level_name
 from kafkafeatures.core.words import printable
 from kraftlog import BrokerRegistration, ControllerRegistration, Image, KraftLogError, Section
 from kraftlog.image import SMALL
+from kraftlog.judged import Judged
 from kraftlog.records import kafka_uuid
 from kraftlog.restored import Restored, StateUnknown, image_at
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_IMAGE = 512 * 1024 * 1024
 """Bytes of memory for a state: hundreds of times what the largest cluster needs."""
+
+_SHOWN = 10
+"""Records at which Kafka stops, that are shown one by one."""
 
 Json = dict[str, Any]
 
@@ -52,10 +57,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SMALL) -> Restored:
-    """The image at an offset, or at the end. Raises CommandFailed where it cannot be known."""
+    """The image at an offset, or at the end, or before the first record at which Kafka stops. Raises CommandFailed
+    where it cannot be known.
+    """
     shown = printable(folder.shown)
     try:
-        return image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
+        impossible = [judged for judged in impossible_in(folder) if at is None or judged.begins < at]
+        whole = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
+        base = max((each.end_offset for each in folder.snapshots if each.name in whole.made_of), default=0)
+        stop = next((each for each in impossible if _stops(each, base, whole.image.offset)), None)
+        if stop is None:
+            others = tuple(f"{each.file}: {each}" for each in impossible)
+            return Restored(whole.image, whole.made_of, whole.left_out, whole.stopped, others)
+        if at is not None:
+            raise StateUnknown(f"{stop.file}: {stop}", stop.begins)
+        begin = image_at(folder.names, folder.opened, at=stop.begins, sections=sections, limit=MAX_IMAGE)
+        others = tuple(f"{each.file}: {each}" for each in impossible if each is not stop)
+        return Restored(begin.image, begin.made_of, begin.left_out, f"{stop.file}: {stop}", others)
     except StateUnknown as error:
         until = f"; the state is known up to --at {error.exact_until}" if error.exact_until is not None else ""
         where = "" if at is None else f"the state at offset {at} is not known: "
@@ -64,11 +82,19 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
         raise CommandFailed(f"{shown}: {error}", Exit.FAILED) from None
 
 
+def _stops(judged: Judged, base: int, end: int) -> bool:
+    """True if it is among the records from which a state is made."""
+    return judged.end_offset is None and base <= judged.begins < end
+
+
 def problems_of(found: Restored) -> list[str]:
     """Why there may be more to it than the image says."""
     image, says = found.image, []
     if found.stopped:
         says.append(f"the state behind offset {image.offset} is not known: {found.stopped}")
+    says += found.impossible[:_SHOWN]
+    if (more := len(found.impossible) - _SHOWN) > 0:
+        says.append(f"Kafka stops at {more} more of the records; see log verify")
     if image.unreadable:
         many = f"{image.unreadable} records" if image.unreadable > 1 else "1 record"
         says.append(f"{many} could not be understood: what they changed is not known; see log decode")

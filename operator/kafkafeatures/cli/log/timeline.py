@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kafkafeatures.cli.log.folders import LogFolder
-from kafkafeatures.cli.log.history import Happened, History, Item, Missing, StateOf
+from kafkafeatures.cli.log.history import Happened, History, ImpossibleRecord, Item, Missing, StateOf
 from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.state import levels_of, registrations, voters_of
 from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape
 from kafkafeatures.cli.shell.exit_codes import Exit
-from kafkafeatures.cli.shell.output import clean_stdout, console, print_document
+from kafkafeatures.cli.shell.output import clean_stdout, console, print_document, tell
 from kafkafeatures.core.facts.releases import format_level, level_name
 from kafkafeatures.core.words import printable
 from kraftlog import BrokerRegistration
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _text(folder, history, committed)
     whole = True
     for document in _documents(history, committed):
-        whole = whole and document["event"] not in ("Missing", "NotUnderstood")
+        whole = whole and document["event"] not in ("Missing", "NotUnderstood", "Impossible")
         if arguments.output == "json":
             clean_stdout().write(json.dumps(document) + "\n")
         else:
@@ -86,6 +86,12 @@ def document_of(item: Item, committed: int) -> Json:
             if event.effective_offset != event.offset:
                 shape["effectiveOffset"] = event.effective_offset
             return shape | ({"afterGap": True} if event.after_gap else {})
+        case ImpossibleRecord(file, judged):
+            impossible = judged.impossible
+            shape = {"offset": impossible.offset, "timestamp": format_time(judged.at_ms), "event": "Impossible"}
+            shape |= {"record": impossible.name, "reason": impossible.reason, "check": impossible.check.method}
+            where = {} if judged.end_offset is None else {"snapshot": judged.end_offset}
+            return {**shape, **where, "file": file}
         case StateOf(file, offset, image):
             return {
                 "offset": offset,
@@ -165,8 +171,10 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
         if item.file != file:
             file = item.file
             _write([f"# {file}"], width)
-        whole = whole and not isinstance(item, Missing) and not _is_unread(item)
+        whole = whole and not isinstance(item, Missing | ImpossibleRecord) and not _is_unread(item)
         _write(_line(item), width)
+        if isinstance(item, ImpossibleRecord):
+            tell(f"{folder.shown}: {item.file}: {item.judged}")
     if history.open_transaction is not None:
         _write([f"-- the transaction that begins at {history.open_transaction} is open: it changed nothing yet"], width)
     _write([f"-- the log ends at offset {history.end}"], width)
@@ -184,6 +192,9 @@ def _line(item: Item) -> list[str]:
             more = f" (in effect from {event.effective_offset} on, the end of its transaction)"
             words = words_of(event.change) + (more if event.effective_offset != event.offset else "")
             return [str(event.offset), format_time(event.effective_ms), words]
+        case ImpossibleRecord(_, judged):
+            where = "" if judged.end_offset is None else "in the snapshot: "
+            return [str(judged.impossible.offset), format_time(judged.at_ms), where + judged.impossible.reason]
         case StateOf(_, offset, image):
             levels = ", ".join(f"{name} {format_level(name, level)}" for name, level in levels_of(image).items())
             nodes = ", ".join(f"{role.lower()} {one.id}" for role, one in registrations(image))

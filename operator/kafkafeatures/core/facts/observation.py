@@ -241,6 +241,15 @@ class LastRegistration(Struct, frozen=True):
     read_at: datetime
 
 
+class Returns(Struct, frozen=True):
+    """When each registered node registered or was unfenced last, at the latest, by id, and when the metadata log ends:
+    in the log's own time, by the clocks of its controllers.
+    """
+
+    times: Mapping[int, datetime]
+    read_at: datetime
+
+
 class Observation(Struct, frozen=True):
     """The picture. `gaps`: what could not be read, each with the address, the ACL or the setting that is missing."""
 
@@ -263,6 +272,7 @@ class Observation(Struct, frozen=True):
     surveyed: Known[object] | Unknown = Unknown(NOT_ASKED)  # znodes, as `core/migration/copied/survey.py` has them
     past_levels: PastLevels | None = None  # where the metadata log was read
     last_registration: LastRegistration | None = None  # None: not known, or a broker is not in KRaft mode
+    returns: Returns | None = None  # where the metadata log was read
     named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)  # by each broker
     former_controllers: Mapping[str, Failure | None] = field(default_factory=dict)  # why none answers at an address
 

@@ -26,6 +26,7 @@ from kafkafeatures.core.facts.observation import (
     Node,
     Observation,
     PastLevels,
+    Returns,
     Source,
     SourceKind,
     Unknown,
@@ -48,6 +49,7 @@ from kafkafeatures.core.facts.readings import (
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
+    from kraftlog.image import Image
 
 T = TypeVar("T")
 
@@ -115,6 +117,7 @@ def observe(
         else Known(zookeeper, SourceKind.ZOOKEEPER, zookeeper.ensemble, zookeeper.at),
         past_levels=None if reading is None else _past_levels(reading),
         last_registration=None if reading is None else _last_registration(reading),
+        returns=None if reading is None else _returns(reading.image),
     )
 
 
@@ -189,7 +192,19 @@ def _last_registration(log: LogReading) -> LastRegistration | None:
     if not written or is_migrating or image.unreadable or min(*written, image.timestamp_ms) < 0:
         return None
     offset = max(one.epoch for one in image.brokers.values())
-    return LastRegistration(offset, _moment(max(written)), _moment(image.timestamp_ms))
+    return LastRegistration(offset, _when(image, max(written)), _moment(image.timestamp_ms))
+
+
+def _returns(image: Image) -> Returns | None:
+    if image.timestamp_ms < 0:
+        return None
+    times = {id_: _when(image, elapsed_ms) for id_, elapsed_ms in image.returned.items()}
+    return Returns(times, _moment(image.timestamp_ms))
+
+
+def _when(image: Image, elapsed_ms: int) -> datetime:
+    """When so much time had passed, by the clock of the log's end."""
+    return _moment(image.timestamp_ms - (image.elapsed_ms - elapsed_ms))
 
 
 def _moment(ms: int) -> datetime:

@@ -127,7 +127,7 @@ def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
     """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer, or is in
     no list, may run in it. During the copy none does yet, and no partition can be read.
     """
-    yield from (found for _, found in not_back(asked))
+    yield from not_back(asked)
     if asked.place.position is not Position.COPYING:
         yield from not_known_to_be_there(asked.place)
 

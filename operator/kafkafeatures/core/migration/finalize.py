@@ -26,7 +26,7 @@ from kafkafeatures.core.migration.contradictions import with_flags_first
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.kept import DualWrite
 from kafkafeatures.core.migration.place import Place
-from kafkafeatures.core.migration.positions import FLAG
+from kafkafeatures.core.migration.positions import FLAG, flag_of
 from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
 
@@ -72,13 +72,16 @@ def dual_write_of(
     migration: MigrationStatus | None,
 ) -> DualWrite | None:
     """For how long dual write was kept, by the metadata log; None where that cannot be read. wall: the time here, which
-    the log's time does not pass: a controller's clock may have been set forward while no process looked. now: seconds
+    the log's time does not pass: a controller's clock may have been set forward while no process looked. Where the log
+    is behind it, the registration counts as of that much later: the clock may be set right afterwards. now: seconds
     of a clock that is never set. before: as this process knew it; migration: what a status says of the same
     registration, whose time a snapshot does not have.
     """
     if registration is None:
         return None
-    found = DualWrite(registration.offset, registration.at, min(registration.read_at, wall), now, now)
+    behind = wall - registration.read_at
+    since = registration.at + (behind if behind > CLOCK_JUMPED else timedelta(0))
+    found = DualWrite(registration.offset, since, min(registration.read_at, wall), now, now)
     if before is not None and before.offset == found.offset:
         ahead = (found.log_time - before.log_time) - timedelta(seconds=now - before.now)
         since = before.since + (ahead if ahead > CLOCK_JUMPED else timedelta(0))  # a controller's clock was set
@@ -151,12 +154,8 @@ def left_open(seen: Observation) -> tuple[Blocker, ...]:
     state = seen.zk_migration_state
     if not isinstance(state, Known) or state.value != ZkMigrationState.MIGRATION:
         return ()
-    ids = (
-        node.id
-        for node in seen.nodes
-        if Role.CONTROLLER in node.roles and isinstance(node.answer, Known) and not node.answer.value.zk_migration_ready
-    )
-    return tuple(without_the_flag(seen, ids))
+    controllers = (node for node in seen.nodes if Role.CONTROLLER in node.roles)
+    return tuple(without_the_flag(seen, (node.id for node in controllers if flag_of(node) is False)))
 
 
 def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:

@@ -27,11 +27,12 @@ def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     if isinstance(seen.quorum, Unknown):
         yield Blocker(BlockerKind.QUORUM, f"the quorum is not known: {seen.quorum.why}", seen.quorum.why.action)
         return
-    there = {node.id for node in seen.nodes if node.state is NodeState.LIVE}
+    controllers = [node for node in seen.nodes if Role.CONTROLLER in node.roles]
+    there = {node.id for node in controllers if node.state is NodeState.LIVE}
     registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
     voters = {voter.id for voter in seen.quorum.value.voters} - flying
     goes_on = place.way in (MOVE_BROKERS, MOVE_BROKERS_BACK)  # a majority leads, and no controller is restarted
-    flagged = {node.id for node in seen.nodes if node.registered_flag}
+    flagged = {node.id for node in controllers if node.registered_flag}
     for id_ in sorted(voters - (there & registered) - (flagged if goes_on else frozenset())):
         text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
         title = f"controller {id_}"

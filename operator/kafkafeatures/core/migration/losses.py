@@ -33,7 +33,7 @@ from kafkafeatures.core.migration.last_comparison import ACCEPT, about_differenc
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode
 from kafkafeatures.core.migration.question import Asked
-from kafkafeatures.core.migration.registered import missing
+from kafkafeatures.core.migration.registered import is_missing
 from kafkafeatures.core.migration.stopped import unproven
 
 
@@ -102,32 +102,34 @@ def given_up(asked: Asked) -> frozenset[int]:
 
 
 def _lost_brokers(asked: Asked) -> Iterator[tuple[int, Consentable]]:
-    found = asked.place.znodes.brokers
-    registered = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
-    for id_, one in not_back(replace(asked, place=_with_all_absent(asked.place), flying=registered)):
+    place, found = asked.place, asked.place.znodes.brokers
+    with_znode = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
+    for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):
         consent = f"{ZK_LOSE_BROKER}:{id_}"
         remedy = (
             f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or add "
             f"{consent} to consents, if what only this broker has may be lost"
         )
-        yield id_, Consentable(consent, f"broker {id_}", replace(one, remedy=remedy))
+        yield id_, Consentable(consent, f"broker {id_}", replace(blocker, remedy=remedy))
 
 
-def _with_all_absent(place: Place) -> Place:
-    """With brokers that have replicas by ZooKeeper, and are in no list: without a controller no partition tells."""
+def _absent_by_znodes(place: Place) -> tuple[int, ...]:
+    """Brokers that have replicas by ZooKeeper, and are in no list: without a controller no partition tells."""
     survey = place.seen.surveyed.value if isinstance(place.seen.surveyed, Known) else None
-    if not isinstance(survey, Survey):
-        return place
-    absent = tuple(sorted({*survey.assigned, *(place.facts.absent or ())} - place.facts.brokers.keys()))
-    return replace(place, facts=replace(place.facts, absent=absent))
+    assigned = survey.assigned if isinstance(survey, Survey) else frozenset[int]()
+    return tuple(sorted({*assigned, *(place.facts.absent or ())} - place.facts.brokers.keys()))
 
 
-def not_back(asked: Asked) -> Iterator[tuple[int, Blocker]]:
-    """Brokers, by their ids, of which that is not certain."""
-    for id_, mode in asked.place.facts.brokers.items():
-        if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in asked.flying:
-            nodes = tuple(node for node in asked.place.seen.nodes if node.id == id_)
+def not_back(asked: Asked) -> Iterator[Blocker]:
+    """Brokers of which it is not certain that they run in ZooKeeper mode."""
+    yield from (it for _, it in _not_in_zookeeper_mode(asked.place, asked.flying, asked.place.facts.absent or ()))
+
+
+def _not_in_zookeeper_mode(place: Place, but: frozenset[int], absent: tuple[int, ...]) -> Iterator[tuple[int, Blocker]]:
+    """Such brokers, by their ids, `but` those. absent: those that no list has."""
+    for id_, mode in place.facts.brokers.items():
+        if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in but:
+            nodes = tuple(node for node in place.seen.nodes if node.id == id_)
             text = f"broker {id_} is not known to run in ZooKeeper mode"
             yield id_, Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
-    absent = [id_ for id_ in asked.place.facts.absent or () if id_ not in asked.flying]
-    yield from zip(absent, missing(asked.place, asked.flying), strict=True)
+    yield from ((id_, is_missing(id_)) for id_ in absent if id_ not in but)

@@ -231,7 +231,7 @@ def facts_of(
         _claim(claim, seen),
         migration.offset if migration is not None else -1,
         brokers,
-        {node.id: _flag(node) for node in controllers} if state is not None else {},
+        {node.id: flag_of(node) for node in controllers} if state is not None else {},
         migration is not None,
         None if assigned is None else tuple(sorted(assigned - brokers.keys())),
         tuple(id_ for id_, mode in brokers.items() if mode is None and id_ in refused),
@@ -303,5 +303,6 @@ def _mode(node: Node) -> BrokerMode | None:
     return FLAGGED if node.answer.value.zk_migration_ready else PLAIN
 
 
-def _flag(node: Node) -> bool | None:
+def flag_of(node: Node) -> bool | None:
+    """Whether a controller runs with the flag; None where it does not answer."""
     return node.answer.value.zk_migration_ready if isinstance(node.answer, Known) else None

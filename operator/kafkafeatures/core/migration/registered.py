@@ -42,11 +42,14 @@ def missing(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """
     for id_ in place.facts.absent or ():
         if id_ not in flying:
-            text = (
-                f"broker {id_} has replicas but is not registered: it is not known in which mode it would start again"
-            )
-            remedy = f"start broker {id_} in the mode of the other brokers, or move its replicas to other brokers"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
+            yield is_missing(id_)
+
+
+def is_missing(id_: int) -> Blocker:
+    """Such a broker."""
+    text = f"broker {id_} has replicas but is not registered: it is not known in which mode it would start again"
+    remedy = f"start broker {id_} in the mode of the other brokers, or move its replicas to other brokers"
+    return Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
 def not_known_to_be_there(place: Place) -> Iterator[Blocker]:

@@ -1,0 +1,86 @@
+"""The records of a cluster's log at which Kafka stops, from rows. Called by `walk`, for `data_quality`.
+
+What is impossible is `kraftlog.judge`'s to say, as in the commands that show a log; here its records come from rows.
+What it decides: what is known where. Behind a gap, or a record that was not decoded, nothing is, up to the end of the
+next whole snapshot. Records of partitions are looked at one by one and not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurelog.tables.merging import Merged
+from featurelog.tables.scans import Scan
+from featurelog.tables.tracks import Evidence
+from kraftlog.arrow import DECODED
+from kraftlog.errors import TooLargeError
+from kraftlog.judge import KEYS, Judge
+from kraftlog.schema import table
+
+_ALL = 1 << 62
+_KEY_SET = pa.array(sorted(KEYS), pa.int16())
+_USUAL_CHANGE = re.compile(
+    r'\{"partitionId":([0-9]{1,10}),"topicId":"([^"]+)"(?:,"isr":\[[0-9,]*\])?(?:,"leader":-?[0-9]+)?\}'
+)
+"""A change of a partition that concerns no check but that the partition is there."""
+_COLUMNS = ["offset", "timestamp_ms", "api_key", "status", "body"]
+
+
+class JudgedRow(NamedTuple):
+    """A record at which Kafka stops. end_offset: of the snapshot that it is in; None in a segment."""
+
+    text: str
+    at: Evidence
+    end_offset: int | None = None
+
+
+def findings(log: Merged) -> Iterator[JudgedRow]:
+    """Findings in snapshots, then those in the log, in order. Reads the files once more."""
+    states: dict[int, Judge] = {}
+    try:
+        for snapshot in log.snapshots:
+            judge = Judge(is_complete=True, in_snapshot=True)
+            yield from _judged(judge, snapshot.scan, (0, _ALL), snapshot.end)
+            if snapshot.end:  # the one at 0 is no state
+                states[snapshot.end] = judge.end_snapshot()
+        position, judge = 0, Judge(is_complete=True)
+        for piece in log.pieces:
+            if piece.begin != position:
+                judge.miss()
+            if not judge.is_complete and piece.begin in states:  # pieces end where snapshots do
+                judge = states.pop(piece.begin)
+            yield from _judged(judge, piece.scan, (piece.begin, piece.end), None)
+            position = piece.end
+    except TooLargeError:  # then `rolls` are not known either, and say so
+        return
+
+
+def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int | None) -> Iterator[JudgedRow]:
+    where = "" if end_offset is None else " of the snapshot"
+    for row in _rows(scan.source.rows(), *offsets):
+        if row["status"] != DECODED:
+            judge.miss()
+            continue
+        usual = _USUAL_CHANGE.fullmatch(row["body"]) if row["api_key"] == table.PARTITION_CHANGE.key else None
+        if usual is not None and judge.has_partition(usual[2], int(usual[1])):
+            continue  # as most records of a log
+        if impossible := judge.take(row["api_key"], json.loads(row["body"]), row["offset"]):
+            at = Evidence(scan.source.node, scan.source.file, row["offset"], row["timestamp_ms"])
+            yield JudgedRow(f"offset {impossible.offset}{where}: {impossible.reason}", at, end_offset)
+
+
+def _rows(batches: Iterable[pa.RecordBatch], begin: int, end: int) -> Iterator[dict[str, Any]]:
+    """Records that are judged, and those of which it is not known what they change."""
+    for rows in batches:
+        wanted = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["record_type"].is_null())
+        wanted = pc.and_(wanted, pc.invert(pc.fill_null(rows["is_control"], True)))
+        wanted = pc.and_(wanted, pc.and_(pc.greater_equal(rows["offset"], begin), pc.less(rows["offset"], end)))
+        few = rows.select(_COLUMNS).filter(wanted, null_selection_behavior="drop")
+        for at in range(0, few.num_rows, 4096):
+            yield from few.slice(at, 4096).to_pylist()

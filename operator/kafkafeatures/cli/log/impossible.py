@@ -1,0 +1,49 @@
+"""The records of a log at which Kafka stops: found once for a command, before it shows the log.
+
+Called by every command of `log`, so that all of them name the same records; what is impossible is `kraftlog.judged`'s
+to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from kafkafeatures.cli.log.files import File, Opened
+from kafkafeatures.cli.log.folders import LogFolder
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.words import printable
+from kraftlog import KraftLogError, files
+from kraftlog.judged import Judged, judged
+
+
+def impossible_in(folder: LogFolder) -> list[Judged]:
+    """Records at which Kafka stops in the log of a node. Raises CommandFailed for one that is too large."""
+    try:
+        return list(judged(folder.names, folder.opened))
+    except KraftLogError as error:
+        raise CommandFailed(f"{printable(folder.shown)}: {error}", Exit.FAILED) from None
+
+
+def impossible_of(every: Iterable[File]) -> Mapping[Path, Sequence[Judged]]:
+    """Records at which Kafka stops in each file, by its path. Files that lie beside each other are of one log."""
+    logs: dict[str, dict[str, File]] = {}
+    for file in every:
+        logs.setdefault(str(file.path.parent), {})[_name(file)] = file
+    by_path: dict[Path, list[Judged]] = {}
+    for folder, beside in logs.items():
+        for each in impossible_in(LogFolder(folder, tuple(beside), partial(_open, beside))):
+            by_path.setdefault(beside[each.file].path, []).append(each)
+    return by_path
+
+
+def _open(beside: Mapping[str, File], name: str) -> Opened:
+    return beside[name].opened()
+
+
+def _name(file: File) -> str:
+    """A name that says what it is; of one that does not, that of a log's first file."""
+    if files.parse(file.path.name) is not None:
+        return file.path.name
+    return f"{0:020}-{0:010}.checkpoint" if file.is_snapshot else f"{0:020}.log"

@@ -1,0 +1,371 @@
+"""The judge of whether Kafka stops at a record: `checks`, on the state that the records before it made.
+
+    judge = Judge(is_complete=True)
+    impossible = judge.take(key, data, offset)
+
+Called with every record of `KEYS` in the order of the log, also those of a transaction that has not ended: Kafka
+replays them at once, and takes them back at an Abort. What it decides: which records Kafka throws at. After one it
+continues as a broker does, which leaves out what its image refuses and takes what only controllers refuse.
+
+Unknown is a value: where the log before is missing, nothing is impossible because of what was not seen. What was seen
+since then is held against what follows. It never decodes, and knows no more of a value than what the checks ask for.
+Texts for uuids are as good as uuids: it only compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from kraftlog import checks
+from kraftlog.checks import Impossible, ReplayCheck
+from kraftlog.known import UNKNOWN, JudgeMemory
+from kraftlog.partition_records import RECOVERY, given_or
+from kraftlog.records import kafka_uuid
+from kraftlog.schema import table
+from kraftlog.transactions import ABORT, BEGIN, END
+
+Data = Mapping[str, Any]
+
+_MIGRATING = UUID(int=0), kafka_uuid(UUID(int=0))
+_PROTOCOLS = range(4)  # SecurityProtocol.java
+
+
+class _Refusal(Exception):
+    """Raised where Kafka throws; the state is then as a broker leaves it."""
+
+    def __init__(self, check: ReplayCheck, text: str) -> None:
+        super().__init__(text)
+        self.check = check
+        self.text = text
+
+
+class _Topic:
+    """A topic. partitions: by number, twice the replicas, and one more if it has log directories."""
+
+    __slots__ = ("name", "partitions")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.partitions: dict[Any, Any] = {}
+
+
+class Judge:
+    """Takes a log in order. is_complete: nothing came before. in_snapshot: the records are those of a snapshot."""
+
+    def __init__(self, *, is_complete: bool, in_snapshot: bool = False) -> None:
+        self._in_snapshot = in_snapshot
+        self._known = JudgeMemory(is_complete=is_complete)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if nothing of what came before is missing."""
+        return self._known.is_complete
+
+    def miss(self) -> None:
+        """Something of the log is not here, or not understood: whatever was known may have changed."""
+        self._known.is_complete = False
+        self._known.forget()
+
+    def end_snapshot(self) -> Judge:
+        """Begin with the log behind a whole snapshot."""
+        self._in_snapshot = False
+        return self
+
+    def take(self, key: int, data: Data, offset: int) -> Impossible | None:
+        """A record of `KEYS`; what is impossible about it. Raises TooLargeError for more than a cluster can hold."""
+        try:
+            if key in _MARKS:
+                self._mark(key, offset)
+            else:
+                _RULES[key](self, data)
+        except _Refusal as refusal:
+            return Impossible(offset, key, refusal.text, refusal.check)
+        return None
+
+    def has_partition(self, topic_id: bytes | str, partition: int) -> bool:
+        """True if it is known that this partition is there."""
+        topic: _Topic | None = self._known.topics.get(topic_id)
+        return topic is not None and partition in topic.partitions
+
+    # --- transactions
+
+    def _mark(self, key: int, offset: int) -> None:
+        if self._in_snapshot:
+            raise _Refusal(checks.IN_SNAPSHOT, "in a snapshot")
+        known = self._known
+        began = known.get(known.numbers, BEGIN)
+        if key == BEGIN:
+            if began is not None and began is not UNKNOWN:
+                text = f"in the transaction that began at offset {began} and has not ended"
+                raise _Refusal(checks.TRANSACTION_OPEN, text)
+            known.put(known.numbers, BEGIN, offset)
+            known.begin()
+            return
+        if began is None:
+            raise _Refusal(checks.NO_TRANSACTION, "where no transaction is open")
+        if key == END:
+            known.end()
+        elif not known.abort():
+            self.miss()  # what it takes back was before the gap
+        known.put(known.numbers, BEGIN, None)
+
+    # --- nodes
+
+    def _register_broker(self, data: Data) -> None:
+        id_, directories = data["brokerId"], tuple(data.get("logDirs") or ())
+        before = self._known.get(self._known.brokers, id_)
+        self._known.put(self._known.brokers, id_, (data["brokerEpoch"], directories))
+        listener = _unknown_listener(data)
+        self._move(id_, before, directories)
+        if listener:
+            raise _Refusal(checks.BROKER_LISTENER, f"of broker {id_} {listener}")
+
+    def _unregister_broker(self, data: Data) -> None:
+        id_ = data["brokerId"]
+        before = self._known.get(self._known.brokers, id_)
+        self._known.drop(self._known.brokers, id_)  # a broker removes it, whatever its epoch
+        self._require(before, data, "brokerEpoch", id_, (checks.UNREGISTERED_ALREADY, checks.UNREGISTERED_EPOCH))
+        self._move(id_, before, ())
+
+    @staticmethod
+    def _require(registered: Any, data: Data, epoch_field: str, id_: int, of: tuple[ReplayCheck, ReplayCheck]) -> None:
+        epoch = data[epoch_field]
+        if registered is None:
+            raise _Refusal(of[0], f"of broker {id_} has epoch {epoch}, but the broker is not registered")
+        if registered is not UNKNOWN and registered[0] != epoch:
+            raise _Refusal(of[1], f"of broker {id_} has epoch {epoch}, its registration has {registered[0]}")
+
+    def _fence(self, data: Data) -> None:
+        self._refresh(data, "id", "epoch", ())
+
+    def _change_broker(self, data: Data) -> None:
+        fenced, shutdown = data.get("fenced", 0), data.get("inControlledShutdown", 0)
+        if fenced not in (-1, 0, 1) or shutdown not in (0, 1):
+            text = f"of broker {data['brokerId']} has fenced {fenced} and inControlledShutdown {shutdown}"
+            raise _Refusal(checks.CHANGE_VALUE, text)
+        self._refresh(data, "brokerId", "brokerEpoch", tuple(data.get("logDirs") or ()))
+
+    def _refresh(self, data: Data, id_field: str, epoch_field: str, directories: Sequence[object]) -> None:
+        id_ = data[id_field]
+        before = self._known.get(self._known.brokers, id_)
+        self._require(before, data, epoch_field, id_, (checks.NOT_REGISTERED, checks.BROKER_EPOCH))
+        if before is not UNKNOWN:
+            now = tuple(directories) or before[1]
+            self._known.put(self._known.brokers, id_, (before[0], now))
+            self._move(id_, before, now)
+
+    def _move(self, id_: int, before: Any, now: Sequence[object]) -> None:
+        """Log directories of a broker, as `updateDirectories` does it: those from before go, then the new ones come."""
+        refusal: _Refusal | None = None
+        for each in before[1] if before is not None and before is not UNKNOWN else ():
+            owner = self._known.get(self._known.directories, each)
+            if owner == id_:
+                self._known.drop(self._known.directories, each)
+            elif owner is not UNKNOWN and refusal is None:
+                text = f"of broker {id_}, whose registration has log directory {_text(each)} twice"
+                refusal = _Refusal(checks.DIRECTORY_TWICE, text)
+        for each in now:
+            owner = self._known.get(self._known.directories, each)
+            if owner is None or owner is UNKNOWN:
+                self._known.put(self._known.directories, each, id_)
+            elif owner != id_ and refusal is None:
+                text = f"of broker {id_} has log directory {_text(each)}, which is broker {owner}'s"
+                refusal = _Refusal(checks.DIRECTORY, text)
+        if refusal is not None:
+            raise refusal
+
+    def _register_controller(self, data: Data) -> None:
+        if listener := _unknown_listener(data):
+            raise _Refusal(checks.CONTROLLER_LISTENER, f"of controller {data['controllerId']} {listener}")
+        self._known.put(self._known.controllers, data["controllerId"], True)
+
+    def _unregister_controller(self, data: Data) -> None:
+        id_ = data["controllerId"]
+        is_there = self._known.get(self._known.controllers, id_)
+        self._known.drop(self._known.controllers, id_)
+        if is_there is None:
+            raise _Refusal(checks.NO_CONTROLLER, f"of controller {id_}, which is not registered")
+
+    # --- topics
+
+    def _topic(self, data: Data) -> None:
+        name, id_ = data["name"], _key(data["topicId"])
+        before = self._known.get(self._known.topic_ids, name)
+        self._known.put(self._known.topic_ids, name, id_)
+        self._known.put(self._known.topics, id_, _Topic(name))
+        if before is not None and before is not UNKNOWN:
+            same = "this id" if before == id_ else f"id {_text(before)}"
+            raise _Refusal(checks.TOPIC_TWICE, f"of topic {name} with id {_text(id_)}: the topic exists with {same}")
+
+    def _remove_topic(self, data: Data) -> None:
+        topic = self._known.get(self._known.topics, _key(data["topicId"]))
+        if topic is None:
+            raise _Refusal(checks.REMOVED_ALREADY, f"of topic id {_text(data['topicId'])}, which does not exist")
+        self._known.drop(self._known.topics, _key(data["topicId"]))
+        if topic is not UNKNOWN:
+            self._known.count_off(len(topic.partitions))
+            self._known.drop(self._known.topic_ids, topic.name)
+
+    def _of_topic(self, data: Data) -> Any:
+        topic = self._known.get(self._known.topics, _key(data["topicId"]))
+        if topic is None:
+            text = f"of partition {data['partitionId']} has topic id {_text(data['topicId'])}, which does not exist"
+            raise _Refusal(checks.NO_TOPIC, text)
+        return topic
+
+    def _partition(self, data: Data) -> None:
+        topic = self._of_topic(data)
+        replicas, directories = data["replicas"], given_or(data, "directories", ())
+        what = f"of partition {_name(topic, data)}"
+        if directories and len(directories) != len(replicas):
+            raise _Refusal(checks.DIRECTORIES, f"{what} has {_both(replicas, directories)}")
+        _judge_recovery(data.get(RECOVERY) or 0, (0, 1), what)
+        if topic is not UNKNOWN:
+            self._known.put(topic.partitions, data["partitionId"], _shape(replicas, directories))
+
+    def _change_partition(self, data: Data) -> None:
+        topic = self._of_topic(data)
+        what = f"of partition {_name(topic, data)}"
+        shape = UNKNOWN if topic is UNKNOWN else topic.partitions.get(data["partitionId"])
+        if shape is None:
+            raise _Refusal(checks.NO_PARTITION, f"{what}, which does not exist")
+        replicas, directories = given_or(data, "replicas", None), given_or(data, "directories", None)
+        if replicas is not None and directories and len(directories) != len(replicas):
+            raise _Refusal(checks.DIRECTORIES, f"{what} has {_both(replicas, directories)}")
+        _judge_recovery(data.get(RECOVERY, -1), (-1, 0, 1, None), what)
+        if shape is UNKNOWN or (replicas is None and directories is None):
+            return
+        count = shape >> 1 if replicas is None else len(replicas)
+        if directories is None:
+            has, known = bool(shape & 1), shape >> 1
+        else:
+            has, known = _has_directories(directories), len(directories)
+        if has and known != count:
+            raise _Refusal(checks.MERGED_DIRECTORIES, f"{what} leaves {known} directories for {count} replicas")
+        self._known.put(topic.partitions, data["partitionId"], count << 1 | has)
+
+    def _clear_elr(self, data: Data) -> None:
+        name = data["topicName"]
+        if name and self._known.get(self._known.topic_ids, name) is None:
+            raise _Refusal(checks.ELR_OF_NO_TOPIC, f"of topic {name}, which does not exist")
+
+    # --- clients
+
+    def _grant(self, data: Data) -> None:
+        content = tuple(data[name] for name in _CONTENT)
+        self._known.put(self._known.entries, data["id"], content)
+        self._known.put(self._known.contents, content, True)
+
+    def _revoke(self, data: Data) -> None:
+        content = self._known.get(self._known.entries, data["id"])
+        if content is None:
+            raise _Refusal(checks.NO_ENTRY, f"of id {_text(data['id'])}, which no entry has")
+        self._known.drop(self._known.entries, data["id"])
+        if content is UNKNOWN:
+            return
+        is_there = self._known.get(self._known.contents, content)
+        self._known.drop(self._known.contents, content)
+        if is_there is None:
+            text = f"of id {_text(data['id'])}, whose entry said the same as one that was removed before"
+            raise _Refusal(checks.NO_SUCH_ENTRY, text)
+
+    def _scram(self, data: Data) -> None:
+        for each in data.get("credentialInfos", (data,)):  # several in the layout of 3.0 to 3.4
+            self._known.put(self._known.credentials, (data["name"], each["mechanism"]), True)
+
+    def _remove_scram(self, data: Data) -> None:
+        credential = data["name"], data["mechanism"]
+        is_there = self._known.get(self._known.credentials, credential)
+        self._known.drop(self._known.credentials, credential)
+        if is_there is None:
+            text = f"of user {data['name']}, mechanism {data['mechanism']}, which does not exist"
+            raise _Refusal(checks.NO_CREDENTIAL, text)
+
+    def _producer_ids(self, data: Data) -> None:
+        after, before = data["nextProducerId"], self._known.get(self._known.numbers, checks.PRODUCER_IDS)
+        self._known.put(self._known.numbers, checks.PRODUCER_IDS, after)
+        if before is not None and before is not UNKNOWN and after <= before:
+            raise _Refusal(checks.PRODUCER_IDS_BACK, f"has next producer id {after}, the one before has {before}")
+
+    def _token(self, data: Data) -> None:
+        principals = data["owner"], data.get("requester", ":"), *data["renewers"]
+        if wrong := [each for each in principals if ":" not in each]:
+            raise _Refusal(checks.PRINCIPAL, f"of token {data['tokenId']} has principal {wrong[0]!r}, not type:name")
+
+    def _migration_state(self, data: Data) -> None:
+        state = data["zkMigrationState"]
+        if state not in _MIGRATION_STATES:
+            raise _Refusal(checks.MIGRATION_STATE, f"has the state {state}")
+
+
+_CONTENT = "resourceType", "resourceName", "patternType", "principal", "host", "operation", "permissionType"
+_MIGRATION_STATES = range(5)  # ZkMigrationState.java
+
+
+def _unknown_listener(data: Data) -> str:
+    for each in data["endPoints"]:
+        if each.get("securityProtocol", 0) not in _PROTOCOLS:
+            return f"has security protocol {each['securityProtocol']} in listener {each['name']}"
+    return ""
+
+
+def _judge_recovery(state: int | None, valid: Collection[int | None], what: str) -> None:
+    if state not in valid:
+        raise _Refusal(checks.RECOVERY_STATE, f"{what} has leaderRecoveryState {state}")
+
+
+def _has_directories(directories: Collection[object]) -> bool:
+    return any(each not in _MIGRATING for each in directories)
+
+
+def _shape(replicas: Sequence[object], directories: Collection[object]) -> int:
+    return len(replicas) << 1 | _has_directories(directories)
+
+
+def _both(replicas: Sequence[object], directories: Sequence[object]) -> str:
+    return f"{len(replicas)} replicas and {len(directories)} directories"
+
+
+def _name(topic: Any, data: Data) -> str:
+    name = _text(data["topicId"]) if topic is UNKNOWN else topic.name
+    return f"{name}-{data['partitionId']}"
+
+
+def _key(id_: object) -> object:
+    """An id as it is remembered."""
+    return id_.bytes if isinstance(id_, UUID) else id_
+
+
+def _text(id_: object) -> str:
+    """An id as Kafka writes it."""
+    if isinstance(id_, bytes):
+        return kafka_uuid(UUID(bytes=id_))
+    return kafka_uuid(id_) if isinstance(id_, UUID) else str(id_)
+
+
+_MARKS = frozenset({BEGIN, END, ABORT})
+_RULES: Mapping[int, Callable[[Judge, Data], None]] = {
+    table.REGISTER_BROKER.key: Judge._register_broker,
+    table.UNREGISTER_BROKER.key: Judge._unregister_broker,
+    table.FENCE_BROKER.key: Judge._fence,
+    table.UNFENCE_BROKER.key: Judge._fence,
+    table.BROKER_REGISTRATION_CHANGE.key: Judge._change_broker,
+    table.REGISTER_CONTROLLER.key: Judge._register_controller,
+    table.UNREGISTER_CONTROLLER.key: Judge._unregister_controller,
+    table.TOPIC.key: Judge._topic,
+    table.REMOVE_TOPIC.key: Judge._remove_topic,
+    table.PARTITION.key: Judge._partition,
+    table.PARTITION_CHANGE.key: Judge._change_partition,
+    table.CLEAR_ELR.key: Judge._clear_elr,
+    table.ZK_MIGRATION_STATE.key: Judge._migration_state,
+    checks.ENTRY: Judge._grant,
+    checks.REMOVE_ENTRY: Judge._revoke,
+    checks.CREDENTIAL: Judge._scram,
+    checks.REMOVE_CREDENTIAL: Judge._remove_scram,
+    checks.PRODUCER_IDS: Judge._producer_ids,
+    checks.TOKEN: Judge._token,
+}
+KEYS = _MARKS | _RULES.keys()
+"""Api keys of the records that are judged."""

@@ -1,0 +1,243 @@
+"""The records of a log at which Kafka stops, from the files of a node.
+
+    for each in judged(names, opened): print(each.file, each.impossible)
+
+What it decides: what is known where. A log that begins at offset 0 is known from there; behind a gap, damage or a
+record that was not decoded nothing is, up to the end of the next whole snapshot. A snapshot is judged by itself: it is
+a state, and Kafka begins with it. Every command that says what a log holds asks here, so that all say the same. It
+opens nothing itself; `opened` gives it the bytes of a file, which are read a piece at a time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kraftlog.batches import CODEC_OR_CONTROL, HEADER_SIZE, Attribute, Batch, Damage, DamageReason, Pieces, usual_record
+from kraftlog.checks import Impossible
+from kraftlog.errors import MalformedError
+from kraftlog.files import Segment, in_order
+from kraftlog.judge import KEYS, Judge
+from kraftlog.records import FRAME_VERSION, MAX_RECORD, Decoded, decode, key_of
+from kraftlog.replay import ONLY_NO_OP
+from kraftlog.restored import Opener
+from kraftlog.schema import NAMES, table
+from kraftlog.walks import Run, Walk
+
+_HEAD = struct.Struct(">q13xhiq22xi")  # of a batch: base offset, attributes, last delta, base timestamp, records
+Timed = tuple[Impossible, int]
+"""A finding, and when its record was appended, in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A record of a file at which Kafka stops. at_ms: when it was appended. end_offset: of the snapshot that it is in;
+    None in a segment.
+    """
+
+    file: str
+    impossible: Impossible
+    at_ms: int
+    end_offset: int | None = None
+
+    @property
+    def begins(self) -> int:
+        """The offset of the log from which on it is part of what Kafka replays."""
+        return self.impossible.offset if self.end_offset is None else self.end_offset
+
+    def __str__(self) -> str:
+        where = "" if self.end_offset is None else " of the snapshot"
+        return f"offset {self.impossible.offset}{where}: {self.impossible.reason}"
+
+
+def judged(names: Iterable[str], opened: Opener) -> Iterator[Judged]:
+    """Records of snapshots first, then of the log in order. Raises TooLargeError for more than a cluster can hold."""
+    snapshots, segments = in_order(names)
+    states: dict[int, Judge] = {}
+    for snapshot in snapshots:
+        with opened(snapshot.name) as data:
+            reading = _Snapshot(data)
+            for impossible, at_ms in reading:
+                yield Judged(snapshot.name, impossible, at_ms, snapshot.end_offset)
+        if reading.is_whole and snapshot.end_offset:  # the one at 0 is no state: see SnapshotReader
+            states[snapshot.end_offset] = reading.judge.end_snapshot()
+    log = _Log(segments, states)
+    for segment in segments:
+        with opened(segment.name) as data:
+            for impossible, at_ms in log.judged(data):
+                yield Judged(segment.name, impossible, at_ms)
+
+
+class _Snapshot:
+    """One snapshot, from nothing. Iterate it once."""
+
+    def __init__(self, data: Pieces) -> None:
+        self._data = data
+        self._first: int | None = None
+        self._last: int | None = None
+        self._is_damaged = False
+        self.judge = Judge(is_complete=True, in_snapshot=True)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it stands for a state."""
+        ends = self._first, self._last
+        return not self._is_damaged and ends == (table.SNAPSHOT_HEADER.key, table.SNAPSHOT_FOOTER.key)
+
+    def __iter__(self) -> Iterator[Timed]:
+        position = 0
+        for item in _items(self._data):
+            if isinstance(item, Damage) or item.base_offset != position:
+                self._is_damaged = True
+                self.judge.miss()
+            if isinstance(item, Damage):
+                continue
+            position = item.end_offset
+            if item.is_control:
+                self._last = _control_type(item.batch())
+                self._first = self._last if self._first is None else self._first
+            else:
+                self._first, self._last = (-1 if self._first is None else self._first), -1
+                yield from item.judged(self.judge)
+
+
+class _Log:
+    """The segments of a log, in order. states: what whole snapshots leave, by their end offset."""
+
+    def __init__(self, segments: list[Segment], states: dict[int, Judge]) -> None:
+        self._states = states
+        self._end = 0
+        self._judge = Judge(is_complete=bool(segments) and segments[0].base_offset == 0)
+
+    def judged(self, data: Pieces) -> Iterator[Timed]:
+        """One segment, behind the ones before."""
+        for item in _items(data):
+            if isinstance(item, Damage):
+                if item.reason not in (DamageReason.TRUNCATED, DamageReason.ZEROS, DamageReason.EPOCH_ORDER):
+                    self._judge.miss()
+                continue
+            if item.base_offset != self._end:
+                self._judge.miss()
+            self._end = item.end_offset
+            if self._judge.is_complete:
+                yield from item.judged(self._judge)
+                continue
+            begin = item.base_offset
+            for end in sorted(self._states):
+                if begin <= end < item.end_offset:  # a whole snapshot ends here: from there on all is known again
+                    yield from item.judged(self._judge, begin, end)
+                    begin, self._judge = end, self._states.pop(end)
+            yield from item.judged(self._judge, begin)
+
+
+class _Item:
+    """A batch in a run, of which most need no `Batch`."""
+
+    __slots__ = ("_base_ms", "_count", "_end", "_number", "_run", "_start", "attributes", "base_offset", "end_offset")
+
+    def __init__(self, run: Run, number: int, start: int, end: int) -> None:
+        self._run, self._number, self._start, self._end = run, number, start, end
+        head = _HEAD.unpack_from(run.data, start)
+        self.base_offset, self.attributes, last_delta, self._base_ms, self._count = head
+        self.end_offset: int = self.base_offset + last_delta + 1
+
+    @property
+    def is_control(self) -> bool:
+        """True if its records are the quorum's own, which no check is about."""
+        return bool(self.attributes & _CONTROL)
+
+    def batch(self) -> Batch:
+        """The batch with its header."""
+        return self._run.batch(self._number)
+
+    def judged(self, judge: Judge, begin: int = 0, end: int = 1 << 62) -> Iterator[Timed]:
+        """The findings in its records, from one offset to another."""
+        if self.is_control or self._run.data[self._start + HEADER_SIZE : self._end] == ONLY_NO_OP:
+            return
+        read, at, data = 0, self._start + HEADER_SIZE, self._run.data
+        if not self.attributes & CODEC_OR_CONTROL:
+            while read < self._count and (record := usual_record(data, at, self._end)) is not None:
+                delta_ms, delta, value_begins, at = record
+                if begin <= (offset := self.base_offset + delta) < end:
+                    impossible = _judged(judge, data[value_begins : at - 1], offset)
+                    if impossible is not None:
+                        yield impossible, self._base_ms + delta_ms
+                read += 1
+        if read == self._count and at == self._end:
+            return
+        try:  # compressed, with headers or a key, or not as a batch should be
+            for number, unusual in enumerate(self.batch().records()):
+                if number >= read and begin <= unusual.offset < end:
+                    impossible = _judged(judge, unusual.value, unusual.offset)
+                    if impossible is not None:
+                        yield impossible, unusual.timestamp_ms
+        except MalformedError:
+            judge.miss()
+
+
+def _items(data: Pieces) -> Iterator[_Item | Damage]:
+    steps = Walk(data)
+    while steps.is_open:
+        run = steps.run()
+        if run is None:
+            for item in steps.next():
+                if isinstance(item, Damage):
+                    yield item
+                else:
+                    yield _Item(Run(item.position, bytes(item.data), [0, item.size], {}), 0, 0, item.size)
+            continue
+        for number, (start, end) in enumerate(pairwise(run.starts)):
+            yield from run.breaks.get(number, ())
+            yield _Item(run, number, start, end)
+
+
+def _control_type(batch: Batch) -> int:
+    """The type of the last record of a control batch; -1 where it cannot be read."""
+    kind = -1
+    try:
+        for record in batch.records():
+            kind = int.from_bytes(record.key[2:4], "big", signed=True) if record.key else -1
+    except MalformedError:
+        return -1
+    return kind
+
+
+def _judged(judge: Judge, value: bytes | None, offset: int) -> Impossible | None:
+    if value and value[:2] == _CHANGE and _is_usual(judge, value):
+        return None
+    key = key_of(value)
+    if key not in KEYS:
+        if key not in NAMES:
+            judge.miss()
+        return None
+    content = decode(value) if len(value or b"") <= MAX_RECORD else None
+    if isinstance(content, Decoded):
+        return judge.take(key, content.data, offset)
+    judge.miss()
+    return None
+
+
+def _is_usual(judge: Judge, value: bytes) -> bool:
+    """True if a change of a partition, of which a log has most, concerns no check but that the partition is there."""
+    size = len(value)
+    if size < _TAGS or value[2] > table.PARTITION_CHANGE.last_version:
+        return False
+    partition, topic_id, tags = _FIELDS.unpack_from(value, _FRAME)
+    if not judge.has_partition(topic_id, partition):
+        return False
+    at = _TAGS
+    for _ in range(tags):
+        if at + 2 > size or value[at] in _JUDGED_TAGS or value[at + 1] > _ONE_BYTE:
+            return False
+        at += 2 + value[at + 1]
+    return at == size
+
+
+_CHANGE = bytes((FRAME_VERSION, table.PARTITION_CHANGE.key))
+_FIELDS = struct.Struct(">i16sB")  # of a change, in every version: partition, topic id, number of tags
+_FRAME, _TAGS = 3, 24  # bytes
+_JUDGED_TAGS = frozenset({2, 5, 8})  # replicas, leaderRecoveryState, directories: PartitionChangeRecord.json
+_ONE_BYTE = 0x7F
+_CONTROL = int(Attribute.CONTROL)

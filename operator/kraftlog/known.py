@@ -1,0 +1,89 @@
+"""The memory of a `Judge`: tables of values, and how an aborted transaction is taken back.
+
+A value that nothing has said is `UNKNOWN` where the log before is missing, and None where all of it was read: there is
+none. What is bounded: the number of values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftlog.errors import TooLargeError
+
+MAX_KNOWN = 8_000_000
+"""The most topics, partitions, registrations and entries that are remembered: four times what a cluster can hold."""
+
+UNKNOWN = object()
+
+Table = dict[Any, Any]
+
+
+class JudgeMemory:
+    """Tables of one log. `is_complete`: whether nothing before is missing."""
+
+    def __init__(self, *, is_complete: bool) -> None:
+        self.is_complete = is_complete
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self._count = 0
+        self._undo: list[tuple[Table, Any, Any]] | None = None  # what an Abort takes back
+        self.brokers: Table = {}  # epoch and log directories, by id
+        self.controllers: Table = {}
+        self.directories: Table = {}  # the id of the broker whose it is
+        self.topics: Table = {}  # by id
+        self.topic_ids: Table = {}  # by name
+        self.entries: Table = {}  # the content of each, by id
+        self.contents: Table = {}  # those of all entries
+        self.credentials: Table = {}
+        self.numbers: Table = {}  # the next producer id, the offset of the open transaction
+
+    def get(self, table: Table, key: object) -> Any:
+        """The value; None where there is none, UNKNOWN where that is not known."""
+        value = table.get(key, UNKNOWN)
+        return None if value is UNKNOWN and self.is_complete else value
+
+    def put(self, table: Table, key: object, value: object) -> None:
+        """Set a value. Raises TooLargeError where there are more than any cluster has."""
+        before = table.get(key, UNKNOWN)
+        if self._undo is not None:
+            self._undo.append((table, key, before))
+        if before is UNKNOWN:
+            self._count += 1
+            if self._count > MAX_KNOWN:
+                raise TooLargeError(f"more than {MAX_KNOWN} topics, partitions, registrations and entries")
+        table[key] = value
+
+    def drop(self, table: Table, key: object) -> None:
+        """Note that there is no such value from now on."""
+        if not self.is_complete:
+            self.put(table, key, None)
+        elif key in table:
+            if self._undo is not None:
+                self._undo.append((table, key, table[key]))
+            del table[key]
+            self._count -= 1
+
+    def count_off(self, values: int) -> None:
+        """Count so many values less, whose table is gone."""
+        self._count -= values
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._undo = []
+
+    def end(self) -> None:
+        """The transaction ends, and what it did stays."""
+        self._undo = None
+
+    def abort(self) -> bool:
+        """Take back what the transaction did; False where that is not known."""
+        undo, self._undo = self._undo, None
+        for table, key, before in reversed(undo or ()):
+            self._count += (before is not UNKNOWN) - (key in table)
+            if before is UNKNOWN:
+                table.pop(key, None)
+            else:
+                table[key] = before
+        return undo is not None

@@ -1,0 +1,163 @@
+"""Records at which Kafka stops: `decode`, `verify`, `timeline` and `state` say the same of them."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
+from tests.kraftlog.build import batch, broker, change, checkpoint, level, log, no_op, segment, snapshot
+from tests.kraftlog.impossible import CASES, A, B, Case, fence, moved, partition, topic
+
+FIRST = segment(0)
+BEFORE = level("metadata.version", 29), no_op()
+SAID = "BROKER_REGISTRATION_CHANGE of broker 3 has epoch 705, its registration has 10: Kafka stops here"
+WORDS = f"{SAID} (ClusterDelta.getBrokerOrThrow)"
+EPOCH = [broker(3, 10), change(3, 10, fenced=-1), change(3, 705, fenced=1), no_op()]
+
+Capture = pytest.CaptureFixture[str]
+
+
+def shown(capsys: Capture, path: Path, *words: str, code: Exit = Exit.FAILED) -> str:
+    """What `log` prints of it, on both streams."""
+    assert main(["log", *words, str(path)]) == code
+    out, err = capsys.readouterr()
+    return out + err
+
+
+def objects(capsys: Capture, path: Path, *words: str, code: Exit = Exit.FAILED) -> list[dict[str, Any]]:
+    assert main(["log", *words, "-o", "json", str(path)]) == code
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def a_log(folder: Path, **files: bytes) -> Path:
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_all_commands_name_the_record_alike(tmp_path: Path, capsys: Capture, case: Case) -> None:
+    folder = a_log(tmp_path, **{FIRST: log(BEFORE, case.values, [no_op()])})
+    at = len(BEFORE) + len(case.values) - 1
+    began = case.text.replace("at offset 0 ", f"at offset {len(BEFORE)} ")
+    words = f"offset {at}: {began}: Kafka stops here ({case.check.method})"
+    for action in ("verify", "decode", "timeline", "state", "ghosts"):
+        assert words in shown(capsys, folder, action), action
+
+
+def test_decode_names_it_behind_its_record(tmp_path: Path, capsys: Capture) -> None:
+    folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
+    lines = shown(capsys, folder, "decode").splitlines()
+    assert lines[3] == f"# {folder / FIRST}: offset 2: {WORDS}"
+    assert lines[2].split()[0] == "2"
+    found = objects(capsys, folder, "decode")
+    assert [one["offset"] for one in found] == [0, 1, 2, 2, 3]
+    assert found[3] == {
+        "file": str(folder / FIRST), "offset": 2, "record": "BROKER_REGISTRATION_CHANGE_RECORD",
+        "impossible": WORDS, "check": "ClusterDelta.getBrokerOrThrow",
+    }  # fmt: skip
+
+
+def test_verify_ends_with_1_and_lists_it(tmp_path: Path, capsys: Capture) -> None:
+    folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
+    first, last = shown(capsys, folder, "verify").splitlines()
+    assert first == f"{folder / FIRST}: offset 2: {WORDS}"
+    assert last.endswith("4 records: 4 decoded, 0 kept as bytes, 0 damaged")
+    (found,) = objects(capsys, folder, "verify")
+    assert ([one["offset"] for one in found["impossible"]], found["sound"]) == ([2], False)
+
+
+def test_the_timeline_shows_it_instead_of_a_change_that_never_was(tmp_path: Path, capsys: Capture) -> None:
+    folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
+    found = objects(capsys, folder, "timeline")
+    assert [(one["event"], one.get("offset")) for one in found] == [
+        ("Registration", 0), ("Fencing", 1), ("Impossible", 2), ("End", 4),
+    ]  # fmt: skip
+    assert (found[2]["reason"], found[2]["record"]) == (WORDS, "BROKER_REGISTRATION_CHANGE_RECORD")
+    assert "broker 3 fenced" not in shown(capsys, folder, "timeline")
+
+
+def test_a_state_ends_before_it(tmp_path: Path, capsys: Capture) -> None:
+    folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
+    (found,) = [json.loads(text) for text in [_out(capsys, folder, "state", "-o", "json", code=Exit.FAILED)]]
+    assert (found["source"]["offset"], found["unreadable"]) == (2, 0)
+    assert found["problems"] == [f"the state behind offset 2 is not known: {FIRST}: offset 2: {WORDS}"]
+    assert "unfenced" in shown(capsys, folder, "state", "--at", "2", code=Exit.DONE)
+    refused = shown(capsys, folder, "state", "--at", "3")
+    assert f"the state at offset 3 is not known: {FIRST}: offset 2: {WORDS}" in refused
+    assert "the state is known up to --at 2" in refused
+
+
+def _out(capsys: Capture, path: Path, *words: str, code: Exit) -> str:
+    assert main(["log", *words, str(path)]) == code
+    return capsys.readouterr().out
+
+
+def test_a_state_that_a_later_snapshot_has_is_exact_and_the_record_is_named_all_the_same(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    state = snapshot(broker(3, 900), level("metadata.version", 29))
+    folder = a_log(tmp_path, **{FIRST: log(EPOCH), checkpoint(4): state, segment(4): log([no_op()], start=4)})
+    found = json.loads(_out(capsys, folder, "state", "-o", "json", code=Exit.FAILED))
+    assert (found["source"]["offset"], found["registrations"][0]["epoch"]) == (5, 900)
+    assert found["problems"] == [f"{FIRST}: offset 2: {WORDS}"]
+    for action in ("verify", "decode", "timeline"):
+        assert f"offset 2: {WORDS}" in shown(capsys, folder, action)
+
+
+def test_a_record_in_a_snapshot_is_named_by_all(tmp_path: Path, capsys: Capture) -> None:
+    state = snapshot(topic(), partition(), partition(id_=B))
+    folder = a_log(tmp_path, **{checkpoint(4): state, segment(4): log([no_op()], start=4)})
+    words = (
+        "offset 3 of the snapshot: PARTITION of partition 0 has topic id AAAAAAAAAAIAAAAAAAAABw, which does not exist"
+    )
+    for action in ("verify", "decode", "timeline", "state"):
+        assert words in shown(capsys, folder, action), action
+    assert words in shown(capsys, folder / checkpoint(4), "decode")
+
+
+def test_a_log_that_begins_anywhere_is_believed(tmp_path: Path, capsys: Capture) -> None:
+    folder = a_log(tmp_path, **{segment(9): log([fence(3, 10), moved(isr=(1,)), no_op()], start=9)})
+    for action, code in {"verify": Exit.FAILED, "decode": Exit.FAILED, "timeline": Exit.DONE}.items():
+        assert "Kafka stops" not in shown(capsys, folder, action, code=code)
+
+
+def test_many_records_are_counted_in_a_state_and_all_shown_by_verify(tmp_path: Path, capsys: Capture) -> None:
+    folder = a_log(tmp_path, **{FIRST: log([fence(3, 10)] * 30)})
+    problems = json.loads(_out(capsys, folder, "state", "-o", "json", code=Exit.FAILED))["problems"]
+    assert (len(problems), problems[-1]) == (12, "Kafka stops at 19 more of the records; see log verify")
+    assert shown(capsys, folder, "verify").count("Kafka stops here") == 30
+
+
+def test_logs_of_several_nodes_are_judged_each_by_itself(tmp_path: Path, capsys: Capture) -> None:
+    with tarfile.open(tmp_path / "bundle.tar.gz", "w:gz") as archive:
+        for node, content in {"1": log(EPOCH), "2": log([topic(), partition(id_=A)])}.items():
+            path = tmp_path / f"of-{node}"
+            path.write_bytes(content)
+            archive.add(path, f"{node}/__cluster_metadata-0/{FIRST}")
+    text = shown(capsys, tmp_path / "bundle.tar.gz", "verify")
+    assert text.count("Kafka stops here") == 1
+    assert f"1/__cluster_metadata-0/{FIRST}: offset 2: {WORDS}" in text
+
+
+def test_a_copy_of_a_segment_under_another_name_is_judged(tmp_path: Path, capsys: Capture) -> None:
+    copy = tmp_path / "metadata.log"
+    copy.write_bytes(log(EPOCH))
+    assert f"offset 2: {WORDS}" in shown(capsys, copy, "decode")
+    copy.write_bytes(batch(7, *EPOCH[2:]))
+    assert "Kafka stops" not in shown(capsys, copy, "decode", code=Exit.DONE)
+
+
+def test_a_name_cannot_hide_or_forge_a_line(tmp_path: Path, capsys: Capture) -> None:
+    wild = "t\u2028         3  \x1b[2J"
+    folder = a_log(tmp_path, **{FIRST: log([topic(wild), topic(wild)])})
+    for action in ("verify", "decode", "timeline", "state"):
+        text = shown(capsys, folder, action)
+        assert "Kafka stops here (ReplicationControlManager.replay)" in " ".join(text.split())
+        assert "\x1b" not in text.replace("\x1b[0m", "").replace("\x1b[1m", "") or action == "state"

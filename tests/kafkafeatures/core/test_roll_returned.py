@@ -1,0 +1,123 @@
+"""No node is restarted while another one came back only moments ago."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.facts.observation import NodeState, Observation, Returns
+from tests.kafkafeatures.core.fleets import NEW
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    PARTITIONS,
+    ROLLED_CONTROLLERS,
+    ROLLOUT,
+    a_node,
+    a_pod,
+    cluster,
+    fresh,
+    refused,
+    replaced,
+    rolled,
+    sent,
+    who,
+)
+from tests.kafkafeatures.worlds import NOW
+
+AT_ONCE = timedelta(0)
+
+
+def up_for(seconds: Mapping[int, float], told: Observation | None = None, *, log_is_ahead: float = 0.0) -> Observation:
+    """Nodes that have been up for so long by the metadata log; all others for two hours."""
+    told = told or cluster(ROLLED_CONTROLLERS)
+    read_at = NOW + timedelta(seconds=log_is_ahead)
+    times = {id_: read_at - timedelta(seconds=seconds.get(id_, 7200)) for id_ in (*CONTROLLERS, *BROKERS)}
+    return replace(told, returns=Returns(times, read_at))
+
+
+@pytest.mark.parametrize("id_", [5, 3002])
+def test_a_node_that_came_back_moments_ago_is_waited_for_although_no_status_remembers_it(id_: int) -> None:
+    told = up_for({id_: 12})
+    text = refused(rolled(told, known_for=AT_ONCE), Reason.ROLLING_NODES)
+    assert text.startswith(
+        f"{a_node(id_).title} has been up only since 2026-01-02 03:03:53 UTC, as far as the metadata"
+    )
+    assert "no node is restarted until it has been up for 30 s (spec.rollout.stableFor)" in text
+    assert who(rolled(up_for({id_: 30}), known_for=AT_ONCE)) in BROKERS
+
+
+def test_it_says_what_is_waited_for_what_to_do_and_when_it_is_looked_again() -> None:
+    decision = rolled(up_for({2: 12, 5: 25}), known_for=AT_ONCE).decision
+    assert isinstance(decision, Wait)
+    assert (decision.subject, decision.after) == ("broker 2", 10.0)
+    assert "(and 1 more)" in decision.message
+    assert "if broker 2 ends or is fenced again and again, see its log" in decision.remedy
+    soon = rolled(up_for({2: 28}), known_for=AT_ONCE).decision
+    assert isinstance(soon, Wait)
+    assert soon.after == 2.0
+
+
+def test_a_controller_is_not_restarted_either() -> None:
+    assert "broker 5 has been up only" in refused(
+        rolled(up_for({5: 12}, cluster()), known_for=AT_ONCE), Reason.ROLLING_NODES
+    )
+    assert who(rolled(up_for({}, cluster()), known_for=AT_ONCE)) in CONTROLLERS
+
+
+def test_a_node_in_flight_is_waited_for_by_its_own_restart_and_not_twice() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
+    assert who(rolled(up_for({1: 5}, told), sent(1, stable=True), known_for=AT_ONCE)) == 4
+
+
+@pytest.mark.parametrize("state", [NodeState.GHOST, NodeState.FENCED])
+def test_a_node_that_does_not_run_is_not_waited_for_so(state: NodeState) -> None:
+    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+    told = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=state)}, isr)
+    assert "has been up only" not in str(rolled(up_for({1: 5}, told), known_for=AT_ONCE).decision)
+
+
+def test_a_clock_of_a_controller_that_is_set_forward_makes_no_node_older() -> None:
+    """One registered 3 s ago; then an hour was added, and the registration is an hour and 3 s old by the log."""
+    told = up_for({5: 3603}, log_is_ahead=3600)
+    assert "broker 5 has been up only since" in refused(rolled(told, known_for=AT_ONCE), Reason.ROLLING_NODES)
+
+
+def test_a_clock_that_is_set_back_makes_no_roll_wait_for_longer_than_this_process_has_known_the_node() -> None:
+    """One registered an hour from now, by the log."""
+    told = up_for({5: -3600})
+    assert isinstance(rolled(told, known_for=timedelta(seconds=29)).decision, Wait)
+    assert isinstance(rolled(told, known_for=timedelta(seconds=30)).decision, Act)
+
+
+@pytest.mark.parametrize(("seconds", "is_waited_for"), [(12, True), (31, False)])
+def test_without_the_metadata_log_the_pods_say_when_their_containers_started(
+    seconds: float, *, is_waited_for: bool
+) -> None:
+    pods = {5: a_pod(5, started_at=NOW - timedelta(seconds=seconds))}
+    roll = rolled(cluster({**ROLLED_CONTROLLERS, **pods}), known_for=AT_ONCE)
+    assert isinstance(roll.decision, Wait if is_waited_for else Act)
+    if is_waited_for:
+        text = refused(roll, Reason.ROLLING_NODES)
+        assert text.startswith("broker 5 has been up only since 2026-01-02 03:03:53 UTC, as far as its pod shows")
+
+
+def test_a_controller_that_the_log_does_not_name_is_known_by_its_pod() -> None:
+    """Below metadata.version 3.7-IV0 controllers do not register; the pod of a node that does is no second witness."""
+    young = {id_: a_pod(id_, revision=NEW, started_at=NOW - timedelta(seconds=12)) for id_ in (3001, 5)}
+    told = up_for({}, cluster({**ROLLED_CONTROLLERS, **young}))
+    assert isinstance(rolled(told, known_for=AT_ONCE).decision, Act)
+    assert told.returns is not None
+    unnamed = {id_: at for id_, at in told.returns.times.items() if id_ not in CONTROLLERS}
+    roll = rolled(replace(told, returns=replace(told.returns, times=unnamed)), known_for=AT_ONCE)
+    assert "controller 3001 has been up only since" in refused(roll, Reason.ROLLING_NODES)
+
+
+def test_where_stable_for_is_no_time_at_all_nothing_is_waited_for() -> None:
+    at_once = replace(ROLLOUT, stable_for=timedelta(0))
+    assert isinstance(rolled(up_for({5: 0}), rollout=at_once, known_for=AT_ONCE).decision, Act)

@@ -101,7 +101,7 @@ async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
         topics = f"{counted(len(hosted.topics), 'topic')} ({shown})"
         print(_reassignment(hosted))
         raise CommandFailed(
-            f"broker {node.id} hosts replicas of {topics}; move them away first: save the JSON that this command prints "
+            f"broker {node.id} hosts replicas of {topics}; move them away first: save the JSON that this prints "
             "as reassign.json, then kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file "
             "reassign.json --execute (its --generate may fail for a broker that is gone), and run this command again",
             Exit.BLOCKED,

@@ -74,6 +74,12 @@ def test_where_brokers_refuse_them_too_or_controllers_have_their_own_the_setting
     assert apart.of_readings(readings(refused)).log == refused
 
 
+def test_controllers_that_stop_while_no_quorum_is_known_are_no_matter_of_their_listener() -> None:
+    gone = Failure(FailureKind.DISCONNECTED, "h:3001", "the connection ended", "see its log")
+    without = Readings(probe(asked(1), asked(3001, gone), quorum=gone), gone)
+    assert Requester(ClusterSettings(bootstrap_servers=BROKERS)).of_readings(without).log == gone
+
+
 def test_a_controller_that_does_not_run_is_no_matter_of_its_listener() -> None:
     silent = Failure(FailureKind.NOT_LISTENING, "h:3001", "connection refused", "start it")
     same = Requester(ClusterSettings(bootstrap_servers=BROKERS))

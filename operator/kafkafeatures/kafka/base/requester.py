@@ -9,6 +9,7 @@ other settings than that of the brokers.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Set
 from typing import TypeVar
 
 from kafkafeatures.api.values import replace
@@ -17,6 +18,7 @@ from kafkafeatures.core.facts.readings import (
     Failure,
     FailureKind,
     NodeAnswer,
+    QuorumAnswer,
     Readings,
     Role,
 )
@@ -29,8 +31,12 @@ OTHER_LISTENER = (
     "brokers accept these settings and the controllers' listener does not: give its own with --controller-config FILE, "
     "in a document with spec.cluster.controllerListener"
 )
-_OF_A_LISTENER = (FailureKind.AUTHENTICATION, FailureKind.TLS, FailureKind.NOT_KAFKA, FailureKind.DISCONNECTED)
-"""How a listener fails for another security protocol, or for a user or mechanism that it does not know."""
+_OF_A_LISTENER = frozenset(
+    (FailureKind.AUTHENTICATION, FailureKind.TLS, FailureKind.NOT_KAFKA, FailureKind.DISCONNECTED)
+)
+"""How a listener fails for another security protocol, or for a user or mechanism that it does not know. One that stops
+disconnects as well: only while a quorum is known it is none of these.
+"""
 
 ADMIN_CONFIG = "admin.properties"
 """A file of client properties of a user who may alter ACLs; ours need not be one."""
@@ -82,21 +88,22 @@ class Requester:
         log = self.named(log, Role.CONTROLLER)
         answering = {node.role for node in probe.nodes if isinstance(node.answer, NodeAnswer)}
         if self._is_same and answering == {Role.BROKER}:
-            log, probe = _of_other_listener(log), _with_other_listener(probe)
+            kinds = _OF_A_LISTENER if isinstance(quorum, QuorumAnswer) else _OF_A_LISTENER - {FailureKind.DISCONNECTED}
+            log, probe = _of_other_listener(log, kinds), _with_other_listener(probe, kinds)
         return Readings(probe, log, self.named(partitions, Role.BROKER))
 
 
-def _with_other_listener(probe: ClusterProbe) -> ClusterProbe:
+def _with_other_listener(probe: ClusterProbe, kinds: Set[FailureKind]) -> ClusterProbe:
     """Brokers answer to these settings, and no controller does: its listener may want others."""
     nodes = tuple(
-        replace(node, answer=_of_other_listener(node.answer)) if node.role is Role.CONTROLLER else node
+        replace(node, answer=_of_other_listener(node.answer, kinds)) if node.role is Role.CONTROLLER else node
         for node in probe.nodes
     )
-    return replace(probe, nodes=nodes, controllers=_of_other_listener(probe.controllers))
+    return replace(probe, nodes=nodes, controllers=_of_other_listener(probe.controllers, kinds))
 
 
-def _of_other_listener(found: T) -> T:
-    if not isinstance(found, Failure) or found.kind not in _OF_A_LISTENER:
+def _of_other_listener(found: T, kinds: Set[FailureKind]) -> T:
+    if not isinstance(found, Failure) or found.kind not in kinds:
         return found
     return replace(found, remedy=OTHER_LISTENER)
 

@@ -153,7 +153,8 @@ class Network:
 
     @cached_property
     def _nodes(self) -> Mapping[Address, Node]:
-        return {Address(node.host, node.port): node for node in self.world.nodes.values()}
+        nodes = sorted(self.world.nodes.values(), key=lambda node: node.running)  # of two at one address, that one
+        return {Address(node.host, node.port): node for node in nodes}
 
     def node_at(self, address: Address) -> Node | None:
         """The node that has this address; None for none."""

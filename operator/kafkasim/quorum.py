@@ -36,6 +36,7 @@ class Quorum(Ledger):
         self.random = random
         self.cluster_id = plan.cluster_id or kafka_uuid(self._uuid())
         self.nodes: Mapping[Key, Node] = {(node.role, node.id): self._node(plan, node) for node in plan.nodes}
+        self._ghosts = frozenset((node.role, node.id) for node in plan.nodes if node.ghost)
         self.voters = tuple(sorted(n.id for n in plan.nodes if n.role is Role.CONTROLLER and not n.ghost))
         self._told = set(self.voters)  # who has sent UpdateVoter to this leader, and itself
         self._kept: list[tuple[Node, UUID, Callable[[], object]]] = []
@@ -66,6 +67,11 @@ class Quorum(Ledger):
 
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)
+
+    def has_role(self, id_: int, role: Role) -> bool:
+        """Whether the process with this id has the role by its file: not where only its registration is left."""
+        node = self.nodes.get((role, id_))
+        return node is not None and (node.running or (role, id_) not in self._ghosts)
 
     # --- elections ---
 

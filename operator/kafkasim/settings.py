@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL, Setting, SettingSource
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.settings import (
+    MIN_INSYNC_REPLICAS,
+    PROCESS_ROLES,
+    SNAPSHOT_INTERVAL,
+    Setting,
+    SettingSource,
+)
 from kafkasim.node import Node
 from kafkasim.world import World
 
-NAMES = (MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL)
+NAMES = (MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL, PROCESS_ROLES)
 DEFAULTS: Mapping[str, str | None] = {
     "alter.config.policy.class.name": None, "authorizer.class.name": "", "auto.leader.rebalance.enable": "true",
     "broker.id": "-1", "broker.id.generation.enable": "true", "control.plane.listener.name": None,
@@ -43,8 +50,9 @@ def names_of(node: Node) -> Iterable[str]:
 def setting_of(world: World, node: Node, name: str) -> Setting | None:
     """One setting of a node; None for a name that it does not know."""
     if name == SNAPSHOT_INTERVAL:
-        text = str(world.timing.snapshot)
-        return Setting(SettingSource.FILE, text, is_read_only=True, layers={SettingSource.FILE: text})
+        return _from_file(str(world.timing.snapshot))
+    if name == PROCESS_ROLES and node.file is None:
+        return _from_file(",".join(role.value.lower() for role in Role if world.has_role(node.id, role)))
     if name != MIN_INSYNC_REPLICAS:
         return None if node.file is None else _in_file(node.file, name)
     layers = minimum_layers(world, node.id)
@@ -52,9 +60,13 @@ def setting_of(world: World, node: Node, name: str) -> Setting | None:
     return Setting(source, layers[source], layers=layers)
 
 
+def _from_file(text: str) -> Setting:
+    return Setting(SettingSource.FILE, text, is_read_only=True, layers={SettingSource.FILE: text})
+
+
 def _in_file(file: Mapping[str, str], name: str) -> Setting | None:
     if name in file:
-        return Setting(SettingSource.FILE, file[name], is_read_only=True, layers={SettingSource.FILE: file[name]})
+        return _from_file(file[name])
     if name in SECRETS:
         return Setting(SettingSource.DEFAULT, is_secret=True, is_read_only=True)
     return Setting(SettingSource.DEFAULT, DEFAULTS[name], is_read_only=True) if name in DEFAULTS else None

@@ -54,8 +54,15 @@ OF_MIGRATIONS: Mapping[Reason, Page] = {
         topic, and restart no broker, until the message is gone. If `/migration` was deleted, create it again before you
         restart a controller: a controller that is elected without it never writes to ZooKeeper.
 
+        If a broker was the controller meanwhile, copy the whole message before you begin: it is gone once the active
+        controller was restarted, and two things remain. Topics that were created through that broker are deleted. And
+        brokers in ZooKeeper mode may ignore leaders that the controllers elect, because that broker gave them higher
+        leader epochs: until you have restarted each of them, one after the other and with its settings unchanged, some
+        partitions have no leader that brokers and controllers agree on, and replicas of these stay out of sync.
+
         If it asks you to wipe the disks of the controllers, stop all controllers and delete `/migration` first.
-        Controllers with empty disks that find an old `/migration` skip the copy, and every topic is deleted.
+        Controllers with empty disks that find an old `/migration` skip the copy, and every topic is deleted. A broker
+        that ran with the flag meanwhile registers with the new controllers once it is restarted.
 
         Once the new controllers run, the operator reports that the metadata log it had read is gone, as
         [ClusterIdMismatch](ClusterIdMismatch.md). Accept the new log as that message says.

@@ -171,13 +171,6 @@ DEFECTS = (
         of_rolls=True,
     ),
     Defect(
-        "stable-for-ignored",
-        "a node that is back counts at once, and not after stableFor",
-        "kafkafeatures.core.roll.restart_node",
-        (("looks.known_for(self.stable_since) >= looks.stable_for", "True"),),
-        of_rolls=True,
-    ),
-    Defect(
         "suspend-ignored",
         "suspend does not keep a roll from continuing",
         "kafkafeatures.core.engine.gates",

@@ -370,7 +370,8 @@ class _Deletion:
         truth, progress = cluster.truth(), cluster.tree.get(PROGRESS)
         kept = "" if progress is None else progress.data.decode()
         outcome = self._transact()
-        if cluster.tree.get(PROGRESS) is None and progress is not None:
+        left = cluster.tree.get(PROGRESS)
+        if progress is not None and (left is None or left.czxid != progress.czxid):  # a quorum that runs makes it anew
             self._to.record(Deleted, tuple(sorted(self._step.deletes)), kept, truth, logged, late)
         return outcome
 

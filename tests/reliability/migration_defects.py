@@ -184,11 +184,25 @@ MIGRATION_DEFECTS = (
         f"{CORE}.losses",
         (
             (
-                "def not_back(asked: Asked) -> Iterator[tuple[int, Blocker]]:\n",
-                "def not_back(asked: Asked) -> Iterator[tuple[int, Blocker]]:\n"
-                "    if ZK_ROLLBACK_LOSSY in asked.consents:\n        return\n",
+                "    for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):\n",
+                "    for id_, blocker in () if ZK_ROLLBACK_LOSSY in asked.consents else _not_in_zookeeper_mode(\n"
+                "        place, with_znode, _absent_by_znodes(place)\n    ):\n",
             ),
         ),
+        of_migrations=True,
+    ),
+    Defect(
+        "hold-by-wall-clock",
+        "dual write counts as kept by a clock that was set forward",
+        f"{CORE}.finalize",
+        (("min(registration.read_at, wall), now, now)", "wall, now, now)"),),
+        of_migrations=True,
+    ),
+    Defect(
+        "gates-open-midway",
+        "what protects dual write is not asked again before the first controller loses the flag",
+        f"{CORE}.finalize",
+        (("    return not blockers and not soaks and is_approved\n", "    return True\n"),),
         of_migrations=True,
     ),
 )

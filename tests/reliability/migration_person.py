@@ -38,6 +38,7 @@ class PersonBeside(MigrationScene):
     """
 
     follows_advice = False
+    late = LATE
     _asked = ""
     _remedied = -inf
 
@@ -99,14 +100,14 @@ class PersonBeside(MigrationScene):
     def _has_controllers_stopped(self) -> None:
         """By Git, which may be late, and then whatever happens meanwhile."""
         if self.random.random() >= self.git_is_late:
-            self._stops_controllers()
+            self.stops_controllers()
             return
-        late = LATE * self.random.random()
-        self.loop.call_later(late, self._stops_controllers)
+        late = self.late * self.random.random()
+        self.loop.call_later(late, self.stops_controllers)
         if self.random.random() < 0.8:
             self.loop.call_later(late * self.random.random(), self.a_write_is_lost)
 
-    def _stops_controllers(self) -> None:
+    def stops_controllers(self) -> None:
         for one in self.cluster.controller_ids:
             self.stopped.add((Role.CONTROLLER, one))
             if self.cluster.runs(Role.CONTROLLER, one):
@@ -135,12 +136,12 @@ class PersonBeside(MigrationScene):
             )
             self._restarts(role, int(found[2]), form)
         elif "if you stopped controller" in message and self.stopped:
-            self._stops_controllers()
+            self.stops_controllers()
         elif "start the controllers with their disks" in message:
             self._starts_controllers(anew=False)
         elif "wipe the controllers' disks" in message:
             if any(self.cluster.runs(Role.CONTROLLER, one) for one in self.cluster.controller_ids):
-                self._stops_controllers()
+                self.stops_controllers()
             else:
                 self.cluster.tree.delete(PROGRESS)
                 self.cluster.wipe()

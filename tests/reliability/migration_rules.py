@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import inf
 
-from tests.reliability.facts import APPROVE, OPERATOR, applies, condition, seconds
+from tests.reliability.facts import APPROVE, applies, seconds, writer
+from tests.reliability.migration_end_rules import it_ends_where_the_document_wants_it, what_is_told_is_so
 from tests.reliability.migration_facts import (
     DELETION,
     RESTART,
@@ -44,6 +45,8 @@ OWN_CHROOT = ":2181/kafka"
 """How `zookeeper.connect` of the cluster ends."""
 LAST_MOMENTS = 10.0
 """Seconds after a comparison in which the next one is not due, or not done, and the controllers may be stopped."""
+SESSION = 40.0
+"""Seconds after which the session of a broker that ended is over: zookeeper.session.timeout.ms, and twice that."""
 LAST_WITHIN = 300.0
 """Seconds for which the last comparison counts at the end, however long ago it was that anything looked."""
 
@@ -131,10 +134,21 @@ def the_quorum_keeps_a_majority(facts: MigrationFacts) -> Iterator[Violation]:
 
 
 def one_at_a_time(facts: MigrationFacts) -> Iterator[Violation]:
-    """S1: a person is asked to restart one node, and no other before that is over."""
-    for step in (*facts.steps(RESTART), *facts.steps(DELETION)):
+    """S1: a person is asked to restart one node, and no other before that is over; nothing is given back before it is
+    in ZooKeeper mode again.
+    """
+    for step in facts.steps(RESTART):
         if len(step.begun.status.get("intents") or ()) > 1:
             yield Violation("one at a time", step.at, f"{step} beside {step.begun.status['intents']}")
+    for step in facts.steps(DELETION):
+        for other in step.begun.status.get("intents") or ():
+            id_ = other.get("nodeId")
+            if other["kind"] == RESTART and step.looks and step.always(lambda truth, id_=id_: not _is_back(truth, id_)):  # type: ignore[misc]
+                yield Violation("one at a time", step.at, f"{step} beside {other}")
+
+
+def _is_back(truth: Truth, broker: int) -> bool:
+    return truth.brokers.get(broker) in (Mode.PLAIN, Mode.FLAGGED)
 
 
 def no_door_closes_while_the_stores_differ(facts: MigrationFacts) -> Iterator[Violation]:
@@ -145,23 +159,19 @@ def no_door_closes_while_the_stores_differ(facts: MigrationFacts) -> Iterator[Vi
         if step.looks and step.always(is_copied) and not facts.is_begun(step):
             yield from _compared(facts, step.place, step.begun, str(step))
     for place, version in facts.asks_to_stop_controllers():
-        looks = facts.looks(place, _writer(version), version.uid)
+        looks = facts.looks(place, writer(version), version.uid)
         if looks and all(map(is_copied, looks)) and applies(version):
             yield from _compared(facts, place, version, "the controllers are to be stopped")
 
 
 def _compared(facts: MigrationFacts, place: int, version: Stored, what: str) -> Iterator[Violation]:
-    found = facts.weighed(place, _writer(version), version.uid)
+    found = facts.weighed(place, writer(version), version.uid)
     back = desired_of(version) == "RolledBack"
     lossy = back and "zk-rollback-lossy" in (version.spec.get("consents") or ())
     if found is None or version.at - found.at > COMPARED_WITHIN:
         yield Violation("equality", version.at, f"{what}, and the stores were compared {found and found.at}")
     elif found.differed and not (lossy and found.differed <= _accepted(facts, place, version.uid)):
         yield Violation("equality", version.at, f"{what}, and the stores differ: {sorted(found.differed)}")
-
-
-def _writer(version: Stored) -> str:
-    return str((version.status.get("operator") or {}).get("instance", ""))
 
 
 def _accepted(facts: MigrationFacts, place: int, uid: str) -> frozenset[str]:
@@ -193,6 +203,9 @@ def nothing_is_given_back_too_early(facts: MigrationFacts) -> Iterator[Violation
         }
         if looks and any(all(truth.brokers[id_] is Mode.KRAFT for truth in looks) for id_ in runs):
             yield Violation("given back", one.at, f"brokers run in KRaft mode: {one.truth.brokers}")
+        for id_ in sorted(_hosts(one.truth)) if (one.truth.offset or -1) > 0 else ():  # else nothing was copied
+            if f"zk-lose-broker:{id_}" not in given and _is_gone(facts, place, one.at, id_):
+                yield Violation("given back", one.at, f"broker {id_} has replicas, and is gone for long")
         if any(flag is not None for flag in one.truth.controllers.values()) and not _vouched(facts, place, one.uid):
             yield Violation("given back", one.at, f"controllers run: {one.truth.controllers}")
         if one.kept not in kept:
@@ -202,6 +215,16 @@ def nothing_is_given_back_too_early(facts: MigrationFacts) -> Iterator[Violation
     for step in facts.steps(DELETION):
         if not step.is_back:
             yield Violation("next step", step.at, f"{step}")
+
+
+def _hosts(truth: Truth) -> set[int]:
+    return {id_ for copies in truth.copies.values() for id_ in copies.replicas}
+
+
+def _is_gone(facts: MigrationFacts, place: int, at: float, broker: int) -> bool:
+    """Whether it did not run in all that was seen until then since its session in ZooKeeper is over."""
+    seen = [one.truth for where, one in facts.of_kind(Seen) if where < place and at - one.at <= SESSION]
+    return bool(seen) and all(truth.brokers.get(broker) is Mode.GONE for truth in seen)
 
 
 def _vouched(facts: MigrationFacts, place: int, uid: str) -> bool:
@@ -230,7 +253,7 @@ def nothing_is_restarted_while_another_may_end_it(facts: MigrationFacts) -> Iter
         if step.looks and step.always(_may_end) and not facts.is_begun(step):
             yield Violation("unasked", step.at, f"{step}, and the cluster was {step.looks[0]}")
     for place, version in facts.asks_to_stop_controllers():
-        looks = facts.looks(place, _writer(version), version.uid)
+        looks = facts.looks(place, writer(version), version.uid)
         if looks and all(map(_may_end, looks)):
             yield Violation("unasked", version.at, f"the controllers are to be stopped, and it was {looks[0]}")
 
@@ -317,47 +340,6 @@ def _made_in_the_last_moments(facts: MigrationFacts) -> set[str]:
         for at in ends
         if at < one.at <= at + LAST_MOMENTS or (at < one.at <= at + LAST_WITHIN and is_unseen(one.at))
     }
-
-
-def what_is_told_is_so(facts: MigrationFacts) -> Iterator[Violation]:
-    """S16: the phases that nothing is left to do in, and Ready."""
-    for uid, versions in facts.versions.items():
-        told = ""
-        for place, version in versions:
-            phase = str((version.status.get("migration") or {}).get("phase", ""))
-            is_new, told = phase != told, phase
-            if not version.by.startswith(OPERATOR) or not is_new or phase not in _TOLD:
-                continue
-            looks = facts.looks(place, _writer(version), uid)
-            if looks and not any(_TOLD[phase](truth) for truth in looks):
-                yield Violation("phase", version.at, f"{phase}, and the cluster was {looks[0]}")
-
-
-_TOLD: dict[str, Callable[[Truth], bool]] = {
-    "DualWrite": lambda truth: is_copied(truth) and modes(truth) == {Mode.KRAFT},
-    "Finalized": lambda truth: truth.state == FINALIZED and modes(truth) == {Mode.KRAFT},
-    "RolledBack": lambda truth: truth.offset is None and not truth.is_kraft and modes(truth) <= {Mode.PLAIN},
-    "PreMigration": lambda truth: truth.state == PRE_MIGRATION and modes(truth) <= {Mode.PLAIN},
-}
-
-_ENDS: dict[str, Callable[[Truth], bool]] = {
-    "DualWrite": lambda truth: truth.is_dual_write,
-    "Finalized": lambda truth: (
-        truth.state == FINALIZED and set(truth.controllers.values()) == {False} and modes(truth) == {Mode.KRAFT}
-    ),
-    "RolledBack": lambda truth: truth.is_in_zookeeper,
-}
-
-
-def it_ends_where_the_document_wants_it(facts: MigrationFacts) -> Iterator[Violation]:
-    """Once faults have stopped, and a person does what the status asks for: there, and it says so."""
-    for place, aim in facts.of_kind(Aimed):
-        if not aim.over:
-            continue
-        version = [one for at, one in facts.versions[aim.uid] if at < place][-1]
-        ready = condition(version, "Ready")
-        if ready.get("status") != "True" or not _ENDS[aim.desired](aim.truth):
-            yield Violation("settles", aim.at, f"{aim.desired} is wanted, and it is {aim.truth}: {dict(ready)}")
 
 
 MIGRATION_RULES: tuple[Rule, ...] = (

@@ -107,8 +107,11 @@ class Slips(PersonBeside):
         self._names(bootstrapControllers=f"{NAME}.{self.random.choice(('first', 'typo'))}:9093")
 
     def _names(self, **wrong: Any) -> None:
+        self.names_for(2 * LONGEST * self.random.random(), **wrong)
+
+    def names_for(self, seconds: float, **wrong: Any) -> None:
         self.edit(lambda one: one["spec"]["cluster"].update(wrong))
-        self.loop.call_later(2 * LONGEST * self.random.random(), self.addresses_are_put_right)
+        self.loop.call_later(seconds, self.addresses_are_put_right)
 
     def addresses_are_put_right(self) -> None:
         self.edit(lambda one: one["spec"]["cluster"].update(self.right))

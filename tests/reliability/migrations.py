@@ -16,7 +16,9 @@ from typing import Any
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.migration.cluster import Faults
 from tests.reliability.kafka import Roads
+from tests.reliability.migration_encores import encore_of
 from tests.reliability.migration_facts import modes
+from tests.reliability.migration_person import LATE
 from tests.reliability.migration_records import FINALIZED, MIGRATION, Aimed, Mode
 from tests.reliability.migration_scene import LOWERS, NAME, NAMESPACE
 from tests.reliability.migration_slips import LONGEST, Slips
@@ -132,13 +134,13 @@ class MigrationHistory(Slips):
             keys += [(Role.CONTROLLER, leader)] * 3
         role, id_ = self.random.choice(keys)
         self.cluster.stop(role, id_, kill=self.random.random() < 0.6)
-        self.loop.call_later(60.0 * self.random.random(), self._comes_back, role, id_)
+        self.loop.call_later(60.0 * self.random.random(), self.comes_back, role, id_)
 
-    def _comes_back(self, role: Role, id_: int) -> None:
+    def comes_back(self, role: Role, id_: int) -> None:
         """The owner of a node starts it again once it has ended, unless it is to be stopped."""
         self.cluster.catch_up()
         if self.cluster.is_ending(role, id_):
-            self.loop.call_later(5.0, self._comes_back, role, id_)
+            self.loop.call_later(5.0, self.comes_back, role, id_)
         if (role, id_) not in self.stopped and not self.cluster.runs(role, id_):
             self.cluster.start(role, id_)
 
@@ -206,18 +208,46 @@ class MigrationHistory(Slips):
         self.files_are_put_right()
         await self.wait(3 * LONGEST)  # what was to be started again has been
         for key in sorted(self.cluster.files):
-            self._comes_back(*key) if key[0] is Role.BROKER or self.cluster.quorum is not None else None
+            self.comes_back(*key) if key[0] is Role.BROKER or self.cluster.quorum is not None else None
         await self.wait(60.0)
         self.begin()
+        await self._encore()
         for desired, consents in self._aims():
-            self.note(f"aims at {desired}")
-            self.edit(lambda one, desired=desired, consents=consents: self._aimed(one, desired, consents))  # type: ignore[misc]
+            self.aim_at(desired, consents)
             self._aim(desired, over=False)
-            until = self.loop.time() + SETTLES_WITHIN
-            while self.loop.time() < until and not self._is_settled():
-                await self.wait(10.0)
+            await self.until(self._is_settled)
             self._aim(desired, over=True)
         await self.wait(60.0)
+
+    async def _encore(self) -> None:
+        """From dual write, if it can be reached; what it leaves wrong is put right."""
+        encore = encore_of(self)
+        if encore is None:
+            return
+        self.note(f"encore: {encore.__name__}")
+        truth = self.cluster.truth()
+        if truth.state is None and (truth.is_kraft or Mode.FLAGGED in truth.brokers.values()):
+            self.aim_at("RolledBack", [])
+            await self.until(self._is_settled)
+        self.aim_at("DualWrite", [])
+        if await self.until(lambda: self._is_settled() and self.cluster.truth().is_dual_write):
+            await encore(self)
+        self.git_is_late, self.late = 0.0, LATE
+        self.addresses_are_put_right()
+        self.files_are_put_right()
+        await self.wait(3 * LONGEST)
+
+    def aim_at(self, desired: str, consents: list[str]) -> None:
+        """Ask for that alone, with these consents."""
+        self.note(f"aims at {desired}")
+        self.edit(lambda one: self._aimed(one, desired, consents))
+
+    async def until(self, holds: Callable[[], bool]) -> bool:
+        """Wait for it, as long as anything takes, and tell whether it came."""
+        until = self.loop.time() + SETTLES_WITHIN
+        while self.loop.time() < until and not holds():
+            await self.wait(10.0 if holds == self._is_settled else 1.0)
+        return holds()
 
     def _aim(self, desired: str, *, over: bool) -> None:
         uid = str(self.stored["metadata"]["uid"])

@@ -115,6 +115,18 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "rolls",
+        "kafkafeatures/core/roll/disks.py",
+        ("a lost disk halts nothing", "                lost.append(node.id)\n", "                pass\n"),
+        ("what is new is taken for what was there", "elif now and (had or node.id not in flying):", "elif now:"),
+        ("a directory that came later is forgotten", "known[node.id] = had | now", "known[node.id] = had or now"),
+    ),
+    *of(
+        "rolls",
+        "kafkafeatures/core/roll/voters.py",
+        ("a migration needs no majority", "    return 2 * (len(voters) - away) > len(voters)\n", "    return True\n"),
+    ),
+    *of(
+        "rolls",
         "kafkafeatures/core/roll/admission.py",
         ("a stuck node goes whatever it holds", "    if question.seen.nothing_is_led:\n        return True",
          "    if True:\n        return True"),

@@ -10,13 +10,8 @@ ROLL_DEFECTS = (
     Defect(
         "new-disks",
         "a roll goes past nodes that came back on empty disks",
-        f"{CORE}.coming_back",
-        (
-            (
-                "        if is_on_new_disk(self.disks, node):\n            return RestartState",
-                "        if False:\n            return RestartState",
-            ),
-        ),
+        f"{CORE}.disks",
+        (("                lost.append(node.id)\n", "                pass\n"),),
         of_rolls=True,
     ),
     Defect(
@@ -78,10 +73,10 @@ ROLL_DEFECTS = (
         of_rolls=True,
     ),
     Defect(
-        "stable-unseen",
-        "time in which nobody looks makes a node stable",
-        "kafkafeatures.reconcile.ages",
-        (("        if self._looked is not None and now - self._looked > LONGEST_GAP:\n", "        if False:\n"),),
+        "stable-by-the-status",
+        "that a node came back only moments ago is forgotten with the status",
+        f"{CORE}.checks",
+        (("    cap_is_kept,\n    live_nodes_are_stable,\n", "    cap_is_kept,\n"),),
         of_rolls=True,
     ),
 )

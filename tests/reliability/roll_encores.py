@@ -321,14 +321,28 @@ async def disks_are_lost(it: Hands) -> None:
     it.world.loses_disks = False
 
 
+async def a_drained_broker_loses_its_disk(it: Hands) -> None:
+    """In mid-roll a pod that is not restarted by the operator comes back on another volume."""
+    await _begin(it, maxParallel=it.random.choice((1, 1, 2)))
+    await _roll(it, BROKERS)
+    await it.wait(it.random.choice((2.0, 15.0, 30.0)))
+    it.world.loses_disks = True
+    _pods(it).delete(it.random.choice(_of_brokers(it)))
+    await it.wait(15.0)
+    it.world.loses_disks = False
+    await it.wait(45.0)
+
+
 async def the_status_is_lost_in_a_roll(it: Hands) -> None:
-    """A consent to restarts that take topics away was used, and the status that said so is gone."""
-    await _begin(it, maxParallel=1)
-    brokers = sorted(_pods(it).node_of(one) for one in _of_brokers(it))
-    it.world.create_topic(TopicPlan("alone", tuple((one,) for one in brokers), 1))
-    await it.wait(1.0)
-    it.edit(consents=["single-replica-topics"])
-    await it.wait(1.0)
+    """Where it said that a consent to restarts that take topics away was used; or which node came back a moment ago."""
+    takes_away = it.random.random() < 0.5
+    await _begin(it, maxParallel=1, stableFor="1s" if takes_away else "40s")
+    if takes_away:
+        brokers = sorted(_pods(it).node_of(one) for one in _of_brokers(it))
+        it.world.create_topic(TopicPlan("alone", tuple((one,) for one in brokers), 1))
+        await it.wait(1.0)
+        it.edit(consents=["single-replica-topics"])
+        await it.wait(1.0)
     await _roll(it, BROKERS)
     await _stopped(it)
     await it.wait(it.random.choice((1.0, 6.0)))
@@ -356,6 +370,6 @@ ROLL_ENCORES: tuple[Callable[[Hands], Awaitable[None]], ...] = (
     a_stateful_set_is_away,
     a_stateful_set_is_away,
     disks_are_lost,
-    disks_are_lost,
+    a_drained_broker_loses_its_disk,
     the_status_is_lost_in_a_roll,
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from tests.reliability import migration_facts, migration_records, migration_rules
+from tests.reliability import migration_end_rules, migration_facts, migration_records, migration_rules
 from tests.reliability.checker import violations
 from tests.reliability.facts import APPROVE
 from tests.reliability.migration_facts import RESTART, MigrationFacts, is_copied
@@ -71,10 +71,10 @@ def test_the_same_seed_is_the_same_migration() -> None:
 
 
 def test_the_rules_of_migrations_know_nothing_of_the_operator() -> None:
-    for module in (migration_facts.__file__, migration_records.__file__, migration_rules.__file__):
+    for module in (migration_facts, migration_records, migration_rules, migration_end_rules):
         imported = [
             name.name if isinstance(node, ast.Import) else str(node.module)
-            for node in ast.walk(ast.parse(Path(module).read_text()))
+            for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text()))
             if isinstance(node, ast.Import | ast.ImportFrom)
             for name in node.names
         ]

@@ -232,7 +232,7 @@ class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
-    """A rolling restart. `rounds` and `notes` stay as they were when it began."""
+    """A rolling restart. `rounds` and `notes` stay as they were when it began. `disks`: see `core/roll/disks.py`."""
 
     KEY: ClassVar[tuple[str, ...]] = ("id",)
 
@@ -251,6 +251,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     excused: ExcusedTopics | None = None
     revisions: tuple[RevisionStatus, ...] = ()
+    disks: tuple[str, ...] = ()
 
     @property
     def is_in_progress(self) -> bool:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.identity import in_doubt
 from kafkafeatures.core.facts.readings import (
     NO_CONNECTION,
     NOT_ASKED,
@@ -152,7 +153,8 @@ class Cluster:
                 self._committed = log.image.offset
                 as_read, log = log, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
                 asked = await self._ask_registered(asked, log)
-            if names := settings | ({SNAPSHOT_INTERVAL} if partitions else set()):  # also while partitions have to wait
+            names = settings | ({SNAPSHOT_INTERVAL} if partitions else set())  # also while partitions have to wait
+            if names or in_doubt(asked, log):
                 asked = await self._prover().prove(asked, log, names)
         finally:
             reading.cancel()
@@ -172,9 +174,7 @@ class Cluster:
         return await self._read_last(self._partitions, replace(self._last, at=self._environment.clock()), claim)
 
     async def unchanged(self) -> bool:
-        """Whether the log shows that nothing happened since the last reading, over one connection. False also where it
-        is not known. What live processes report of themselves is not asked again.
-        """
+        """Whether the log shows, over one connection, that nothing happened since the last reading."""
         if self._as_read is None:
             return False
         log = await self._bounded(self._log.catch_up)

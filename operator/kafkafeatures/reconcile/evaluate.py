@@ -358,7 +358,6 @@ def _looks(
     return Looks(
         before, after, context.stamp(), context.age_of, context.known_for, context.on_its_way, replication,
         resource.wanted.rollout.stable_for,
-        consents=resource.wanted.consents - {*resource.status.spent_consents},
     )  # fmt: skip
 
 

@@ -62,6 +62,21 @@ class Person(by_hand.Person[Shape]):
         except NoNodeError:
             return None
 
+    def deletes(self, *paths: str) -> None:
+        """Znodes below the chroot, by hand."""
+        with self._client("") as client:
+            for path in paths:
+                client.delete(path)
+
+    def follows(self, remedy: str) -> None:
+        """What is advised where a znode was deleted: it is created again, and the active controller restarted."""
+        content = re.search(r"create /migration '([^']*)'", remedy)
+        if content is not None:
+            with self._client("") as client:
+                client.create("/migration", content[1].encode())
+        active = self.cluster.leader()
+        self.cluster.run(active, self.cluster.shapes[active])
+
     def ensemble_of_another_cluster(self) -> str:
         """Where the same servers keep another cluster, of which a migration has begun."""
         with self._client("/") as client:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,7 +36,15 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
     assert "only from DualWrite" in person.plan()
 
     person.wants("DualWrite")
-    person.apply()
+    killed: list[int] = []
+
+    def a_standby_dies() -> None:
+        killed.append(a_standby(person))
+        cluster.nodes[killed[0]].kill()
+
+    accidents: dict[int, Callable[[], object]] = {4: a_standby_dies}
+    person.apply(accidents=accidents)
+    cluster.run(killed[0], Shape.MIGRATING_CONTROLLER)
     assert person.status["migration"]["phase"] == "DualWrite"
     brokers = [id_ for id_, shape in person.restarted if shape is Shape.FLAGGED_BROKER]
     assert sorted(brokers) == list(cluster.brokers)
@@ -51,6 +59,7 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
     assert "have all of it" in run("migration", "settings", "-f", str(person.file)).stdout
 
     a_standby_that_lost_its_flag_ends_nothing(person)
+    znodes_that_were_deleted_are_there_again_if_the_advice_is_followed(person)
 
     person.wants("Finalized", "zk-finalize")
     waits = person.plan()
@@ -67,10 +76,25 @@ def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_pha
     assert "wayBack" not in person.status
 
 
+def a_standby(person: Person) -> int:
+    return next(id_ for id_ in person.cluster.controllers if id_ != person.at("/controller")["brokerid"])
+
+
+def znodes_that_were_deleted_are_there_again_if_the_advice_is_followed(person: Person) -> None:
+    """Both at once in dual write: nothing is written to ZooKeeper, until an elected controller writes all of it."""
+    advice = "restart the active controller"
+    person.deletes("/controller", "/migration")
+    wait_until("it is named", lambda: advice in person.plan())
+    person.follows(person.plan())
+    wait_until("it is dual write as before", lambda: advice not in person.plan())
+    wait_until("all is equal", lambda: run("migration", "compare", "-f", str(person.file)).returncode == 0)
+    person.apply()
+    assert person.status["migration"]["phase"] == "DualWrite"
+
+
 def a_standby_that_lost_its_flag_ends_nothing(person: Person) -> None:
     """A changed file and a restart too early: whatever is wanted, nothing else is, and it gets it back."""
-    cluster, before = person.cluster, len(person.restarted)
-    standby = next(id_ for id_ in cluster.controllers if id_ != person.at("/controller")["brokerid"])
+    cluster, before, standby = person.cluster, len(person.restarted), a_standby(person)
     cluster.run(standby, Shape.CONTROLLER)
     remedy = f"put the flag back on controller {standby} and restart it"
     for desired in ("DualWrite", "RolledBack", "Finalized"):

@@ -235,3 +235,27 @@ def test_a_write_that_zookeeper_lost_holds_it_back_until_another_controller_repe
 
 def compared(person: Person) -> Callable[[], bool]:
     return lambda: run("migration", "compare", "-f", str(person.file)).returncode == 0
+
+
+def test_two_controllers_at_once_end_as_the_message_advises_and_no_record_is_lost(tmp_path: Path) -> None:
+    """One broker runs in KRaft mode: the broker that becomes the controller takes it for dead, and elects leaders."""
+    with migrating(tmp_path, extra=QUICK) as person:
+        cluster = person.cluster
+        write(person)
+        person.start_controllers()
+        person.wants("DualWrite")
+        person.apply(killed_after=4)
+        wait_until("all brokers are back", lambda: all_are_listed(person), step=0.5)
+        person.deletes("/controller")
+        wait_until("it is named", lambda: "two controllers at once" in person.plan())
+        advice = person.plan()
+        assert "then restart each broker in ZooKeeper mode, one after the other" in advice
+        person.follows(advice)
+        wait_until("one is left", lambda: "two controllers at once" not in person.plan())
+        for id_ in [id_ for id_ in cluster.brokers if cluster.shapes[id_] is Shape.FLAGGED_BROKER]:
+            cluster.run(id_, Shape.FLAGGED_BROKER)
+            wait_until("it is back", lambda: all_are_listed(person), step=0.5)
+        until_done(person, accidents={})
+        assert person.status["migration"]["phase"] == "DualWrite"
+        assert run("migration", "compare", "-f", str(person.file)).returncode == 0
+        none_is_lost(person)

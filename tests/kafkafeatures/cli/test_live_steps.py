@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
+from rich.text import Text
 
 from kafkafeatures.cli.document.live_steps import LiveSteps
+from kafkafeatures.cli.shell.indented import hanging
 
 
 def test_a_line_that_the_terminal_breaks_is_indented() -> None:
@@ -16,3 +18,14 @@ def test_a_line_that_the_terminal_breaks_is_indented() -> None:
     assert first.startswith("InSync: ")
     assert more
     assert all(one.startswith("  ") for one in more)
+
+
+def test_what_is_quoted_in_a_message_is_not_broken_however_narrow_the_terminal_is() -> None:
+    """A broken name in the JSON of a znode, copied from a narrow terminal, stops every controller."""
+    shown = io.StringIO()
+    remedy = f"create it again: create /migration '{{\"{'n' * 60}\":1}}' (set, if it exists); then {'w' * 60}"
+    hanging(Console(file=shown, width=40), Text(remedy), indent=2)
+    lines = shown.getvalue().splitlines()
+    assert f"  '{{\"{'n' * 60}\":1}}'" in lines
+    assert all(len(line) <= 40 for line in lines if "'" not in line)
+    assert "".join(shown.getvalue().split()) == "".join(remedy.split())

@@ -25,6 +25,7 @@ from kafkafeatures.core.facts.readings import (
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.roll.disks import Disks
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.question import Remembered
@@ -185,12 +186,14 @@ def rolled(
     changes: tuple[UpdateFeature, ...] = (),
     status: Any = EMPTY,
     known_for: timedelta | None = None,
+    disks: Disks | None = None,
     **wanted: Any,
 ) -> Roll:
     def age_of(moment: str) -> timedelta:
         return NOW - datetime.fromisoformat(moment)
 
-    remembered = Remembered(flying, status, NOW, age_of, age_of if known_for is None else lambda _: known_for)
+    lived = age_of if known_for is None else lambda _: known_for
+    remembered = Remembered(flying, status, NOW, age_of, lived, disks or {})
     asked, replication = Wanted({}, rollout=rollout, **wanted), replication_of(told)
     unavailable = replication.never_available() if replication is not None else None
     excused, _ = excused_now(asked, told, memory_of(status, age_of, age_of), changes=changes, unavailable=unavailable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
@@ -11,17 +12,18 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import Status, Via
+from kafkafeatures.api.status import EMPTY, RolloutStatus, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Act, Held, Stalled, Wait
+from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.settling import Looks, Open
 from kafkafeatures.core.engine.wanted import MaxParallel, Rollout
-from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.roll.disks import disks_of, written_disks
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.fleets import NEW, budget, pod, requested, stateful_set
@@ -30,6 +32,7 @@ from tests.kafkafeatures.core.migrations import (
     CONTROLLERS,
     Look,
     a_node,
+    after,
     cluster,
     compared,
     looks,
@@ -80,8 +83,8 @@ def in_pods(seen: Observation, outdated: Collection[int] = (), pods: Collection[
     )
 
 
-def look(desired: Desired, seen: Observation, **of_wanted: Any) -> Look:
-    return looks(wanting(desired, rollout=THROUGH_PODS, **of_wanted), seen)
+def look(desired: Desired, seen: Observation, *, status: Status = EMPTY, **of_wanted: Any) -> Look:
+    return looks(wanting(desired, rollout=THROUGH_PODS, **of_wanted), seen, status=status)
 
 
 def restarted(found: Look) -> RestartNode:
@@ -109,6 +112,77 @@ def test_a_pod_goes_once_its_template_was_changed(position: Position) -> None:
     step = restarted(look(D.DUAL_WRITE, in_pods(cluster(position), BROKERS)))
     assert step.pod == name_of(step.node_id)
     assert step.after == NEW
+
+
+def dead(id_: int, *, flag: bool | None = True) -> Node:
+    """A controller whose process is gone; `flag`: whether it had it when it registered last."""
+    return replace(
+        a_node(id_, Shape.MIGRATING_CONTROLLER),
+        state=NodeState.UNREACHABLE, answer=Unknown(SILENT), proved_at="", registered_flag=flag,
+    )  # fmt: skip
+
+
+MOVES = [(P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK)]
+
+
+@pytest.mark.parametrize(("position", "desired"), MOVES)
+@pytest.mark.parametrize("way", ["by a person", "through pods"])
+def test_brokers_are_moved_as_long_as_a_majority_of_the_controllers_leads_whose_missing_ones_had_the_flag(
+    position: Position, desired: Desired, way: str
+) -> None:
+    """A broker that is restarted takes nothing from the quorum; to stay half way takes more."""
+
+    def found(*controllers: Node) -> Look:
+        seen = cluster(position, *controllers)
+        if way == "by a person":
+            return looks(wanting(desired), seen)
+        return look(desired, in_pods(seen, BROKERS))
+
+    assert restarted(found(dead(3002))).node_id in BROKERS
+    two = found(dead(3001), dead(3002)).decision
+    assert isinstance(two, Wait)
+    assert two.reason is Reason.WAITING_FOR_QUORUM
+    assert "no node is restarted while a voter is missing: controller 3001 does not answer (and 1 more)" in two.message
+    for flag in (False, None):
+        unflagged = found(dead(3002, flag=flag)).decision
+        assert isinstance(unflagged, Wait)
+        assert (unflagged.subject, unflagged.remedy) == ("controller 3002", "start controller 3002")
+
+
+@pytest.mark.parametrize("moved", [(1, 2), (1, 2, 3)])
+def test_a_broker_that_lost_its_disk_on_the_way_holds_the_next_one_and_the_next_phase(moved: tuple[int, ...]) -> None:
+    """A restart that was the last one of its way is no exception."""
+
+    def in_kraft(*, lost: bool) -> Observation:
+        dirs = {id_: frozenset({f"dir-{id_}{'-new' if lost and id_ == 1 else ''}"}) for id_ in BROKERS}
+        shapes = {id_: Shape.KRAFT_BROKER if id_ in moved else Shape.FLAGGED_BROKER for id_ in BROKERS}
+        nodes = (replace(a_node(id_, shapes[id_]), log_dirs=dirs[id_]) for id_ in BROKERS)
+        return in_pods(cluster(P.COPIED if len(moved) < 3 else P.DUAL_WRITE, *nodes), {*BROKERS} - {*moved})
+
+    lines = written_disks(
+        {node.id: disks_of(node) for node in in_kraft(lost=False).nodes if node.log_dirs}, frozenset()
+    )
+    begun = replace(EMPTY, rollout=RolloutStatus(id="way", total=6, done=len(moved) + 2, disks=lines))
+    assert isinstance(look(D.DUAL_WRITE, in_kraft(lost=False), status=begun).decision, Act if len(moved) < 3 else Done)
+    found = look(D.DUAL_WRITE, in_kraft(lost=True), status=begun)
+    assert isinstance(found.decision, Stalled)
+    assert found.decision.reason is Reason.ROLLOUT_HALTED
+    asked = re.search(r"new-disk:broker-1:[0-9a-f]{8}", found.decision.message)
+    assert asked is not None
+    rollout = after(found, begun).rollout
+    assert rollout is not None
+    assert rollout.is_in_progress
+    given = look(D.DUAL_WRITE, in_kraft(lost=True), status=begun, consents=frozenset({asked[0]}))
+    assert not isinstance(given.decision, Stalled)
+    assert after(given, begun).spent_consents == (asked[0],)
+
+
+def test_before_the_quorum_takes_over_and_once_it_is_finalized_no_controller_may_be_missing() -> None:
+    early = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION, dead(3002)), BROKERS)).decision
+    assert isinstance(early, Wait)
+    assert early.subject == "controller 3002"
+    finalizing = look(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE, dead(3002)), CONTROLLERS), consents=CONSENT)
+    assert not isinstance(finalizing.decision, Act)
 
 
 def test_the_pod_of_the_broker_that_is_controller_goes_last() -> None:

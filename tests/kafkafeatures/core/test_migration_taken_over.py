@@ -15,7 +15,7 @@ from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.positions import BrokerMode, Claim, Facts, Misplaced, Position
 from kafkafeatures.core.migration.settings import Shape
 from kraftlog.image import ZkMigrationState
-from tests.kafkafeatures.core.migrations import BROKERS, Look, a_node, cluster, looks, said, wanting
+from tests.kafkafeatures.core.migrations import BROKERS, Look, a_node, cluster, looks, restarted, said, wanting
 from tests.kafkafeatures.ensembles import claimed, elected
 from tests.kafkafeatures.worlds import SILENT, known
 
@@ -101,6 +101,12 @@ DO_FIRST = "first restart the active controller, with its settings unchanged"
         (facts(Claim.LEADER, KRAFT, -1), "/migration", "never takes over", "create /migration"),
         (facts(Claim.KRAFT, KRAFT, -1), "/migration", "never takes over", "create /migration"),
         (facts(Claim.NONE, KRAFT, -1), "/migration", "never takes over", "create /migration"),
+        (
+            facts(Claim.BROKER, FLAGGED, -1),
+            "disks of the controllers",
+            "/migration were deleted",
+            "stop the controllers",
+        ),
     ],
 )
 def test_what_was_deleted_by_hand_is_named_with_what_to_do_first(
@@ -120,6 +126,20 @@ def test_no_controller_is_made_the_active_one_that_would_end_the_migration(chang
     found = position_of(replace(changed, controllers={**FLAGS, 3002: False}))
     assert isinstance(found, Misplaced)
     assert found.remedy.startswith("first put zookeeper.metadata.migration.enable back on controller 3002")
+
+
+def test_what_the_remedy_costs_is_said_before_it_is_followed() -> None:
+    """Seen on real nodes: the elected controller deletes what only ZooKeeper has, brokers keep the leaders that the
+    deposed one gave them, and none registers twice.
+    """
+    for changed in (facts(Claim.BROKER, FLAGGED), facts(Claim.BROKER, KRAFT, -1)):
+        found = position_of(changed)
+        assert isinstance(found, Misplaced)
+        assert "topics that were created through the broker since it became the controller are deleted" in found.remedy
+        assert "then restart each broker in ZooKeeper mode, one after the other" in found.remedy
+    both = position_of(facts(Claim.BROKER, FLAGGED, -1))
+    assert isinstance(both, Misplaced)
+    assert "restart each broker that has the flag, with its settings unchanged" in both.remedy
 
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
@@ -155,7 +175,9 @@ def test_one_node_that_is_away_hides_no_phase_where_its_registration_is_known(po
     assert look is not None
     assert not isinstance(look.decision, Stalled), look.decision
     assert "unknown" not in said(look)
-    if position is P.DUAL_WRITE or id_ == 2:  # else all controllers are to be stopped
+    if position is P.DUAL_WRITE and id_ == 3002:  # the other two lead the brokers that are moved
+        assert restarted(look) in BROKERS
+    elif id_ == 2:  # else all controllers are to be stopped
         assert isinstance(look.decision, Wait)
         assert str(id_) in look.decision.subject
         assert str(id_) in look.decision.remedy

@@ -132,10 +132,10 @@ def test_what_fetches_is_no_refused_broker_where_it_may_be_a_registered_controll
     assert (found.state, found.roles, found.title) == (NodeState.UNREACHABLE, (), "node 3002")
 
 
-def test_without_the_log_a_fetching_node_in_neither_list_is_a_refused_broker() -> None:
+def test_without_the_log_a_fetching_node_in_neither_list_is_refused_and_its_role_is_not_guessed() -> None:
     it = seen(probe(C1, asked(1), quorum=fetching(9)), NO_LOG)
     (found,) = (node for node in it.nodes if node.id == 9)
-    assert (found.state, found.roles) == (NodeState.REFUSED, (Role.BROKER,))
+    assert (found.state, found.roles) == (NodeState.REFUSED, ())
 
 
 def test_an_observer_that_is_gone_for_a_minute_is_not_there() -> None:

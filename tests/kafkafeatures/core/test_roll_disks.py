@@ -1,36 +1,47 @@
-"""A node that comes back on a disk that was not there before halts the roll until a person says that it is meant."""
+"""A node that comes back on a disk that was not there before halts the roll until a person says that it is meant.
+
+Whatever stopped it: a restart of ours, a drain, a person.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.status import EMPTY, Result
+from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.memory import remembering
-from kafkafeatures.core.engine.settling import Open
-from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.kinds import in_flight
-from kafkafeatures.core.roll.coming_back import Phase
-from kafkafeatures.core.roll.disks import MOST_DIRS, consent_to_disk, disks_of, is_on_new_disk
+from kafkafeatures.core.roll.disks import (
+    MOST_BYTES,
+    MOST_DIRS,
+    Disks,
+    consent_to_disk,
+    disks_now,
+    disks_of,
+    is_on_new_disk,
+    read_disks,
+    written_disks,
+)
+from kafkafeatures.core.roll.report import completed, rollout_status, without_restarts
 from kafkafeatures.core.roll.restart_node import RestartInFlight
+from tests.kafkafeatures.core.fleets import OLD as BEFORE
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
     ROLLED_CONTROLLERS,
+    WAITING,
     a_node,
+    ago,
     cluster,
     current,
     fresh,
-    looks,
     refused,
     replaced,
-    replication_of,
-    restart_in,
     rolled,
     sent,
     who,
@@ -46,48 +57,71 @@ def back(id_: int, *log_dirs: str, metadata: str = "") -> Mapping[int, Node]:
     return {id_: with_dirs(id_, *log_dirs, metadata=metadata, node=fresh(id_)[id_])}
 
 
-def restarted(id_: int, *log_dirs: str, metadata: str = "") -> RestartInFlight:
-    """A node that had these directories before."""
-    return sent(id_, disks=disks_of(with_dirs(id_, *log_dirs, metadata=metadata)))
+def had(*nodes: Node) -> Disks:
+    """What these nodes had when the roll began."""
+    return {node.id: disks_of(node) for node in nodes}
 
 
-def followed(one: RestartInFlight, seen: Observation, *consents: str) -> RestartInFlight:
-    given = looks(seen, replication=replication_of(seen), consents=frozenset(consents))
-    return one.followed(given)
-
-
+OLD = had(with_dirs(1, "old", "older"))
 LOST = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "new"))
+DRAINED = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision=BEFORE)}, back(1, "new"))
+"""A new pod of the template of before: nothing of it is in an intent."""
+LAST = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, back(1, "new"))
 
 
-def test_a_broker_none_of_whose_directories_was_there_before_halts_the_roll_by_name_and_stays_in_flight() -> None:
-    one = restarted(1, "old", "older")
-    message = refused(rolled(LOST, one), Reason.ROLLOUT_HALTED)
+@pytest.mark.parametrize("seen", [LOST, DRAINED, LAST])
+@pytest.mark.parametrize("flying", [(), (sent(1),)])
+def test_a_broker_none_of_whose_directories_was_there_before_halts_the_roll_by_name_whatever_stopped_it(
+    seen: Observation, flying: tuple[RestartInFlight, ...]
+) -> None:
+    roll = rolled(seen, *flying, disks=OLD)
+    message = refused(roll, Reason.ROLLOUT_HALTED)
     assert "no other node is restarted: broker 1 came back on a new disk" in message
     assert "see the volumes of pod broker-1" in message
     assert "add new-disk:broker-1:" in message
-    now = followed(one, LOST)
-    assert now.stable_since is None
-    assert isinstance(now.settle(looks(LOST)), Open)
+    assert roll.done < roll.total
+
+
+def test_the_first_look_of_a_roll_notes_what_each_node_has_and_no_later_one_takes_another_disk_for_it() -> None:
+    nodes = {id_: with_dirs(id_, f"dir-{id_}", metadata=f"meta-{id_}") for id_ in (*BROKERS, *CONTROLLERS)}
+    first = rolled(cluster(ROLLED_CONTROLLERS, nodes)).disks
+    assert first.before.keys() == nodes.keys()
+    assert first.lost == ()
+    later = rolled(cluster(ROLLED_CONTROLLERS, {**nodes, **back(4, "new")}), disks=first.before).disks
+    assert (later.before, later.lost) == (first.before, (4,))
+
+
+def test_without_a_roll_a_new_disk_is_no_matter() -> None:
+    roll = rolled(LAST)
+    assert (roll.decision, roll.disks.before) == (None, {})
+
+
+def test_of_a_node_in_flight_of_which_nothing_was_noted_nothing_is_noted_before_it_is_back() -> None:
+    assert 1 not in rolled(LOST, sent(1)).disks.before
+    assert who(rolled(LOST, sent(1))) == 4
 
 
 def test_it_is_said_at_once_even_while_the_broker_is_fenced_and_for_as_long_as_it_lasts() -> None:
     fenced = {1: replace(back(1, "new")[1], state=NodeState.FENCED)}
     seen = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fenced)
-    late = replace(restarted(1, "old"), at=sent(1, minutes=900).at, stopping_since=sent(1, minutes=900).at)
-    for one in (restarted(1, "old"), late):
-        assert "came back on a new disk" in refused(rolled(seen, one), Reason.ROLLOUT_HALTED)
+    late = replace(sent(1), at=ago(900), stopping_since=ago(900))
+    for one in (sent(1), late):
+        assert "came back on a new disk" in refused(rolled(seen, one, disks=OLD), Reason.ROLLOUT_HALTED)
 
 
-def test_a_broker_that_has_one_of_its_directories_still_is_back() -> None:
+def test_a_broker_that_has_one_of_its_directories_still_is_back_and_those_that_came_to_it_count_as_well() -> None:
     seen = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "old", "new"))
-    assert who(rolled(seen, restarted(1, "old", "older"))) == 4
+    roll = rolled(seen, sent(1), disks=OLD)
+    assert who(roll) == 4
+    moved = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "new"))
+    assert rolled(moved, disks=roll.disks.before).disks.lost == ()
 
 
 @pytest.mark.parametrize("before", [(), tuple(map(str, range(MOST_DIRS + 1)))])
 def test_nothing_is_concluded_of_directories_that_were_not_known_or_are_too_many_to_remember(
     before: tuple[str, ...],
 ) -> None:
-    assert who(rolled(LOST, restarted(1, *before))) == 4
+    assert who(rolled(LOST, sent(1), disks=had(with_dirs(1, *before)))) == 4
     assert not is_on_new_disk(disks_of(with_dirs(1, "old")), with_dirs(1))
 
 
@@ -103,61 +137,92 @@ def test_of_a_broker_that_registers_no_directories_the_one_of_its_metadata_log_t
 
 def test_a_controller_that_lost_its_metadata_log_halts_the_roll_also_a_combined_one_that_kept_its_other_disks() -> None:
     seen = cluster({**current(3002), **replaced(3001)}, back(3001, metadata="new"))
-    message = refused(rolled(seen, restarted(3001, metadata="old")), Reason.ROLLOUT_HALTED)
+    message = refused(rolled(seen, sent(3001), disks=had(with_dirs(3001, metadata="old"))), Reason.ROLLOUT_HALTED)
     assert "controller 3001 came back on a new disk" in message
     combined = replace(with_dirs(3001, "d", metadata="new"), roles=(Role.CONTROLLER, Role.BROKER))
     assert is_on_new_disk(disks_of(replace(combined, metadata_dir="old")), combined)
 
 
-def test_a_consent_accepts_this_disk_of_this_node_and_is_spent_before_anything_else_happens() -> None:
-    one = restarted(1, "old")
-    consent = consent_to_disk(one.step.disks, LOST.node(1) or a_node(1))
-    now = followed(one, LOST, consent)
-    assert now.step.disks == disks_of(with_dirs(1, "new"))
-    assert now.stable_since is not None
-    kept = remembering(replace(EMPTY, intents=(one.to_intent(),)), one, now)
-    assert kept.spent_consents == (consent,)
-    (intent,) = kept.intents
-    again = in_flight(intent)
-    assert isinstance(again, RestartInFlight)
-    assert again.step.state_in(LOST, replication_of(LOST)).phase is Phase.BACK
-    assert who(rolled(LOST, again)) == 4
-    assert followed(again, LOST).settle(replace(looks(LOST), replication=replication_of(LOST))) is Result.APPLIED
+def test_a_consent_accepts_this_disk_of_this_node_and_is_used_up_by_it() -> None:
+    consent = consent_to_disk(OLD[1], LOST.node(1) or a_node(1))
+    roll = rolled(LOST, sent(1), disks=OLD, consents=frozenset({consent}))
+    assert (roll.disks.used, roll.disks.lost) == (frozenset({consent}), ())
+    assert who(roll) == 4
+    after = rolled(LOST, sent(1), disks=roll.disks.before, status=replace(EMPTY, spent_consents=(consent,)))
+    assert (after.disks.used, who(after)) == (frozenset(), 4)
 
 
 def test_a_consent_to_another_disk_or_to_another_node_accepts_nothing() -> None:
-    one, node = restarted(1, "old"), LOST.node(1) or a_node(1)
     others = (
-        consent_to_disk(one.step.disks, with_dirs(1, "third")),
+        consent_to_disk(OLD[1], with_dirs(1, "third")),
         consent_to_disk(disks_of(with_dirs(2, "old")), with_dirs(2, "new")),
         "quorum-of-one",
     )
-    assert consent_to_disk(one.step.disks, node) not in others
-    assert followed(one, LOST, *others).step.disks == one.step.disks
+    assert consent_to_disk(OLD[1], LOST.node(1) or a_node(1)) not in others
+    assert rolled(LOST, disks=OLD, consents=frozenset(others)).disks.lost == (1,)
 
 
 def test_a_consent_that_was_used_already_is_asked_for_anew() -> None:
-    one, node = restarted(1, "old"), LOST.node(1) or a_node(1)
-    consent = consent_to_disk(one.step.disks, node)
+    consent = consent_to_disk(OLD[1], LOST.node(1) or a_node(1))
     spent = replace(EMPTY, spent_consents=(consent,))
-    message = refused(rolled(LOST, one, status=spent, consents=frozenset({consent})), Reason.ROLLOUT_HALTED)
+    message = refused(rolled(LOST, disks=OLD, status=spent, consents=frozenset({consent})), Reason.ROLLOUT_HALTED)
     assert f"remove the consent {consent}, apply the document, then add it again" in message
 
 
-def test_what_a_node_had_is_remembered_from_before_it_is_stopped_and_survives_a_lost_process() -> None:
-    nodes = {id_: with_dirs(id_, f"dir-{id_}", metadata=f"meta-{id_}") for id_ in (*BROKERS, *CONTROLLERS)}
-    step = restart_in(rolled(cluster(ROLLED_CONTROLLERS, nodes)))
-    assert step.disks == disks_of(nodes[step.node_id])
-    begun = replace(sent(step.node_id), step=step)
-    read = in_flight(begun.to_intent())
-    assert isinstance(read, InFlight)
-    assert read.step == step
+def test_directories_are_in_the_status_while_the_roll_is_on_and_no_longer() -> None:
+    begun = rolled(cluster(ROLLED_CONTROLLERS, {1: with_dirs(1, "old", "older")}))
+    status = rollout_status(begun, WAITING, None, ago(0))
+    assert status is not None
+    assert read_disks(status.disks) == OLD
+    halted = rolled(LAST, disks=OLD)
+    still = rollout_status(halted, WAITING, status, ago(0))
+    assert still is not None
+    assert (still.disks, still.is_in_progress) == (status.disks, True)
+    assert rollout_status(halted, WAITING, None, ago(0)) == still.__class__(
+        id=halted.id, total=9, done=8, disks=status.disks, revisions=still.revisions
+    )
+    assert completed(status).disks == ()
+    slip = without_restarts(status, is_known=False)
+    assert slip is not None
+    assert slip.disks == status.disks
 
 
-def test_a_stuck_node_that_is_restarted_once_more_is_compared_with_what_it_had_before_the_first_time() -> None:
-    """The next pod may be the one that is not empty, and the first one was."""
-    pods = {**ROLLED_CONTROLLERS, **replaced(1, revision="broken", waiting="ImagePullBackOff")}
-    seen = cluster(pods, {1: with_dirs(1, "new", node=replace(fresh(1)[1], state=NodeState.FENCED))})
-    one = restarted(1, "old")
-    assert restart_in(rolled(seen, one)).disks == one.step.disks
-    assert isinstance(followed(one, seen).settle(looks(seen)), Open)
+NODES = st.dictionaries(
+    st.integers(0, 9999), st.sets(st.sampled_from([f"d:{letter}" for letter in "abcdefgh"]), min_size=1), max_size=600
+)
+
+
+@given(NODES, st.sets(st.integers(0, 9999), max_size=20))
+def test_a_status_gives_back_what_it_has_room_for_and_never_lacks_those_that_must_not_be_missing(
+    nodes: dict[int, set[str]], first: set[int]
+) -> None:
+    before = {id_: frozenset(marks) for id_, marks in nodes.items()}
+    lines = written_disks(before, first)
+    read = read_disks(RolloutStatus.read(RolloutStatus(disks=lines).as_json()).disks)
+    assert read.items() <= before.items()
+    assert read.keys() >= first & before.keys()
+    assert read == before or sum(map(len, lines)) > MOST_BYTES - 400 * len('"", ') - 100
+    assert sum(map(len, lines)) <= MOST_BYTES
+
+
+@given(st.lists(st.text("0123456789 d:m\n\u0663x", max_size=12)))
+@example(["9" * 5000 + " d:abcde"])
+def test_a_status_that_was_edited_is_read_as_far_as_it_can_be(lines: list[str]) -> None:
+    assert all(marks for marks in read_disks([*lines, "7 d:abcde", "7"]).values())
+    assert 7 in read_disks([*lines, "7 d:abcde"])
+
+
+@given(st.lists(st.dictionaries(st.integers(1, 3), st.sets(st.sampled_from("abcdef"), min_size=1)), max_size=6))
+def test_whatever_order_nodes_come_and_go_in_one_that_has_nothing_of_before_is_lost_and_no_other(
+    looks: list[dict[int, set[str]]],
+) -> None:
+    """A node had all that it ever had without a break; there is no consent."""
+    before: Disks = {}
+    model: dict[int, set[str]] = {}
+    for look in looks:
+        judged = disks_now([with_dirs(id_, *dirs) for id_, dirs in look.items()], before, frozenset())
+        lost = {id_ for id_, dirs in look.items() if id_ in model and model[id_].isdisjoint(dirs)}
+        for id_ in look.keys() - lost:
+            model.setdefault(id_, set()).update(look[id_])
+        assert set(judged.lost) == lost
+        before = judged.before

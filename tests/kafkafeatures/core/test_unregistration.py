@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
+from kafkafeatures.core.facts.observation import REPLACED, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NO_CONNECTION, Failure, FailureKind
 from kafkafeatures.core.levels.unregistration import objection
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation, quorum
@@ -25,7 +25,7 @@ def silent(kind: FailureKind) -> Failure:
     return Failure(kind, "h:3003", "it says nothing")
 
 
-@pytest.mark.parametrize("kind", [FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER])
+@pytest.mark.parametrize("kind", [FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER, *REPLACED])
 def test_a_ghost_may_go(kind: FailureKind) -> None:
     ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)
     assert objection(cluster(ghost), 3003) == ""
@@ -68,7 +68,7 @@ def test_a_voter_that_only_the_quorum_names_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in FailureKind if kind not in (*NO_CONNECTION, FailureKind.WRONG_CLUSTER)]
+    "kind", [kind for kind in FailureKind if kind not in (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)]
 )
 def test_whatever_took_a_connection_at_its_address_may_be_the_controller(kind: FailureKind) -> None:
     ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)

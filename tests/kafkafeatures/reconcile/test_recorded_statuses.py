@@ -23,7 +23,7 @@ def remembered(status: Json) -> Json:
     """The older release had neither the revisions of a roll, nor what a person restarts a node for, nor directories."""
     found = {name: status[name] for name in REMEMBERED if name in status}
     plan, rollout = found.get("plan", {}), dict(found.get("rollout", {}))
-    for name in ("waitingFor", "waitingSince", "revisions"):
+    for name in ("waitingFor", "waitingSince", "revisions", "disks"):
         rollout.pop(name, None)
     for name in {"intents", "history"} & found.keys():
         found[name] = [_as_before(one) for one in found[name]]
@@ -32,8 +32,7 @@ def remembered(status: Json) -> Json:
 
 def _as_before(restart: Json) -> Json:
     is_by_hand = str(restart.get("after", "")).startswith("metadata.version ")
-    later = {"disks", *(("after",) if is_by_hand else ())}
-    return {name: value for name, value in restart.items() if name not in later}
+    return {name: value for name, value in restart.items() if name != "after" or not is_by_hand}
 
 
 def as_sent(status: Json) -> str:

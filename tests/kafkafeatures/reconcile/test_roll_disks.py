@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.wanted import Wanted
@@ -26,6 +30,82 @@ def halted(status: Json) -> str:
     """What is said of the halted roll; empty where it continues."""
     found = (one for one in status.get("conditions", ()) if one["reason"] == "RolloutHalted")
     return next((str(one["message"]) for one in found), "")
+
+
+def stops(scene: Scene, key: tuple[Role, int]) -> None:
+    """Wait until the process of a node has ended, and the next one has not started yet."""
+    for _ in range(1000):
+        if not scene.world.nodes[key].running:
+            return
+        scene.world.advance(scene.world.now_ms + 100)
+    raise AssertionError(key)
+
+
+def drained_and_emptied(scene: Scene, id_: int) -> None:
+    """Delete the pod of a broker, not by a restart of ours; its next one mounts another volume."""
+    key = Role.BROKER, id_
+    (pod,) = (name for name in scene.pods.names() if scene.pods.node_of(name) == id_)
+    scene.pods.delete(pod)
+    stops(scene, key)
+    scene.world.nodes[key].directory = uuid4()
+
+
+async def rolling(scene: Scene) -> int:
+    """The roll has begun with brokers; a broker whose turn has not come yet."""
+    scene.set_images()
+    await scene.until(lambda _: any(one.startswith("broker") for one in scene.restarts.asked))
+    asked = {scene.pods.node_of(one) for one in scene.restarts.asked}
+    return next(id_ for id_ in BROKERS if id_ not in asked)
+
+
+def loses_nothing(scene: Scene) -> None:
+    """Lose neither the status nor what the process knows."""
+
+
+def loses_its_process(scene: Scene) -> None:
+    scene.restart_process()
+
+
+def loses_its_status(scene: Scene) -> None:
+    scene.store.status = {"clusterId": scene.store.status["clusterId"]}
+
+
+@pytest.mark.parametrize("loses", [loses_nothing, loses_its_process, loses_its_status])
+async def test_a_broker_that_was_drained_and_comes_back_empty_halts_the_roll_until_its_disk_is_accepted(
+    loses: Callable[[Scene], None],
+) -> None:
+    scene = Scene(Wanted({}, rollout=BY_SETS))
+    drained = await rolling(scene)
+    drained_and_emptied(scene, drained)
+    loses(scene)
+    asked_before = len(scene.restarts.asked)
+    await scene.until(lambda status: bool(halted(status)))
+    asked = CONSENT.search(halted(scene.store.status))
+    assert asked is not None
+    assert int(asked[2]) == drained
+    before = len(scene.restarts.asked)
+    assert before <= asked_before + 1  # one that was sent before the node had registered again
+    for _ in range(40):
+        await scene.once()
+    assert len(scene.restarts.asked) == before
+    scene.store.wanted = replace(scene.store.wanted, consents=frozenset({asked[0]}))
+    await scene.until(is_in_sync)
+    assert scene.store.status["spentConsents"] == [asked[0]]
+    assert "disks" not in scene.store.status["rollout"]
+
+
+async def test_the_last_node_of_a_roll_that_lost_its_disk_keeps_the_roll_from_being_over() -> None:
+    scene = Scene(Wanted({}, rollout=BY_SETS))
+    await rolling(scene)
+    await scene.until(lambda status: status["rollout"]["done"] == status["rollout"]["total"] - 1)
+    emptied = scene.pods.node_of(scene.restarts.asked[0])
+    if (Role.BROKER, emptied) not in scene.world.nodes:
+        emptied = scene.pods.node_of(next(one for one in scene.restarts.asked if one.startswith("broker")))
+    drained_and_emptied(scene, emptied)
+    for _ in range(60):
+        await scene.once()
+        assert not is_in_sync(scene.store.status)
+    assert f"broker {emptied} came back on a new disk" in halted(scene.store.status)
 
 
 async def test_the_first_broker_that_comes_back_empty_halts_the_roll_until_its_disk_is_accepted() -> None:
@@ -58,9 +138,8 @@ async def test_a_broker_that_has_its_old_disk_again_needs_no_consent() -> None:
     (broken,) = (one["target"] for one in scene.store.status["intents"])
     scene.set_images()
     scene.pods.delete(broken)
-    while scene.world.nodes[Role.BROKER, scene.pods.node_of(broken)].running:
-        await scene.once()
     key = Role.BROKER, scene.pods.node_of(broken)
+    stops(scene, key)
     scene.world.nodes[key].directory = formatted[key]
     await scene.until(is_in_sync)
     assert not scene.store.status.get("spentConsents")

@@ -17,17 +17,25 @@ from kafkafeatures.cli.cluster.blockers_text import draw_blockers
 from kafkafeatures.cli.cluster.matrix_table import Row, draw_table, grouped_nodes
 from kafkafeatures.cli.shell.indented import hanging, line, remedy
 from kafkafeatures.core.engine.blockers import grouped, shortened, title_of, verb
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy
+from kafkafeatures.core.engine.remedies import (
+    ANY_CLUSTER,
+    ghost_remedy,
+    in_its_place,
+    kind_of_replacement,
+    observer_remedy,
+)
 from kafkafeatures.core.facts.binaries import inferred_release
 from kafkafeatures.core.facts.observation import (
     NOT_SUPPORTED,
     Known,
     Node,
+    NodeKey,
     NodeState,
     Observation,
     SourceKind,
     Unknown,
 )
+from kafkafeatures.core.facts.quorum import observers, quorum_mode
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import format_in_kraft, format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
@@ -55,8 +63,9 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
     _cluster(console, observation)
     _features(console, observation, highest)
     _protocol(console, observation)
-    blocking = {node.id for one in found for node in one.nodes} if blockers else set()
+    blocking = {node.key for one in found for node in one.nodes} if blockers else set()
     _apart(console, observation, flags, blocking)
+    _observers(console, observation)
     if blockers and found:
         _title(console, "Blockers of the highest levels that a live node supports")
         draw_blockers(console, map(blocker_status, grouped(found)))
@@ -96,7 +105,7 @@ def _cluster(console: Console, observation: Observation) -> None:
     mode = observation.mode.value.value if isinstance(observation.mode, Known) else "mode unknown"
     id_ = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "id unknown"
     nodes = ", ".join(_counts(observation)) or "no nodes"
-    line(console, Text.assemble("Cluster ", (id_, "bold"), f"  {mode}  {nodes}"))
+    line(console, Text.assemble("Cluster ", (id_, "bold"), f"  {mode}  {nodes}{_votes(observation)}"))
     source = observation.source
     if source.kind is SourceKind.METADATA_LOG:
         text = f"Source: metadata log at offset {source.offset}, epoch {source.epoch}"
@@ -129,6 +138,24 @@ def _counts(observation: Observation) -> Iterator[str]:
         yield counted(ghosts, "ghost")
 
 
+def _votes(observation: Observation) -> str:
+    """How many controllers vote, where not all of them do."""
+    without_vote = observers(observation)
+    voters = sum(node.is_voter for node in observation.nodes)
+    ids = shortened(node.id for node in without_vote)
+    return f"; {counted(voters, 'voter')}, {counted(len(without_vote), 'observer')} ({ids})" if without_vote else ""
+
+
+def _observers(console: Console, observation: Observation) -> None:
+    """Controllers without a vote: they take no part in a majority, whatever people count them for."""
+    if without_vote := observers(observation):
+        console.print()
+        is_none = verb(without_vote, "is not a voter, and counts", "are not voters, and count")
+        text = Text(f"{title_of(without_vote)}: {is_none} for no majority")
+        hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{'Observer':<{_STATE_WIDTH}}", "bold yellow"))
+        remedy(console, observer_remedy(without_vote, quorum_mode(observation)), indent=_STATE_WIDTH)
+
+
 def _protocol(console: Console, observation: Observation) -> None:
     """What brokers in ZooKeeper mode have instead of a finalized metadata.version, where they were asked."""
     if not observation.in_zookeeper_mode:
@@ -139,32 +166,33 @@ def _protocol(console: Console, observation: Observation) -> None:
         line(console, Text(f"{IBP}: {found}"))
 
 
-def _apart(console: Console, observation: Observation, flags: str = "", blocking: set[int] | None = None) -> None:
+def _apart(console: Console, observation: Observation, flags: str = "", blocking: set[NodeKey] | None = None) -> None:
     """Nodes that are not live, those with the same story on one line. The cure of ghosts that block is shown with the
     blockers.
     """
-    stories: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}
+    stories: dict[tuple[NodeState, tuple[Role, ...], str, str], list[Node]] = {}
     for node in observation.nodes:
         if not is_counted_on(observation, node):
-            stories.setdefault((node.state, node.roles, _story(node)), []).append(node)
+            story = kind_of_replacement(node) or _STORIES[node.state](node)
+            stories.setdefault((node.state, node.roles, story, _registration(node)), []).append(node)
     if stories:
         console.print()
     for state in NodeState:
-        for (_, _, story), nodes in ((key, tuple(nodes)) for key, nodes in stories.items() if key[0] is state):
+        for (_, _, story, by), nodes in ((key, tuple(nodes)) for key, nodes in stories.items() if key[0] is state):
             where = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
-            text = Text(f"{title_of(nodes)}{where}: {story}")
+            text = Text(f"{title_of(nodes)}{where}: {in_its_place(nodes) or story}{by}")
             hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{state.value:<{_STATE_WIDTH}}", "bold red"))
-            if flags and state is NodeState.GHOST and not {node.id for node in nodes} <= (blocking or set()):
+            if flags and state is NodeState.GHOST and not {node.key for node in nodes} <= (blocking or set()):
                 remedy(console, ghost_remedy(nodes, flags, observation.finalized), indent=_STATE_WIDTH)
 
 
-def _story(node: Node) -> str:
+def _registration(node: Node) -> str:
+    """What a node that does not answer was when it registered."""
     release, written = inferred_release(node), node.known_range_of(METADATA_VERSION)
-    registered = ""
-    if isinstance(node.answer, Unknown) and node.registered and written is not None:
-        by = f" by Kafka {release}" if release else ""
-        registered = f", registered{by} with metadata.version {format_range(METADATA_VERSION, written)}"
-    return _STORIES[node.state](node) + registered
+    if isinstance(node.answer, Known) or not node.registered or written is None:
+        return ""
+    by = f" by Kafka {release}" if release else ""
+    return f", registered{by} with metadata.version {format_range(METADATA_VERSION, written)}"
 
 
 def _ghost_story(node: Node) -> str:
@@ -192,6 +220,9 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
         "runs in ZooKeeper mode, and is not registered with the controllers"
         if node.runs_in_kraft_mode is False
         else "keeps fetching the metadata log, but the active controller rejects its registration"
+        if node.roles
+        else "fetches the metadata log, but is registered neither as a broker nor as a controller: it has just "
+        "started, or is rejected"
     ),
 }
 

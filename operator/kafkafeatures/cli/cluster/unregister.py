@@ -13,10 +13,10 @@ import sys
 from kafkafeatures.cli.cluster.connect import add_connection_flags, cluster_of, failed, on_cluster, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
-from kafkafeatures.core.facts.observation import Node, NodeState
+from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
-from kafkafeatures.core.levels.unregistration import objection
+from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
 from kafkafeatures.core.words import counted
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
@@ -88,11 +88,8 @@ async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
 
 
 async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
-    if node.state is not NodeState.GHOST or Role.CONTROLLER in node.roles:
-        raise CommandFailed(
-            f"{node.title} is {_what(node)}; only one that is fenced and does not answer can be unregistered",
-            Exit.BLOCKED,
-        )
+    if why := not_a_ghost_broker(node):
+        raise CommandFailed(why, Exit.BLOCKED)
     hosted = await cluster.topics_on(node.id)
     if isinstance(hosted, Failure):
         raise failed(hosted)
@@ -114,14 +111,6 @@ def _reassignment(hosted: HostedTopics) -> str:
 
     moves = [{"topic": name, "partition": number, "replicas": [*ids]} for name, number, ids in hosted.moves]
     return json.dumps({"version": 1, "partitions": moves})
-
-
-def _what(node: Node) -> str:
-    return (
-        f"a controller as well (unregister --controller {node.id} first)"
-        if Role.CONTROLLER in node.roles
-        else node.state.value.lower()
-    )
 
 
 def _ask(node: Node, role: Role) -> None:

@@ -91,7 +91,7 @@ def _junit(found: Check, seen: Observation, release: str | None) -> str:
     of_cluster = [one for one in found.blockers if not one.nodes]
     cases = [(f"cluster, for Kafka {release}" if release else "cluster", of_cluster)]
     cases += [
-        (node.title, [one for one in found.blockers if node.id in {it.id for it in one.nodes}])
+        (node.title, [one for one in found.blockers if node.key in {it.key for it in one.nodes}])
         for node in seen.nodes
         if node.roles
     ]

@@ -7,11 +7,14 @@ that draws nodes, steps and blockers.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
 _COMMAND = re.compile(r"(kafkafeatures [a-z]+ -[^;]*)")
+_WORD = re.compile(r"\S+")
 _NARROWEST = 24
 """Columns that a paragraph has at least, however narrow the terminal is."""
 
@@ -19,10 +22,24 @@ _NARROWEST = 24
 def hanging(console: Console, text: Text, *, indent: int, first: Text | None = None) -> None:
     """Print a paragraph, all of it indented. `first`: what stands to the left of its first line instead."""
     left = first if first is not None else Text(" " * indent)
-    for line in text.wrap(console, max(console.width - indent, _NARROWEST)):
-        line.rstrip()
-        console.print(Text.assemble(left, line), soft_wrap=True)
-        left = Text(" " * indent)
+    for paragraph in text.split(allow_blank=True):
+        for line in paragraph.divide(_breaks(paragraph.plain, max(console.width - indent, _NARROWEST))):
+            line.rstrip()
+            console.print(Text.assemble(left, line), soft_wrap=True)
+            left = Text(" " * indent)
+
+
+def _breaks(text: str, width: int) -> Iterator[int]:
+    """Where lines begin but the first. What is quoted is copied, as JSON for a znode, and never broken."""
+    start = 0
+    for word in _WORD.finditer(text):
+        if start < word.start() and cell_len(text[start : word.end()]) > width:
+            start = word.start()
+            yield start
+        if not word[0].startswith("'"):
+            for piece in chop_cells(text[start : word.end()], width)[:-1]:
+                start += len(piece)
+                yield start
 
 
 def line(console: Console, text: Text) -> None:

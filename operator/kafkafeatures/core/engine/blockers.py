@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.levels import VersionRange
-from kafkafeatures.core.facts.observation import Node
+from kafkafeatures.core.facts.observation import Node, NodeKey
 from kafkafeatures.core.facts.readings import FailureKind
 
 Nodes = tuple[Node, ...]
@@ -99,13 +99,13 @@ def grouped(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
     are joined where all that is said of them is the same, so that each group of nodes appears with all its features.
     """
     every = tuple(blockers)
-    said: dict[int, list[Hashable]] = {}
+    said: dict[NodeKey, list[Hashable]] = {}
     for blocker in every:
         for node in blocker.nodes:
-            said.setdefault(node.id, []).append(blocker.alike)
+            said.setdefault(node.key, []).append(blocker.alike)
     groups: dict[Hashable, list[Blocker]] = {}
     for position, blocker in enumerate(every):
-        of_node = frozenset(said[blocker.nodes[0].id]) if blocker.nodes else None
+        of_node = frozenset(said[blocker.nodes[0].key]) if blocker.nodes else None
         key = position if blocker.alike is None else (blocker.alike, of_node)
         groups.setdefault(key, []).append(blocker)
     return tuple(_as_one(group) for group in groups.values())

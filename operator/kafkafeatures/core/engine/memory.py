@@ -84,6 +84,4 @@ def remembering(status: Status, before: InFlight, now: InFlight) -> Status:
     if now is before:
         return status
     old, new = before.to_intent(), now.to_intent()
-    spent = sorted({*status.spent_consents, *now.consents_used})
-    intents = tuple(new if one == old else one for one in status.intents)
-    return replace(status, intents=intents, spent_consents=tuple(spent))
+    return replace(status, intents=tuple(new if one == old else one for one in status.intents))

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.engine.blockers import Nodes, shortened, these, title_of, verb
-from kafkafeatures.core.facts.observation import Known, Unknown
-from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.observation import Known, Node, Unknown
+from kafkafeatures.core.facts.quorum import QuorumMode
+from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, LOWEST_FOR_FEATURES, format_level
 
 ANY_CLUSTER = "--bootstrap-server HOST:PORT"
@@ -43,6 +44,22 @@ def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] |
     )
 
 
+def in_its_place(nodes: Nodes) -> str:
+    """What is there in the place of ghosts that have the same there; empty where nothing is known to be."""
+    replacement = nodes[0].replaced_by
+    if replacement is None or len(nodes) == 1:
+        return "" if replacement is None else replacement.message
+    if replacement.kind is FailureKind.OTHER_ROLE:
+        role = "brokers" if nodes[0].roles == (Role.CONTROLLER,) else "controllers"
+        return f"the processes with these ids are only {role} now"
+    return "their addresses are those of other nodes now"
+
+
+def kind_of_replacement(node: Node) -> FailureKind | None:
+    """What tells ghosts apart that have something else in their place."""
+    return node.replaced_by.kind if node.replaced_by is not None else None
+
+
 def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
     """The way out while a ghost itself prevents the level from which Kafka can unregister it."""
     ids = shortened(node.id for node in nodes)
@@ -52,8 +69,21 @@ def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
     )
 
 
+def observer_remedy(nodes: Nodes, mode: QuorumMode | None) -> str:
+    """What to do about controllers that run and do not vote."""
+    them, is_dynamic = verb(nodes, "it", "them"), mode is QuorumMode.DYNAMIC
+    joins = (
+        f"add {them} with kafka-metadata-quorum.sh add-controller"
+        if is_dynamic
+        else f"add {them} to controller.quorum.voters of all nodes"
+    )
+    again = verb(nodes, "a voter that was removed and still runs", "voters that were removed and still run")
+    joined = f"; {again} may join again by {verb(nodes, 'itself', 'themselves')}" if is_dynamic else ""
+    return f"{joins}, or shut {them} down{joined}"
+
+
 def refusal(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tuple[str, str]:
-    """The message and the remedy for brokers of the same mode that the active controller does not register."""
+    """The message and the remedy for nodes of the same role and mode that are not registered."""
     who, is_ = title_of(nodes), verb(nodes, "is", "are")
     if nodes[0].runs_in_kraft_mode is False:
         return (
@@ -64,10 +94,19 @@ def refusal(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tupl
         )
     level = finalized.value.get(METADATA_VERSION, LOWEST_FOR_FEATURES) if isinstance(finalized, Known) else None
     other_kafka = f"upgrade Kafka on {these(nodes)} so that it supports the finalized levels"
-    if level is not None and level < LOWEST_FOR_FEATURES:  # then a Kafka that is too new is the likelier reason
+    is_below = level is not None and level < LOWEST_FOR_FEATURES
+    if level is not None and is_below:  # then a Kafka that is too new is the likelier reason
         other_kafka = (
             f"run Kafka 3.x on {these(nodes)}: Kafka 4.0 and newer do not support metadata.version "
             f"{format_level(METADATA_VERSION, level)}"
+        )
+    if not nodes[0].roles:
+        return (
+            f"{who} {verb(nodes, 'fetches', 'fetch')} the metadata log, but {is_} registered neither as "
+            f"{verb(nodes, 'a broker nor as a controller', 'brokers nor as controllers')}",
+            "a process that has just started registers itself; if this lasts for more than 2 minutes, see the log of "
+            f"{these(nodes)}: a broker that does not support the finalized levels is rejected, so "
+            f"{other_kafka if is_below else 'upgrade'} or stop it",
         )
     return (
         f"{who} {verb(nodes, 'keeps', 'keep')} fetching the metadata log but {is_} not registered: the active "
@@ -77,6 +116,8 @@ def refusal(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tupl
 
 
 def _ghost_brokers(nodes: Nodes, flags: str) -> str:
+    if nodes[0].replaced_by is not None:
+        return f"{verb(nodes, '', 'for each of them: ')}kafkafeatures unregister --broker {nodes[0].id} {flags}"
     gone = verb(nodes, "if it is permanently gone", "for each that is permanently gone")
     return (
         f"{gone}: kafkafeatures unregister --broker {nodes[0].id} {flags}; "

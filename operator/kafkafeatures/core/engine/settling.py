@@ -48,7 +48,6 @@ class Looks(Struct, frozen=True):
     process has lived through itself, which no clock that was set makes longer. on_its_way: for how long after its
     intent another process, which may have sent a step, may still run, and its kernel deliver. replication: all
     partitions, as far as they are known. stable_for: how long a node has to stay as it is before that counts.
-    consents: those of the document that are not used up yet.
     unjudged: why the active controller answered no dry run between the two readings; empty where it did. It carries out
     what it is given in one order, without a deadline: then nothing that it had before is still to come.
     """
@@ -62,4 +61,3 @@ class Looks(Struct, frozen=True):
     replication: Replication | None = None
     stable_for: timedelta = timedelta(0)
     unjudged: Open = Open("it was not asked yet")
-    consents: frozenset[str] = frozenset()

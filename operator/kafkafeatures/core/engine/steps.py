@@ -174,11 +174,6 @@ class InFlight(Struct, frozen=True):
         return replace(now, written=written)
 
     @property
-    def consents_used(self) -> tuple[str, ...]:
-        """Consents that it has used up since its intent was written."""
-        return ()
-
-    @property
     def seen_since(self) -> tuple[Stamp, ...]:
         """Since when something was seen in every look."""
         return ()

@@ -18,8 +18,10 @@ What a node is to the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
     not known    no           it fetches the log                  Unreachable, without a role
     no           yes          -                                   Refused; Live if registrations are not known
 
-What fetches and is registered as nothing is taken for a broker: a controller registers itself, at once and again, from
-metadata.version 15 on. But a last fetch from before the node was unregistered is that of a node that was stopped.
+An answer counts as that of `core/facts/identity.py`. There is one node for an id; and another one, a Ghost, for the
+role in which it is still registered though its process no longer has it. What fetches and is registered as nothing has
+no role: a controller registers itself, from metadata.version 15 on, but not in its first seconds. A last fetch from
+before the node was unregistered is that of a node that was stopped.
 
 Where a broker's fencing cannot be known, a broker that does not answer is Unreachable: the word that promises least.
 
@@ -34,11 +36,13 @@ While a broker in ZooKeeper mode is the controller, brokers are counted by `/bro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.identity import only_in_the_other_role, role_given_up, voters_of
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
@@ -47,6 +51,7 @@ from kafkafeatures.core.facts.readings import (
     ControllerList,
     Failure,
     FailureKind,
+    Host,
     LogReading,
     NodeAnswer,
     ProbedNode,
@@ -94,9 +99,7 @@ class Membership:
             if node.id is not None:
                 self.probed.setdefault(node.id, []).append(node)
         quorum = probe.quorum if isinstance(probe.quorum, QuorumAnswer) else None
-        self._voters = {voter.id for voter in quorum.voters} if quorum else set()
-        if self.image and self.image.voters:
-            self._voters |= {voter.id for voter in self.image.voters}
+        self._voters = voters_of(probe, self.image)
         self._fetching = _fetching(quorum) if quorum else {}
         self._metadata_dirs = _metadata_dirs(quorum) if quorum else {}
         brokers, controllers = probe.brokers, probe.controllers
@@ -140,10 +143,15 @@ class Membership:
             for one in probed:
                 (brokers if one.role is Role.BROKER else controllers).add(id_)
         unregistered = self._unregistered_observers() - brokers - controllers
-        if self.image is not None or isinstance(self.probe.controllers, ControllerList):
-            brokers |= unregistered
-        everybody = sorted(brokers | controllers | unregistered, key=lambda id_: (id_ not in controllers, id_))
-        return tuple(self._node(id_, is_broker=id_ in brokers, is_controller=id_ in controllers) for id_ in everybody)
+        given_up = {id_: role for id_ in brokers & controllers if (role := self._given_up(id_)) is not None}
+        for id_, role in given_up.items():
+            (brokers if role is Role.BROKER else controllers).discard(id_)
+        nodes = [
+            self._node(id_, is_broker=id_ in brokers, is_controller=id_ in controllers)
+            for id_ in brokers | controllers | unregistered
+        ]
+        nodes += [self._ghost_of(id_, role) for id_, role in given_up.items()]
+        return tuple(sorted(nodes, key=lambda node: (Role.CONTROLLER not in node.roles, node.id)))
 
     def in_zookeeper_mode(self) -> tuple[int, ...]:
         """Brokers that run in ZooKeeper mode by their own word, or registered so last."""
@@ -185,11 +193,25 @@ class Membership:
             return not any(answer.runs_in_kraft_mode for answer in answers)
         return self.image.zk_migration_state == _WAITS and id_ not in self.image.brokers and id_ in self._brokers
 
+    def _given_up(self, id_: int) -> Role | None:
+        if self.by_znodes or self._is_left_to_zookeeper(id_):
+            return None
+        is_registered, is_fenced = self._broker_registration(id_)
+        is_ghost = is_registered is True and is_fenced is True
+        return role_given_up(self.probed.get(id_, ()), is_fenced=is_ghost, is_voter=id_ in self._voters)
+
+    def _ghost_of(self, id_: int, role: Role) -> Node:
+        """The registration of a role that the process with this id no longer has."""
+        node = self._node(id_, is_broker=role is Role.BROKER, is_controller=role is Role.CONTROLLER)
+        why = only_in_the_other_role(id_, role, f"{node.host}:{node.port}")
+        return replace(node, state=NodeState.GHOST, answer=Unknown(why), is_voter=False, metadata_dir="")
+
     def _node(self, id_: int, *, is_broker: bool, is_controller: bool) -> Node:
-        probed = self.probed.get(id_, ())
+        roles = ((Role.CONTROLLER,) if is_controller else ()) + ((Role.BROKER,) if is_broker else ())
+        probed = [one for one in self.probed.get(id_, ()) if one.role in roles]
         best = next((one for one in probed if isinstance(one.answer, NodeAnswer)), probed[0] if probed else None)
-        broker = self.image.brokers.get(id_) if self.image else None
-        controller = self.image.controllers.get(id_) if self.image else None
+        broker = self.image.brokers.get(id_) if self.image and is_broker else None
+        controller = self.image.controllers.get(id_) if self.image and is_controller else None
         registered: dict[Role, Known[Mapping[str, VersionRange]]] = {}
         for role, registration in ((Role.BROKER, broker), (Role.CONTROLLER, controller)):
             if registration is not None:
@@ -198,17 +220,20 @@ class Membership:
         znode = self._znodes.get(id_) if is_broker else None
         in_zookeeper = None if isinstance(znode, Failure) else znode
         addresses = in_zookeeper.addresses if in_zookeeper is not None and broker is None else ()
-        host, port = self._address(id_, best, broker if broker and broker.endpoints else controller, addresses)
+        listed = (self._controllers.get(id_) if is_controller else None) or (
+            self._brokers.get(id_) if is_broker else None
+        )
+        host, port = _address(best or listed, broker if broker and broker.endpoints else controller, addresses)
         answers = best is not None and isinstance(best.answer, NodeAnswer)
         return Node(
             id=id_,
-            roles=((Role.CONTROLLER,) if is_controller else ()) + ((Role.BROKER,) if is_broker else ()),
+            roles=roles,
             state=self._state(id_, answers, is_broker=is_broker, is_controller=is_controller),
             host=host,
             port=port,
             answer=_answer(id_, best),
             registered=registered,
-            is_voter=id_ in self._voters,
+            is_voter=is_controller and id_ in self._voters,
             migrating_from_zookeeper=bool(broker and broker.is_migrating_zk_broker),
             registered_flag=controller.zk_migration_ready if controller else None,
             broker_epoch=broker.epoch if broker else in_zookeeper.epoch if in_zookeeper else -1,
@@ -222,20 +247,12 @@ class Membership:
             metadata_dir=self._metadata_dirs.get(id_, ""),
         )
 
-    def _address(
-        self,
-        id_: int,
-        probed: ProbedNode | None,
-        registration: BrokerRegistration | ControllerRegistration | None,
-        in_zookeeper: tuple[tuple[str, int], ...],
-    ) -> tuple[str, int]:
-        known = probed or self._controllers.get(id_) or self._brokers.get(id_)
-        if known is None and registration is not None and registration.endpoints:
-            return registration.endpoints[0].host, registration.endpoints[0].port
-        return (known.host, known.port) if known else next(iter(in_zookeeper), ("", -1))
-
     def _state(self, id_: int, answers: bool, *, is_broker: bool, is_controller: bool) -> NodeState:
         registered_broker, fenced = self._broker_registration(id_)
+        if not is_broker and not is_controller:
+            is_known = self.image is not None or isinstance(self.probe.controllers, ControllerList)
+            is_known = is_known and not self.by_znodes and not self._is_left_to_zookeeper(id_)
+            return NodeState.REFUSED if is_known else NodeState.UNREACHABLE
         if is_broker and not is_controller:
             if self.by_znodes:
                 if id_ in self._znodes:
@@ -250,12 +267,17 @@ class Membership:
             if answers or not fenced:
                 return _BROKER_STATES[answers, fenced]
             # Without DescribeQuorum it is unknown whether it still fetches, as one that recovers its log does.
-            unsure = id_ in self._fetching or isinstance(self.probe.quorum, Failure)
+            unsure = id_ in self._fetching or isinstance(self.probe.quorum, Failure) or self._answers_ambiguously(id_)
             return NodeState.FENCED if unsure else NodeState.GHOST
         if answers:
             return NodeState.FENCED if is_broker and fenced else NodeState.LIVE
         counted_on = id_ in self._voters or id_ in self._fetching or isinstance(self.probe.quorum, Failure)
         return NodeState.UNREACHABLE if counted_on else NodeState.GHOST
+
+    def _answers_ambiguously(self, id_: int) -> bool:
+        """Whether something answers at its address, and it is not known as which node."""
+        answers = (one.answer for one in self.probed.get(id_, ()))
+        return any(isinstance(answer, Failure) and answer.kind is FailureKind.STALE for answer in answers)
 
     def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
         """(is it registered, is it fenced), each None where that cannot be known."""
@@ -269,6 +291,15 @@ class Membership:
             # Up to Kafka 3.9 only unfenced brokers are listed: absence may mean fenced or not registered.
             return (True, False) if listed else (None, None)
         return None, None
+
+
+def by_id(nodes: Iterable[Node]) -> dict[int, Node]:
+    """The nodes by id, as `Observation.node` has them."""
+    found: dict[int, Node] = {}
+    for node in nodes:
+        if node.id not in found or found[node.id].state is NodeState.GHOST:
+            found[node.id] = node
+    return found
 
 
 def _counts_by_znodes(zookeeper: ZooKeeperReading, image: Image | None) -> bool:
@@ -291,6 +322,16 @@ _BROKER_STATES = {
     (True, True): NodeState.FENCED,
     (False, False): NodeState.UNREACHABLE,
 }
+
+
+def _address(
+    known: ProbedNode | Host | None,
+    registration: BrokerRegistration | ControllerRegistration | None,
+    in_zookeeper: tuple[tuple[str, int], ...],
+) -> tuple[str, int]:
+    if known is None and registration is not None and registration.endpoints:
+        return registration.endpoints[0].host, registration.endpoints[0].port
+    return (known.host, known.port) if known else next(iter(in_zookeeper), ("", -1))
 
 
 def _answer(id_: int, probed: ProbedNode | None) -> Known[NodeAnswer] | Unknown:

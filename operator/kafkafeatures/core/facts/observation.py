@@ -78,6 +78,13 @@ class NodeState(StrEnum):
     REFUSED = "Refused"  # keeps trying to join; the controller does not register it
 
 
+REPLACED = (FailureKind.ANOTHER_NODE, FailureKind.OTHER_ROLE)
+"""Why a registration has no process of its own, with what is there in its place."""
+
+
+NodeKey = tuple[int, tuple[Role, ...]]
+
+
 def plain_host(host: str) -> str:
     """A host name as names are compared: without the cluster's domain behind `.svc`, which no object names."""
     host = host.rstrip(".").lower()
@@ -116,6 +123,17 @@ class Node(Struct, frozen=True):
     metadata_dir: str = ""  # id of the directory that its process fetches the metadata log into; empty: not known
 
     @property
+    def key(self) -> NodeKey:
+        """What tells it from all others: a ghost of another role may have the same id."""
+        return self.id, self.roles
+
+    @property
+    def replaced_by(self) -> Failure | None:
+        """What is there in its place: another node at its address, or a process with its id in another role."""
+        why = self.answer.why if isinstance(self.answer, Unknown) else None
+        return why if why is not None and why.kind in REPLACED else None
+
+    @property
     def title(self) -> str:
         """How messages name the node: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
         return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"
@@ -138,7 +156,7 @@ class Node(Struct, frozen=True):
                     FailureKind.STALE,
                     f"{self.host}:{self.port}",
                     f"{self.title} reports {feature} {said}, its registration has {written}",
-                    "it is probably restarting; look again in a moment",
+                    self._while_it_differs(),
                 )
             )
         if said is not None and isinstance(self.answer, Known):
@@ -147,6 +165,16 @@ class Node(Struct, frozen=True):
             registered = next(iter(self.registered.values()))
             return Known(written, registered.source, registered.where, registered.at)
         return Unknown(self._why(feature))
+
+    def _while_it_differs(self) -> str:
+        """What to do while process and registration differ: for a moment, that of an earlier process is still there."""
+        remedy = f"it may be restarting; if this lasts for more than 2 minutes, see the log of {self.title}"
+        if len(self.roles) < 2 or self.state is not NodeState.FENCED:
+            return f"{remedy}, and restart it"
+        return (
+            f"{remedy}; if it is no longer a broker (process.roles), so that only its former registration is fenced: "
+            f"kafkafeatures unregister --broker {self.id}"
+        )
 
     def known_range_of(self, feature: str) -> VersionRange | None:
         """The range of a feature that the node supports, without the reason; None where it is Unknown."""
@@ -286,8 +314,9 @@ class Observation(Struct, frozen=True):
         return self.finalized.value if isinstance(self.finalized, Known) else {}
 
     def node(self, id_: int) -> Node | None:
-        """The node of that id."""
-        return next((node for node in self.nodes if node.id == id_), None)
+        """The node of that id; the ghost of a role that its process gave up only where there is no other."""
+        found = [node for node in self.nodes if node.id == id_]
+        return next((node for node in found if node.state is not NodeState.GHOST), found[0] if found else None)
 
     @property
     def in_zookeeper_mode(self) -> bool:

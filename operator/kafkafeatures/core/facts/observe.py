@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.early_rights import by_files, is_before_the_copy
+from kafkafeatures.core.facts.identity import log_of_another_quorum, with_own_answers
 from kafkafeatures.core.facts.membership import FENCED_UNSEEN, Membership
 from kafkafeatures.core.facts.observation import (
     Known,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faste
 
 T = TypeVar("T")
 
+_ELECTION = "an election may be under way; if this lasts for more than 2 minutes, see the logs of the controllers"
 _LATEST_MS = 4_102_444_800_000  # the year 2100
 
 
@@ -81,6 +83,7 @@ def observe(
         log = by_files(log)
         probe = replace(probe, controllers=by_files(probe.controllers), quorum=by_files(probe.quorum))
     reading = log if isinstance(log, LogReading) else None
+    probe = with_own_answers(probe, None if reading is None else reading.image)
     cluster_id = _proven_id(probe, log)
     zookeeper = _of_the_same_cluster(zookeeper, cluster_id)
     members = Membership(probe, reading, None if isinstance(zookeeper, Failure) else zookeeper)
@@ -128,6 +131,8 @@ def _proven_id(probe: ClusterProbe, log: LogReading | Failure) -> str | Failure:
     doubt about the cluster.
     """
     answers = any(node.role is Role.CONTROLLER and isinstance(node.answer, NodeAnswer) for node in probe.nodes)
+    if isinstance(log, LogReading) and (contradiction := log_of_another_quorum(probe, log)) is not None:
+        return contradiction
     if isinstance(log, LogReading) or isinstance(probe.controllers, ControllerList):
         return probe.cluster_id
     if not probe.named_apart or not answers:
@@ -216,7 +221,7 @@ def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown
         leader = probe.quorum.leader_id
         if log is not None and log.leader_id != leader:
             message = f"the metadata log comes from {log.leader_id}, DescribeQuorum names {leader}"
-            return Unknown(Failure(FailureKind.STALE, "", message, "an election is under way; look again in a moment"))
+            return Unknown(Failure(FailureKind.STALE, "", message, _ELECTION))
         return Known(leader, SourceKind.API_REQUESTS, "DescribeQuorum", probe.at)
     if log is not None:
         return Known(log.leader_id, SourceKind.METADATA_LOG, "Fetch", log.at)
@@ -285,7 +290,7 @@ def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mappi
             for name in sorted((levels.keys() | said.value.keys()) - {KRAFT_VERSION})
             if levels.get(name, 0) != said.value.get(name, 0)
         ]:
-            remedy = "a change is probably under way; look again in a moment"
+            remedy = "a change may be under way; if this lasts for more than 2 minutes, see the log of the controller"
             return Unknown(Failure(FailureKind.STALE, said.where, ", ".join(differing), remedy))
     if kraft:
         levels[KRAFT_VERSION] = kraft

@@ -1,13 +1,17 @@
-"""What readings of a quorum prove: that it worked in between, that no level was moved, and who may be away.
+"""What readings of a quorum prove: that it worked in between, that no level was moved, who may be away, and who votes.
 
-Pure. Called by `core/levels/update_feature.py` to settle what was sent, and by `core/roll/admission.py` before a
-controller restarts. Only the leader knows who has caught up; lag is measured by its clock, never by ours.
+Pure. Called by `core/levels/update_feature.py` to settle what was sent, by `core/roll/admission.py` before a
+controller restarts, and by `describe`. Only the leader knows who has caught up; lag is measured by its clock, never
+by ours.
 """
 
 from __future__ import annotations
 
-from kafkafeatures.core.facts.observation import Observation, SourceKind, Unknown
-from kafkafeatures.core.facts.readings import QuorumAnswer, majority_of
+from enum import StrEnum
+
+from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import QuorumAnswer, Role, majority_of
 
 
 def worked_between(first: Observation, second: Observation) -> bool:
@@ -75,3 +79,24 @@ def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None
     Ask again before each restart: another controller may lead by then.
     """
     return min(needing, key=lambda id_: (id_ == quorum.leader_id, is_caught_up(id_, quorum), id_), default=None)
+
+
+class QuorumMode(StrEnum):
+    """Who names the voters: the file of each node, or the metadata log (KIP-853)."""
+
+    STATIC = "Static"
+    DYNAMIC = "Dynamic"
+
+
+def quorum_mode(seen: Observation) -> QuorumMode | None:
+    """By the finalized kraft.version; None in ZooKeeper mode, and where that is not known."""
+    level = None if seen.in_zookeeper_mode else seen.level_of(KRAFT_VERSION)
+    return None if level is None else QuorumMode.DYNAMIC if level else QuorumMode.STATIC
+
+
+def observers(seen: Observation) -> tuple[Node, ...]:
+    """The controllers that run and are no voters; none where the voters could not be read."""
+    if not isinstance(seen.quorum, Known) or not seen.in_kraft_mode:
+        return ()
+    running = (node for node in seen.nodes if node.state is NodeState.LIVE and Role.CONTROLLER in node.roles)
+    return tuple(node for node in running if not node.is_voter)

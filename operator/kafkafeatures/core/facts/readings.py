@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # asking works without the library that reads logs, and start
 
 DESCRIBE_QUORUM = 55
 """An API that a broker offers only in KRaft mode."""
+METADATA = 3
+"""An API that every broker offers, and no controller."""
 
 
 class Role(StrEnum):
@@ -49,6 +51,8 @@ class FailureKind(StrEnum):
     STALE = "Stale"  # an answer came, but its high watermark does not move: a leader without a quorum
     REJECTED = "Rejected"  # any other error code of the node
     WRONG_CLUSTER = "WrongCluster"  # it belongs to another cluster
+    ANOTHER_NODE = "AnotherNode"  # what answers at its address is a node with another id
+    OTHER_ROLE = "OtherRole"  # the process with its id no longer has the role that was asked
     CREDENTIALS = "Credentials"  # a Secret, or a key of it, is missing or unusable
     FORBIDDEN = "Forbidden"  # the operator's settings forbid the address
     TOO_LARGE = "TooLarge"  # it takes more memory than a cluster may
@@ -90,6 +94,8 @@ _REMEDIES = {
     FailureKind.STALE: "bring back the controllers that the active controller does not hear from",
     FailureKind.REJECTED: "see its log of this time",
     FailureKind.WRONG_CLUSTER: "correct the addresses: they must all be those of one cluster",
+    FailureKind.ANOTHER_NODE: "give each node an address of its own, and unregister the one that is gone",
+    FailureKind.OTHER_ROLE: "unregister it in the role that it no longer has",
     FailureKind.CREDENTIALS: "correct the Secret that spec.cluster names",
     FailureKind.FORBIDDEN: "use another address, or change the settings of the operator that forbid it",
     FailureKind.TOO_LARGE: "give this process more memory, and raise its limit for one cluster",

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 IBP = "inter.broker.protocol.version"
+PROCESS_ROLES = "process.roles"
 
 
 class SettingSource(IntEnum):

@@ -11,7 +11,7 @@ from functools import partial
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
-from kafkafeatures.core.engine.remedies import ghost_remedy
+from kafkafeatures.core.engine.remedies import ghost_remedy, in_its_place, kind_of_replacement
 from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import (
@@ -145,6 +145,7 @@ def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange, questi
         feature=change.feature,
         wanted=change.after,
         supported=found,
+        alike=kind_of_replacement(node) if ghost else None,
     )
 
 
@@ -177,7 +178,9 @@ def _ghosts(change: UpdateFeature, found: VersionRange, question: Question, node
     controllers = Role.CONTROLLER in nodes[0].roles
     has = f"without {change.feature}" if found == NOT_SUPPORTED else f"with {change.feature} {found}"
     gone = (
-        verb(nodes, " but is no longer a voter", " but are no longer voters")
+        f": {in_its_place(nodes)}"
+        if nodes[0].replaced_by is not None
+        else verb(nodes, " but is no longer a voter", " but are no longer voters")
         if controllers
         else f" but {verb(nodes, 'is', 'are')} fenced and {verb(nodes, 'does', 'do')} not answer"
     )

@@ -19,6 +19,7 @@ from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Status, WayBack
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.membership import by_id
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -195,7 +196,8 @@ def _processes(observation: Observation, before: Soak | None) -> dict[int, str]:
     one.
     """
     known = before.processes if before is not None else {}
-    return {node.id: _process(node) or known.get(node.id, "") for node in observation.nodes}
+    nodes = by_id(observation.nodes)
+    return {id_: _process(node) or known.get(id_, "") for id_, node in nodes.items()}
 
 
 def _process(node: Node) -> str:

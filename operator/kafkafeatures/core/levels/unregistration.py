@@ -1,6 +1,7 @@
-"""May the registration of this controller be taken back? The first reason against it, with what to do.
+"""May the registration of this node in this role be taken back? The first reason against it, with what to do.
 
-Pure. Called by `unregister` before it asks and again before it acts. Kafka 4.4 itself refuses the active controller
+Pure. Called by `unregister` before it asks and again before it acts. A broker is judged by its own registration and
+address, whatever else has its id. Of controllers, Kafka 4.4 itself refuses the active controller
 and no other: it unregisters a voter and a controller that runs, which then stops to count when levels are raised until
 it has registered itself anew. What cannot be read speaks against it.
 """
@@ -11,11 +12,11 @@ from collections.abc import Callable
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.engine.remedies import before_controllers_can_be_unregistered
-from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.observation import REPLACED, Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NO_CONNECTION, FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
 
-_NOBODY_THERE = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER)
+_NOBODY_THERE = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)
 """Whatever else happened on the way to its address, something took the connection."""
 
 
@@ -30,6 +31,20 @@ def objection(observation: Observation, controller: int) -> str:
     if node is None or controller not in registered.value:
         return f"controller {controller} is not registered; list the controllers with describe"
     return next((found for check in _CHECKS if (found := check(observation, node))), "")
+
+
+def not_a_ghost_broker(node: Node) -> str:
+    """Empty: it is registered as a broker and fenced, and nothing shows that a process of it runs as one."""
+    if node.state is NodeState.GHOST:
+        return ""
+    if Role.CONTROLLER not in node.roles or node.state is not NodeState.FENCED:
+        only = "only a broker that is fenced and does not answer can be unregistered"
+        return f"{node.title} is {node.state.value.lower()}; {only}"
+    return (
+        f"broker {node.id} is fenced, but a process with id {node.id} runs and does not say whether it is a controller "
+        "only (process.roles): grant DESCRIBE_CONFIGS on the cluster, and try again; or, if process.roles=controller "
+        f"is in its file, use Kafka's own kafka-cluster.sh unregister --id {node.id}"
+    )
 
 
 def _leads(observation: Observation, node: Node) -> str:

@@ -132,6 +132,12 @@ RESTORE = (
     "unchanged: the controller that is elected writes all metadata to ZooKeeper again"
 )
 NO_CHANGES = "create, delete and reassign no topic, and restart no broker meanwhile"
+LOST_WITH_IT = "topics that were created through the broker since it became the controller are deleted then"
+TAKE_LEADERS_ANEW = (
+    "then restart each broker in ZooKeeper mode, one after the other, with its settings unchanged: until then it may "
+    "ignore leaders that the controllers elect, as the broker that was the controller gave it higher leader epochs"
+)
+"""Seen on real nodes: a broker that knows another leader of the same leader epoch skips what it is sent."""
 
 CONTRADICTIONS = (
     # Two controllers at once.
@@ -139,7 +145,8 @@ CONTRADICTIONS = (
         (S.MIGRATION,), (C.BROKER,), True, None, "/controller",
         "two controllers at once: /controller names a broker in ZooKeeper mode, while the controllers of the quorum "
         "still lead: a partition may get two leaders, and records may be lost",
-        f"first {RECLAIM}, and the broker is deposed; {NO_CHANGES}; then compare: kafkafeatures migration compare",
+        f"first {RECLAIM}, and the broker is deposed; {LOST_WITH_IT}; {NO_CHANGES}; {TAKE_LEADERS_ANEW}; "
+        "and compare: kafkafeatures migration compare",
         elects=True,
     ),
     Contradiction(
@@ -147,8 +154,8 @@ CONTRADICTIONS = (
         "two controllers at once: /controller names a broker in ZooKeeper mode, and /migration has lost what was "
         "copied, while the controllers of the quorum still lead brokers in KRaft mode ({nodes}): a partition may get "
         "two leaders, and records may be lost",
-        f"do not restart a controller before /migration is there; {NO_CHANGES}; first {RESTORE}; "
-        "then compare: kafkafeatures migration compare",
+        f"do not restart a controller before /migration is there; {NO_CHANGES}; first {RESTORE}; {LOST_WITH_IT}; "
+        f"{TAKE_LEADERS_ANEW}; and compare: kafkafeatures migration compare",
         elects=True,
     ),
     Contradiction(
@@ -174,9 +181,10 @@ CONTRADICTIONS = (
     # Disks or znodes of another attempt, or none where they are needed.
     Contradiction(
         (S.MIGRATION,), (C.BROKER,), False, None, "disks of the controllers",
-        "the metadata log says that a migration is in progress, but nothing was copied from ZooKeeper: the "
-        "controllers still have the disks of an earlier attempt, and will never take over",
-        WIPE,
+        "the metadata log says that a migration is in progress, but a broker in ZooKeeper mode is the controller, and "
+        "/migration says that nothing was copied: the controllers still have the disks of an earlier attempt, or "
+        "/controller and /migration were deleted; they never take over",
+        f"{WIPE}; then restart each broker that has the flag, with its settings unchanged, so that it registers again",
     ),
     Contradiction(
         (S.PRE_MIGRATION,), ANY, True, None, "/migration",

@@ -29,7 +29,10 @@ def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     for node in (one for one in seen.nodes if Role.BROKER in one.roles and one.id not in flying):
         if node.id not in seen.registered_brokers.value:
             text = f"{node.title} is not registered with the controllers yet"
-            remedy = f"see the log of {node.title}: it registers once controller.quorum.* and its listener are correct"
+            remedy = (
+                f"see the log of {node.title}: it registers once controller.quorum.* and its listener are correct; if "
+                "it repeats STALE_BROKER_EPOCH, the controllers got other disks while it ran: restart it"
+            )
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=(node,))
         elif node.state is not NodeState.LIVE:
             text = f"{node.title} is {node.state.value.lower()}"

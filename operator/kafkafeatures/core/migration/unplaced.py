@@ -33,9 +33,12 @@ def _misplaced(place: Misplaced, blockers: tuple[Blocker, ...], *, lasts: bool) 
         # Nodes that do not answer contradict nothing: they are brought back.
         reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
         return Stalled(reason, str(place), blockers, subject=place.subject, remedy=place.remedy)
-    # Without the remedy of a contradiction, which is a lot of work and may be for nothing.
+    # Who looks once, as with `plan`, sees no minute pass, and needs the remedy too. Where it may be another one, it
+    # is a lot of work that may be for nothing.
     text = place.at_first or place.message
-    noted = Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute", "wait a minute, and look again")
+    then = "apply and the operator say what to do" if place.at_first else place.remedy
+    remedy = f"wait a minute, and look again; if it is the same then: {then}"
+    noted = Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute", remedy)
     return Wait(
         Reason.MIGRATING,
         text if place.silent else f"the phase is not known yet: {text}",

@@ -38,8 +38,8 @@ def bounded(status: Status, features: int) -> Status:
     First blockers from the end, of which there is a total. Then what limits a roll. Then the revisions that were rolled
     out before the present ones: one that is not known has failed, where another pod crashed on it. Then history, the
     longest words first: a correction, which counts against the next one, has the shortest. Then the nodes of the roll,
-    which are for people. Then features from the end, unwanted ones before those whose levels are remembered by being
-    here; how many are missing is said with Ready.
+    which are for people. Then directories of nodes, which this process keeps as well. Then features from the end,
+    unwanted ones before those whose levels are remembered by being here; how many are missing is said with Ready.
     """
     restarts = _size_of_restarts(status.intents)
     while _too_large(status, restarts):
@@ -55,6 +55,8 @@ def bounded(status: Status, features: int) -> Status:
             status = replace(status, history=tuple(one for one in status.history if one is not longest))
         elif status.rollout is not None and status.rollout.nodes:
             status = replace(status, rollout=replace(status.rollout, nodes=""))
+        elif status.rollout is not None and (disks := status.rollout.disks):
+            status = replace(status, rollout=replace(status.rollout, disks=disks[: len(disks) // 2]))
         elif status.features:
             status = replace(status, features=_without_least(status.features))
         else:

@@ -26,9 +26,9 @@ from kafkafeatures.core.engine.blockers import (
     title_of,
     verb,
 )
-from kafkafeatures.core.engine.remedies import ghost_remedy, refusal
-from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
-from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.engine.remedies import ghost_remedy, in_its_place, kind_of_replacement, refusal
+from kafkafeatures.core.facts.observation import Node, NodeKey, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import blockers, quorum_is_known
 from kafkafeatures.core.levels.question import Question
@@ -70,7 +70,7 @@ def check(seen: Observation, levels: Mapping[str, int], flags: str, replication:
     found = blockers(asked) if asked.changes else health
     # A ghost whose range blocks a level is described by that range, as in a plan.
     described = (BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE)
-    in_plan = {node.id for one in found if one.kind in described for node in one.nodes}
+    in_plan = {node.key for one in found if one.kind in described for node in one.nodes}
     partitions = _partitions(seen, replication) if replication is not None else ()
     unread = (seen.partitions.why,) if isinstance(seen.partitions, Unknown) and replication is None else ()
     gaps = (*seen.gaps, *(why for why in unread if why.kind is not FailureKind.NOT_ASKED and why not in seen.gaps))
@@ -81,8 +81,8 @@ def _partitions(seen: Observation, replication: Replication) -> Iterator[Blocker
     """Partitions that refuse writes, or would with one broker less, and the live brokers that are behind."""
     from kafkafeatures.core.facts.replication import format_partitions
 
-    away = {node.id for node in seen.nodes if node.state is not NodeState.LIVE}
-    behind = tuple(node for node in seen.nodes if node.id in replication.behind() - away)
+    away = {node.id for node in seen.nodes if Role.BROKER in node.roles and node.state is not NodeState.LIVE}
+    behind = tuple(node for node in seen.nodes if Role.BROKER in node.roles and node.id in replication.behind() - away)
     lag, remedy = "", "bring the brokers of its other replicas back"
     if behind:
         hosts = verb(behind, "is not in sync with what it hosts", "are not in sync with what they host")
@@ -107,9 +107,9 @@ _HELP = {
 }
 
 
-def _nodes(seen: Observation, flags: str, described: Set[int]) -> Iterator[Blocker]:
+def _nodes(seen: Observation, flags: str, described: Set[NodeKey]) -> Iterator[Blocker]:
     for node in seen.nodes:
-        if not node.roles or node.state is NodeState.LIVE or node.id in described:
+        if not node.roles or node.state is NodeState.LIVE or node.key in described:
             continue
         yield _ghost(node, seen, flags) if node.state is NodeState.GHOST else _away(node, seen)
 
@@ -118,9 +118,10 @@ def _ghost(node: Node, seen: Observation, flags: str) -> Blocker:
     def words(nodes: Nodes) -> tuple[str, str]:
         is_registered, runs = verb(nodes, "is registered", "are registered"), verb(nodes, "it runs", "they run")
         text = f"{title_of(nodes)} {is_registered}, but nothing shows that {runs} (ghost registration)"
+        text += f": {shown}" if (shown := in_its_place(nodes)) else ""
         return text, ghost_remedy(nodes, flags, seen.finalized)
 
-    return about_nodes(BlockerKind.GHOST_REGISTRATION, (node,), words)
+    return about_nodes(BlockerKind.GHOST_REGISTRATION, (node,), words, alike=kind_of_replacement(node))
 
 
 def _away(node: Node, seen: Observation) -> Blocker:

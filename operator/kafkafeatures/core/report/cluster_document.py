@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.core.facts.binaries import inferred_release
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown, supported_by_all
+from kafkafeatures.core.facts.quorum import quorum_mode
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import IBP
 
@@ -26,6 +28,7 @@ def cluster_document(observation: Observation, *, api_names: Mapping[int, str] |
         "kind": "Cluster",
         "clusterId": or_none(observation.cluster_id),
         "metadataMode": or_none(observation.mode),
+        "quorumMode": mode.value if (mode := quorum_mode(observation)) is not None else None,
         "activeController": or_none(observation.active_controller),
         "source": source_shape(observation),
         "features": [feature_shape(observation, name) for name in observation.feature_names()],
@@ -77,6 +80,8 @@ def node_shapes(observation: Observation, *, api_names: Mapping[int, str] | None
     """All nodes; brokers in ZooKeeper mode with their inter.broker.protocol.version, where they were asked for it."""
     shapes = [node_shape(node, api_names=api_names) for node in observation.nodes]
     for node, shape in zip(observation.nodes, shapes, strict=True):
+        if Role.CONTROLLER in node.roles and isinstance(observation.quorum, Known):
+            shape["voter"] = node.is_voter
         found = node.settings.get(IBP) if observation.in_zookeeper_mode else None
         if found is not None and found.value:
             shape["interBrokerProtocolVersion"] = found.value

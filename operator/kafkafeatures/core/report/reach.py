@@ -12,6 +12,7 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import (
     Node,
+    NodeKey,
     NodeState,
     Observation,
     supported_by_all,
@@ -61,7 +62,7 @@ def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> 
         return f"{_named(level)}; no live node supports a higher level", ""
     supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]
     between = supported.max if supported is not None and level < supported.max < highest else 0
-    who = _who(seen, {node.id for one in blockers if one.feature in ("", METADATA_VERSION) for node in one.nodes})
+    who = _who(seen, {node.key for one in blockers if one.feature in ("", METADATA_VERSION) for node in one.nodes})
     if between:
         return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is ", f"blocked by {who}"
     could = f"{_named(level)}; can be raised to {_named(highest)}"
@@ -80,12 +81,12 @@ def _held(seen: Observation) -> str:
     return "without an active controller" if why is not None else ""
 
 
-def _who(seen: Observation, ids: set[int]) -> str:
+def _who(seen: Observation, keys: set[NodeKey]) -> str:
     """How many nodes, of how many, and how many registrations without a node."""
-    is_ghost = {node.id: node.state is NodeState.GHOST for node in seen.nodes if node.roles}
-    ghosts = sum(is_ghost.get(id_, False) for id_ in ids)
+    is_ghost = {node.key: node.state is NodeState.GHOST for node in seen.nodes if node.roles}
+    ghosts = sum(is_ghost.get(key, False) for key in keys)
     nodes = len(is_ghost) - sum(is_ghost.values())
-    behind = len(ids) - ghosts
+    behind = len(keys) - ghosts
     parts = (f"{behind} of {counted(nodes, 'node')}" if behind else "", counted(ghosts, "ghost") if ghosts else "")
     return " and ".join(filter(None, parts))
 

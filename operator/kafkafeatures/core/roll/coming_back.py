@@ -18,7 +18,6 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.quorum import is_caught_up
 from kafkafeatures.core.facts.readings import FailureKind, Role
-from kafkafeatures.core.roll.disks import is_on_new_disk
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
@@ -47,7 +46,6 @@ class Phase(Enum):
     STARTING = "starting"
     RECOVERING = "recovering its log, or catching up with the metadata"  # fenced, and it runs
     CATCHING_UP = "catching up"
-    NEW_DISK = "back without its disk"  # none of its directories was there before: what it had is lost
     BACK = "back"
 
 
@@ -67,7 +65,6 @@ class AwayNode(Struct, frozen=True):
     znode before, where it ran in ZooKeeper mode; then there is no epoch, as the two count different things.
     out_of_sync: how many partitions it hosts that it was not in sync with before; lagging: which, by their marks, none
     where there were too many to keep. by: what restarts its pod, such as "annotation"; empty for an eviction.
-    disks: its directories before, by their marks; empty where they were not known.
     """
 
     node_id: int
@@ -82,7 +79,6 @@ class AwayNode(Struct, frozen=True):
     lagging: frozenset[str] = frozenset()
     by: str = ""
     czxid: int = -1
-    disks: frozenset[str] = frozenset()
 
     @property
     def is_done(self) -> str:
@@ -146,8 +142,6 @@ class AwayNode(Struct, frozen=True):
         pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:
             return False
-        if is_on_new_disk(self.disks, node):
-            return False  # which disk it had before is known to this restart alone
         return wanted not in ("", pod.revision)
 
     def state_in(self, seen: Observation, replication: Replication | None) -> RestartState:
@@ -173,10 +167,6 @@ class AwayNode(Struct, frozen=True):
             if node.state is NodeState.FENCED and not answers:
                 return RestartState(Phase.STARTING, f"{self.title} does not answer yet")
             return RestartState(Phase.REQUESTED, f"restart {self.title} with the newer Kafka; it was not restarted yet")
-        if is_on_new_disk(self.disks, node):
-            return RestartState(
-                Phase.NEW_DISK, f"{self.title} came back on a new disk: none of its directories was there before"
-            )
         if node.state is NodeState.FENCED:
             how = "fenced: it recovers its log, or catches up"
             silent = "fenced, and does not answer: it recovers its log, or was stopped"

@@ -1,11 +1,14 @@
-"""Directories of a node by their ids: those of before its restart, and those that it came back with.
+"""Directories of nodes by their ids: those of before, and which nodes have none of them any longer.
 
-Pure. Asked by `core/roll/coming_back.py` of every node that was restarted. A directory gets its id when it is formatted
-and keeps it (`directory.id` in `meta.properties`). A broker registers those of all its log directories, from
-metadata.version 3.7-IV2 on; the leader of the quorum names the one that an observer, or a voter of a dynamic quorum,
-fetches the metadata log into, on Kafka 3.9 and later. Where neither says it, as of a controller of a static quorum,
-nothing is known, and nothing is concluded from it: whether such a node lost its disk is not seen. Those of before are
-in the intent of the restart: of a restart without an intent, as after a status was lost, nothing is known either.
+Pure. Asked by `core/roll/roll.py` in each look of a roll, of every node, whatever restarted it: a drain empties a node
+as well as a restart of ours. A directory gets its id when it is formatted and keeps it (`directory.id` in
+`meta.properties`). A broker registers those of all its log directories, from metadata.version 3.7-IV2 on; the leader of
+the quorum names the one that an observer, or a voter of a dynamic quorum, fetches the metadata log into, on Kafka 3.9
+and later. Where neither says it, as of a controller of a static quorum, nothing is known, and nothing is concluded from
+it: whether such a node lost its disk is not seen.
+
+Those of before are noted in the first look of a roll, or at a node, in `status.rollout.disks`, and this process keeps
+them as well. Where both are lost, a look takes what it finds for what was there before.
 
 A node that has one directory of before kept its disk, or one of its disks: Kafka copies what the others had.
 """
@@ -14,13 +17,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
+from kafkafeatures.core.engine.consents import ConsentState, state_of
 from kafkafeatures.core.facts.readings import Role
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.observation import Node
+
+Disks = Mapping[int, frozenset[str]]
+"""Directories by node, by their marks."""
 
 NEW_DISK = "new-disk"
 """Beginning of the consent to the new disk of one node: the node, and which directories it has now."""
@@ -28,36 +38,108 @@ NEW_DISK = "new-disk"
 MOST_DIRS = 64
 """Log directories of a node that are remembered; of more, none is: a part of them would prove nothing."""
 
+MOST_BYTES = 6 * 1024
+"""What a status has room for: some 400 brokers with one directory each. Those of others this process keeps alone."""
+
 _LOG_DIR, _METADATA_DIR = "d:", "m:"
+_LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")
+
+
+class NodeDisks(Struct, frozen=True):
+    """Directories of the nodes of a roll. before: those that each node had. lost: nodes none of whose directories was
+    there before, and no consent says that this was meant. used: consents that this look has used up.
+    """
+
+    before: Disks = field(default_factory=dict)
+    lost: tuple[int, ...] = ()
+    used: frozenset[str] = frozenset()
+
+
+class DisksKept(Struct, frozen=True):
+    """What this process keeps of a roll: a status may be lost, and has no room for each node of a large cluster."""
+
+    cluster: str
+    before: Disks
+
+    def interrupted(self, why: str) -> DisksKept:
+        """A cluster that cannot be read changes no disk that was there before."""
+        return self
+
+
+def disks_now(
+    nodes: Iterable[Node], before: Disks, flying: Set[int], consents: Iterable[str] = (), spent: Iterable[str] = ()
+) -> NodeDisks:
+    """Judge each node by what it had. What is not known of a node yet is noted, unless it is being restarted: then what
+    it has may be new.
+    """
+    known, lost, used = dict(before), list[int](), set[str]()
+    for node in nodes:
+        had, now = before.get(node.id, frozenset()), _noted_of(node)
+        if is_on_new_disk(had, node):
+            consent = consent_to_disk(had, node)
+            if state_of(consent, consents, spent) is ConsentState.GIVEN:
+                used.add(consent)
+                known[node.id] = now
+            else:
+                lost.append(node.id)
+        elif now and (had or node.id not in flying):
+            known[node.id] = had | now
+    return NodeDisks(known, tuple(sorted(lost)), frozenset(used))
+
+
+def written_disks(before: Disks, first: Set[int]) -> tuple[str, ...]:
+    """Lines of a status. `first`: nodes that must not be missing, where there is no room for all."""
+    lines, size = dict[int, str](), 0
+    for id_ in sorted(before, key=lambda id_: (id_ not in first, id_)):
+        line = " ".join((str(id_), *sorted(before[id_])))
+        size += len(line) + len('"", ')
+        if size > MOST_BYTES:
+            break
+        lines[id_] = line
+    return tuple(lines[id_] for id_ in sorted(lines))
+
+
+def read_disks(lines: Iterable[str]) -> Disks:
+    """Read the lines of a status, which may have been edited: what is no line of a node is passed over."""
+    found = (_LINE.fullmatch(line) for line in lines)
+    return {int(line[1]): frozenset(line[2].split()) for line in found if line is not None}
 
 
 def disks_of(node: Node) -> frozenset[str]:
-    """Directories of a node as they are remembered, in short: 64 restarts have to fit into a status."""
+    """Directories of a node as they are remembered, in short: those of many nodes have to fit into a status."""
     log_dirs = node.log_dirs if len(node.log_dirs) <= MOST_DIRS else ()
     return frozenset((*_marks(_LOG_DIR, log_dirs), *_marks(_METADATA_DIR, filter(None, (node.metadata_dir,)))))
 
 
 def is_on_new_disk(before: frozenset[str], node: Node) -> bool:
     """Tell whether none of its directories was there before, as far as both are known."""
+    if not before:
+        return False
     now = disks_of(node)
-    return any(_of_kind(kind, before).isdisjoint(_of_kind(kind, now)) for kind in _judged_by(before, node))
+    return any(_of_kind(kind, before).isdisjoint(_of_kind(kind, now)) for kind in _judged_by(before, now, node))
 
 
 def consent_to_disk(before: frozenset[str], node: Node) -> str:
     """Consent to the disk that the node has now: of another one it says nothing."""
     now = disks_of(node)
-    marks = sorted(mark for kind in _judged_by(before, node) for mark in _of_kind(kind, now))
+    marks = sorted(mark for kind in _judged_by(before, now, node) for mark in _of_kind(kind, now))
     digest = hashlib.sha256(" ".join(marks).encode()).hexdigest()[:8]
     return f"{NEW_DISK}:{node.title.replace(' ', '-')}:{digest}"
 
 
-def _judged_by(before: frozenset[str], node: Node) -> tuple[str, ...]:
+def _judged_by(before: frozenset[str], now: frozenset[str], node: Node) -> tuple[str, ...]:
     """Kinds of directories that tell it, of those that are known of before and of now. A controller lives by its
     metadata log, which a broker copies from the leader if it has to; of a broker it tells where nothing else does.
     """
-    now = disks_of(node)
     known = tuple(kind for kind in (_LOG_DIR, _METADATA_DIR) if _of_kind(kind, before) and _of_kind(kind, now))
     return known if Role.CONTROLLER in node.roles else known[:1]
+
+
+def _noted_of(node: Node) -> frozenset[str]:
+    """Return the directories that tell it: of a broker the one of its metadata log only where no other is known."""
+    now = disks_of(node)
+    log_dirs = _of_kind(_LOG_DIR, now)
+    return now if Role.CONTROLLER in node.roles or not log_dirs else log_dirs
 
 
 def _of_kind(kind: str, marks: frozenset[str]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What halts a roll: a node that is back without its disk, not back in time, or in need of its restart still; a crash.
+"""What halts a roll: a node that lost its disk, is not back in time, or needs its restart still; a crash.
 
 Pure. Asked by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node whose next pod would be
 what has failed already is not restarted to become the same. A halt ends when its node is back, or is replaced. Each
@@ -77,31 +77,30 @@ def is_halted_for(question: RestartQuestion, id_: int) -> bool:
 
 
 def back_on_new_disk(question: RestartQuestion) -> Iterator[Halt]:
-    """Nodes that came back without what they had: the next one may lose its own the same way."""
-    for one in question.in_flight:
-        node = question.node(one.step.node_id)
-        if one.state.phase is Phase.NEW_DISK and node is not None:
-            consent = consent_to_disk(one.step.disks, node)
-            spent = state_of(consent, question.wanted.consents, question.remembered.status.spent_consents)
-            accept = f"add {consent} to consents"
-            if spent is ConsentState.SPENT:
-                accept = f"remove the consent {consent}, apply the document, then add it again"
-            look = f"see the volumes of pod {one.step.pod}" if one.step.pod else f"see log.dirs of {node.title}"
-            cause = _halted(
-                question,
-                node.id,
-                "came back on a new disk: none of its directories was there before its restart",
-                f"{look}: if its old disk was to stay, mount it again, and restart {node.title}; if the disk was meant "
-                f"to be new, {accept}",
-            )
-            yield Halt(cause, question.owner_of(one.step.pod), one.step.after)
+    """Nodes that came back without what they had, whatever stopped them: the next one may lose its own the same way."""
+    for node in (node for id_ in question.disks.lost for node in question.nodes(id_)):
+        consent = consent_to_disk(question.disks.before[node.id], node)
+        spent = state_of(consent, question.wanted.consents, question.remembered.status.spent_consents)
+        accept = f"add {consent} to consents"
+        if spent is ConsentState.SPENT:
+            accept = f"remove the consent {consent}, apply the document, then add it again"
+        pod, owner = question.fleet.pods.get(node.id), question.fleet.sets.get(node.id)
+        look = f"see the volumes of pod {pod.name}" if pod is not None else f"see log.dirs of {node.title}"
+        cause = _halted(
+            question,
+            node.id,
+            "came back on a new disk: none of its directories was there before",
+            f"{look}: if its old disk was to stay, mount it again, and restart {node.title}; if the disk was meant "
+            f"to be new, {accept}",
+        )
+        yield Halt(cause, owner, pod.revision if pod is not None else "")
 
 
 def not_back_in_time(question: RestartQuestion) -> Iterator[Halt]:
     """Nodes that were restarted, and should be back by now."""
     timeout = question.wanted.rollout.node_timeout
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
-    patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.NEW_DISK, Phase.UNKNOWN)
+    patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
     for one in question.in_flight:
         if question.is_late(one) and one.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {one.state.detail}"

@@ -22,7 +22,7 @@ from datetime import timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy
+from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, kind_of_replacement
 from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.readings import FailureKind, Role
@@ -105,7 +105,10 @@ class _Matching:
         nodes = [
             node
             for node in seen.nodes
-            if node.roles and node.state is not NodeState.REFUSED and (rollout.controllers or Role.BROKER in node.roles)
+            if node.roles
+            and node.state is not NodeState.REFUSED
+            and (rollout.controllers or Role.BROKER in node.roles)
+            and kind_of_replacement(node) is not FailureKind.OTHER_ROLE  # its id is that of a node that runs
         ]
         listed = self._advertised(nodes)
         claimed: dict[str, list[Node]] = defaultdict(list)
@@ -144,7 +147,8 @@ class _Matching:
         found = []
         for node in nodes:
             names: set[str] = set()
-            for host, port in {(node.host, node.port), *node.listeners}:
+            its_own = {(node.host, node.port), *node.listeners} if node.replaced_by is None else set()
+            for host, port in its_own:
                 for key in ((plain_host(host), 0), (plain_host(host), port)):
                     pods = owners.get(key, set())
                     names |= pods if len(pods) == 1 else set()

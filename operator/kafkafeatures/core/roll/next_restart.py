@@ -23,7 +23,6 @@ from kafkafeatures.core.roll.admission import (
 )
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, OF_PODS, refusal
 from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported_now
-from kafkafeatures.core.roll.disks import disks_of
 from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.lagging import brokers_behind
 from kafkafeatures.core.roll.question import Restarting, RestartQuestion
@@ -177,7 +176,6 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
     in_zookeeper = node is not None and node.czxid >= 0 and not node.runs_in_kraft_mode
     lives = question.replication is not None and node is not None and node.state is NodeState.LIVE
     most = MOST_LAGGING if len(question.in_flight) < FEW else 0
-    earlier = next((one.step for one in question.in_flight if one.step.node_id == id_), None)
     lagging, names = question.replication.out_of_sync(id_, most) if question.replication and lives else (0, ())
     return RestartNode(
         node_id=id_,
@@ -193,6 +191,4 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
         consent=QUORUM_OF_ONE if is_only_voter(question, id_) else "",
         lagging=frozenset(map(mark_of, names)) if lagging == len(names) else frozenset(),
         by=question.driver.request,
-        # Of a stuck one that is restarted once more: what it had before it was lost.
-        disks=earlier.disks if earlier is not None else disks_of(node) if node is not None else frozenset(),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.binaries import supported_by
 from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.membership import by_id
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Replication
@@ -30,6 +32,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll import planner
 from kafkafeatures.core.roll.coming_back import Phase, RestartState
 from kafkafeatures.core.roll.crashes import Crash, crashes
+from kafkafeatures.core.roll.disks import Disks, NodeDisks
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
 from kafkafeatures.core.roll.part import lacking
@@ -75,7 +78,7 @@ class Restarting(Struct, frozen=True):
 
 class Remembered(NamedTuple):
     """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it;
-    `known_for`: for what must not come too early, whatever a clock says.
+    `known_for`: for what must not come too early, whatever a clock says. `disks`: those that nodes had before.
     """
 
     sent: tuple[InFlight, ...]
@@ -83,6 +86,7 @@ class Remembered(NamedTuple):
     now: datetime
     age_of: AgeOf
     known_for: AgeOf
+    disks: Disks = MappingProxyType({})
 
 
 class RestartQuestion(Struct, frozen=True, dict=True):
@@ -97,6 +101,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     replication: Replication | None  # all partitions; None where they could not be read
     excused: Excused | None = None  # what this roll may make unavailable, by a consent
     permit: Permit | None = None  # of a migration, whose next position needs these restarts
+    disks: NodeDisks = NodeDisks()
 
     @property
     def driver(self) -> Driver:
@@ -335,7 +340,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:
         """Asked for each of a thousand nodes, again and again."""
-        return {node.id: node for node in self.seen.nodes}
+        return by_id(self.seen.nodes)
 
     def node(self, id_: int) -> Node | None:
         """The node of that id."""

@@ -24,6 +24,7 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Held, Stalled
 from kafkafeatures.core.engine.stage import Said
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
+from kafkafeatures.core.roll.disks import written_disks
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
@@ -60,11 +61,14 @@ def rollout_status(
     if roll is None:
         return None
     if not roll.is_read or (not roll.needing and not roll.in_flight and roll.decision is not None):  # not known
-        if before is None and roll.unconfirmed:
+        if before is None and (roll.unconfirmed or roll.disks.lost):
             before = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
         if before is None:
             return None
-        return _waiting(replace(before, revisions=_since(roll, now)) if roll.is_read else before, roll, decision)
+        if roll.disks.lost:
+            before = replace(before, total=roll.total, done=roll.done)
+        known = replace(before, revisions=_since(roll, now), disks=_disks(roll))
+        return _waiting(known if roll.is_read else before, roll, decision)
     if not roll.is_active:
         return replace(completed(before), revisions=_since(roll, now)) if before is not None else None
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
@@ -81,6 +85,7 @@ def rollout_status(
         notes=roll.limits.notes,
         excused=excused,
         revisions=_since(roll, now),
+        disks=_disks(roll),
         unknown=before.unknown if before is not None else {},
     )
     return _waiting(status, roll, decision)
@@ -89,7 +94,7 @@ def rollout_status(
 def completed(rollout: RolloutStatus) -> RolloutStatus:
     """The roll once every node is current."""
     revisions = tuple(replace(one, left=0, since=None, excused=False) for one in rollout.revisions)
-    return replace(_idle(rollout), done=rollout.total, revisions=revisions)
+    return replace(_idle(rollout), done=rollout.total, revisions=revisions, disks=())
 
 
 def without_restarts(rollout: RolloutStatus | None, *, is_known: bool) -> RolloutStatus | None:
@@ -103,6 +108,10 @@ def without_restarts(rollout: RolloutStatus | None, *, is_known: bool) -> Rollou
 
 def _idle(rollout: RolloutStatus) -> RolloutStatus:
     return replace(rollout, waiting_for="", waiting_since=None, unconfirmed=(), behind=())
+
+
+def _disks(roll: Roll) -> tuple[str, ...]:
+    return written_disks(roll.disks.before, {*roll.disks.lost, *(one.step.node_id for one in roll.in_flight)})
 
 
 def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:

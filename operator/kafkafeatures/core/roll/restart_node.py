@@ -20,7 +20,6 @@ from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.node_sets import with_node
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.roll.coming_back import AwayNode, Phase
-from kafkafeatures.core.roll.disks import consent_to_disk, disks_of, is_on_new_disk
 from kafkafeatures.core.roll.targets import targets_of_restart
 
 RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
@@ -135,7 +134,6 @@ class RestartNode(AwayNode, frozen=True):
             lagging=frozenset(read_text(fields.get("lagging", "")).split()),
             consent=read_text(fields.get("consent", "")),
             by=read_text(fields.get("by", "")),
-            disks=frozenset(read_text(fields.get("disks", "")).split()),
         )
         return RestartInFlight(
             step,
@@ -169,15 +167,13 @@ _REJECTED: Mapping[int, Reason] = {403: Reason.NOT_AUTHORIZED, 400: Reason.ROLLO
 
 class RestartInFlight(InFlight, frozen=True):
     """A restart that is not over. `stopping_since`: when its node was first seen to have been asked to stop;
-    `stable_since`: to be back. `unwanted_since`: from when on the restart was no longer requested. `disk_consent`: the
-    one that it has just used up, for the new disk of its node.
+    `stable_since`: to be back. `unwanted_since`: from when on the restart was no longer requested.
     """
 
     step: RestartNode
     stable_since: Stamp | None = None
     unwanted_since: Stamp | None = None
     stopping_since: Stamp | None = None
-    disk_consent: str = ""
 
     def follow_up(self) -> Mapping[str, Any]:
         """The moments that there are. When a node stopped is said in seconds: 64 of these have to fit into a status."""
@@ -187,14 +183,7 @@ class RestartInFlight(InFlight, frozen=True):
         if self.stopping_since is not None:
             took = datetime.fromisoformat(self.stopping_since) - datetime.fromisoformat(self.at)
             found["stoppedAfter"] = max(0, int(took.total_seconds()))
-        if self.step.disks:
-            found["disks"] = " ".join(sorted(self.step.disks))
         return found
-
-    @property
-    def consents_used(self) -> tuple[str, ...]:
-        """That to its new disk."""
-        return (self.disk_consent,) if self.disk_consent else ()
 
     @property
     def seen_since(self) -> tuple[Stamp, ...]:
@@ -202,15 +191,7 @@ class RestartInFlight(InFlight, frozen=True):
         return (self.stable_since,) if self.stable_since is not None else ()
 
     def followed(self, looks: Looks) -> RestartInFlight:
-        """The restart with the times since when its node is back, or since when it is no longer requested; and with the
-        new disk of its node for that of before, once a person says that it was meant to be new.
-        """
-        node = looks.after.node(self.step.node_id)
-        if node is not None and is_on_new_disk(self.step.disks, node):
-            consent = consent_to_disk(self.step.disks, node)
-            if consent in looks.consents:
-                accepted = replace(self, step=replace(self.step, disks=disks_of(node)), disk_consent=consent)
-                return self.remembering(accepted).followed(looks)
+        """The restart with the times since when its node is back, or since when it is no longer requested."""
         phase = self.step.state_in(looks.after, looks.replication).phase
         stands = phase is Phase.REQUESTED or self.step.is_not_wanted(looks.after)
         stopping = self.stopping_since if phase is Phase.UNKNOWN else self.stopping_since or looks.at

@@ -24,6 +24,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.admission import forbidden_by, refusal_of
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, refusal
 from kafkafeatures.core.roll.coming_back import Phase
+from kafkafeatures.core.roll.disks import NodeDisks, disks_now
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.halts import nothing_is_halted
 from kafkafeatures.core.roll.held_levels import levels_go_first
@@ -50,6 +51,7 @@ class Roll(Struct, frozen=True):
     unconfirmed: nodes of which it is not certain which pod is theirs, and since when; behind: live brokers that are not
     in sync. goes_at_any_time: no window holds
     the next one. revisions: what is to be remembered of each target, but for since when nodes may be restarted to it.
+    disks: directories of its nodes; of none where no roll is on.
     """
 
     id: str
@@ -67,6 +69,7 @@ class Roll(Struct, frozen=True):
     behind: Mapping[int, Stamp] = field(default_factory=dict)
     goes_at_any_time: bool = False
     revisions: tuple[RevisionStatus, ...] = ()
+    disks: NodeDisks = NodeDisks()
 
     @property
     def is_active(self) -> bool:
@@ -75,8 +78,9 @@ class Roll(Struct, frozen=True):
 
     @property
     def done(self) -> int:
-        """How many nodes are current, and not in flight."""
-        return self.total - len(self.needing.keys() | {one.step.node_id for one in self.in_flight})
+        """How many nodes are current, not in flight, and have their disks."""
+        flying = (one.step.node_id for one in self.in_flight)
+        return self.total - len({*self.needing, *flying, *self.disks.lost})
 
     @property
     def titles_in_flight(self) -> str:
@@ -120,13 +124,19 @@ def roll_of(
     in_flight = tuple(one for one in in_flight if one.sent not in gone)
     question = replace(question, in_flight=in_flight)
     needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
-    first = bool(needing) and not in_flight and levels_go_first(question)
+    if needing or in_flight or remembered.disks:  # else no roll is on
+        spent = remembered.status.spent_consents
+        question = replace(
+            question, disks=disks_now(seen.nodes, remembered.disks, question.flying, wanted.consents, spent)
+        )
+    halts = bool(in_flight or question.disks.lost)
+    first = bool(needing) and not halts and levels_go_first(question)
     decision: Next | None = None
     if driver.reads_pods and isinstance(seen.workloads, Unknown):
         decision = unread(seen.workloads, "the pods could not be read")
     elif permit is not None and not permit.restarts:
-        decision = (nothing_is_halted(question) or waiting(question)) if in_flight else None
-    elif (needing or in_flight or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
+        decision = (nothing_is_halted(question) or waiting(question)) if halts else None
+    elif (needing or halts or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
         not first
     ):
         decision = next_restart(question, frozenset(needing))
@@ -146,6 +156,7 @@ def roll_of(
         behind=brokers_behind(question),
         goes_at_any_time=seen.nothing_is_led and bool(to_free(question, frozenset(needing))),
         revisions=revisions_after(question),
+        disks=question.disks,
     )
 
 

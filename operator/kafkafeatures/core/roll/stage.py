@@ -31,6 +31,7 @@ from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.roll.disks import Disks, DisksKept, is_on_new_disk, read_disks
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in, revisions_in
@@ -148,6 +149,14 @@ class RollNow(StageNow, frozen=True):
         spent = {*status.spent_consents, *({SINGLE_REPLICA_TOPICS} & self.facts.wanted.consents)}
         return replace(status, spent_consents=tuple(sorted(spent)))
 
+    @property
+    def kept(self) -> DisksKept | None:
+        """Directories of the nodes of the roll that is on."""
+        disks, cluster = self.roll.disks, self.facts.seen.cluster_id
+        if not (self.roll.needing or self.roll.in_flight or disks.lost) or isinstance(cluster, Unknown):
+            return None
+        return DisksKept(cluster.value, disks.before)
+
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used: `status.rollout` has what this roll was given, and no other roll."""
         if used := spent_by(decision, self.part.excused):
@@ -220,7 +229,9 @@ class Rolls:
         from kafkafeatures.core.roll.roll import roll_of
 
         part = next(part for part in proposal.parts if isinstance(part, RollPart))
-        remembered = Remembered(facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for)
+        remembered = Remembered(
+            facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for, disks_before(facts)
+        )
         changes = changes_in(proposal.parts)
         roll = roll_of(facts.wanted, facts.seen, changes, remembered, facts.replication, excused=part.excused)
         return RollNow(facts, part, roll, changes)
@@ -229,13 +240,23 @@ class Rolls:
 def with_requests(roll: Roll, facts: Facts, decision: Decision, status: Status) -> Status:
     """The status with since when an eviction that may not have been sent is not asked for. It is asked for again as
     long as nothing forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for
-    it.
+    it. And with the consents that new disks have used up: these are the disks of before by now.
     """
+    if used := roll.disks.used:
+        status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
     for one in roll.in_flight:
         if one.may_be_unsent or one.step.is_not_wanted(facts.seen):
             again = isinstance(decision, Act) and decision.step == one.step
             status = remembering(status, one.sent, one.sent.asked(facts.stamp, again=again))
     return status
+
+
+def disks_before(facts: Facts) -> Disks:
+    """Directories that nodes had earlier in the roll that is on: as the status has them, else as this process has."""
+    kept, cluster, rollout = facts.kept.get(ROLL), facts.seen.cluster_id, facts.remembered.rollout
+    is_of_it = isinstance(kept, DisksKept) and isinstance(cluster, Known) and kept.cluster == cluster.value
+    lines = rollout.disks if rollout is not None and rollout.is_in_progress else ()
+    return {**(kept.before if isinstance(kept, DisksKept) and is_of_it else {}), **read_disks(lines)}
 
 
 def spent_by(decision: Decision, excused: ExcusedTopics | Excused | None) -> frozenset[str]:
@@ -272,12 +293,14 @@ def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | Non
     """The restarts of nodes that another stage needs, and those in flight; None where there are none, or no driver
     restarts nodes from here. `excused`: what they may make unavailable, by a consent to the plan of that stage.
     """
-    if not is_restarting(facts) and not (permit.needing and facts.restarts):
+    disks = disks_before(facts)
+    has_lost_one = any(is_on_new_disk(disks.get(node.id, frozenset()), node) for node in facts.seen.nodes)
+    if not is_restarting(facts) and not (permit.needing and facts.restarts) and not has_lost_one:
         return None
     from kafkafeatures.core.roll.question import Remembered
     from kafkafeatures.core.roll.roll import roll_of
 
-    remembered = Remembered(facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for)
+    remembered = Remembered(facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for, disks)
     given = Excused(excused, is_for_all=True) if excused is not None else None
     return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=given, permit=permit)
 

@@ -1,9 +1,11 @@
-"""Whether every voter of the quorum is there: while one is missing, no other node is stopped.
+"""Whether every voter of the quorum is there: while one is missing, no other node is stopped, but for brokers that a
+migration moves.
 
 Pure. Asked by `core/roll/admission.py` of each node that may be next. With one of three voters away the next failure
 takes the quorum, and what begins a restart then, of a broker too, may find no controller to register with.
 `core/facts/quorum.py` says that a majority stays without a controller; this asks for more, as nothing has to be
-restarted now.
+restarted now. A migration half way has to continue: a broker that is restarted takes nothing from the quorum, so for
+brokers on its way a majority suffices. Whether the missing one had the flag `core/migration/led.py` has asked before.
 
 A voter is missing that does not answer while another controller does, that the leader does not call caught up, whose
 pod stops or does not run, or whose container ended by itself moments ago. Where no controller answers, only brokers can
@@ -18,7 +20,7 @@ from datetime import datetime, timedelta
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Wait, waits_on
-from kafkafeatures.core.facts.observation import Node, NodeState, Unknown
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
 from kafkafeatures.core.facts.quorum import is_caught_up
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import Pod
@@ -35,6 +37,9 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
     missing = {voter: why for voter, why in _missing(question) if voter != id_}
     if not missing or all(_crashes(one, question) for one in (id_, *missing)):
         return None
+    is_broker = id_ is None or not question.is_controller(id_)
+    if is_broker and question.permit is not None and _majority_stays(question, len(missing)):
+        return None
     voter, why = next(iter(missing.items()))
     more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
     message = f"no node is restarted while a voter is missing: {question.title(voter)} {why}{more}"
@@ -45,6 +50,14 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
     nodes = tuple(node for one in missing for node in question.nodes(one))
     blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=nodes)
     return waits_on(blocker, Reason.WAITING_FOR_QUORUM)
+
+
+def _majority_stays(question: RestartQuestion, missing: int) -> bool:
+    """Whether more than half of the voters are there, those that are restarted not counted."""
+    quorum = question.seen.quorum
+    voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set[int]()
+    away = missing + len(question.flying & voters)
+    return 2 * (len(voters) - away) > len(voters)
 
 
 def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:

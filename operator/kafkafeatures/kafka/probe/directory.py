@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import (
+    METADATA,
     NO_CONNECTION,
     BrokerList,
     ControllerList,
@@ -39,7 +40,6 @@ from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.probe.quorum import NO_LEADER, describe_quorum, refused, short_timeout
 from kafkafeatures.kafka.wire.messages import (
-    METADATA,
     ApiVersionsResponse,
     DescribeClusterRequest,
     DescribeQuorumRequest,

@@ -15,8 +15,17 @@ from uuid import UUID
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.readings import ClusterProbe, Failure, LogReading, NodeAnswer, ProbedNode, Role
-from kafkafeatures.core.facts.settings import NodeSettings, Setting
+from kafkafeatures.core.facts.identity import in_doubt
+from kafkafeatures.core.facts.readings import (
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    LogReading,
+    NodeAnswer,
+    ProbedNode,
+    Role,
+)
+from kafkafeatures.core.facts.settings import PROCESS_ROLES, NodeSettings, Setting
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.probe.node_settings import node_settings
@@ -43,10 +52,17 @@ class Identities:
         self._known: dict[tuple[Role, Address], _Known] = {}
 
     async def prove(self, probe: ClusterProbe, log: LogReading | Failure, names: frozenset[str]) -> ClusterProbe:
-        """The probe with these settings of each node, and the addresses at which processes said who they are."""
+        """The probe with these settings of each node, and the addresses at which processes said who they are. A node in
+        doubt says its roles as well; without names it alone is asked.
+        """
         lives = {} if isinstance(log, Failure) else _incarnations(log.image)
-        nodes = await asyncio.gather(*(self._proved(node, lives, names) for node in probe.nodes))
-        return replace(probe, nodes=tuple(nodes))
+        doubtful, roles = in_doubt(probe, log), frozenset({PROCESS_ROLES})
+
+        async def proved(node: ProbedNode) -> ProbedNode:
+            demanded = names | roles if (node.role, node.id) in doubtful else names
+            return await self._proved(node, lives, demanded) if demanded else node
+
+        return replace(probe, nodes=tuple(await asyncio.gather(*map(proved, probe.nodes))))
 
     async def _proved(
         self, node: ProbedNode, lives: Mapping[tuple[Role, int], UUID], names: frozenset[str]
@@ -57,8 +73,9 @@ class Identities:
         known = self._known.get((node.role, address))
         if known is None or known.life != life or not names <= known.names:
             said = await self._ask(node.id, node.role, node.answer, address, names)
-            if said is None:
-                return replace(node, proved_at="", settings={})
+            if isinstance(said, Failure):
+                answer = said if said.kind is FailureKind.ANOTHER_NODE else node.answer
+                return replace(node, answer=answer, proved_at="", settings={})
             if life is not None:
                 self._known[node.role, address] = _lasting(life, names, said)
             return replace(node, proved_at=said.at, settings=said.of)
@@ -66,11 +83,10 @@ class Identities:
 
     async def _ask(
         self, id_: int, role: Role, answer: NodeAnswer, address: Address, names: frozenset[str]
-    ) -> NodeSettings | None:
+    ) -> NodeSettings | Failure:
         if DescribeConfigsRequest.api_key not in answer.apis:
-            return None
-        said = await node_settings(self._pool, role, id_, address, names)
-        return None if isinstance(said, Failure) else said
+            return Failure(FailureKind.UNSUPPORTED, str(address), "does not tell its configs")
+        return await node_settings(self._pool, role, id_, address, names)
 
 
 def _lasting(life: UUID, names: frozenset[str], said: NodeSettings) -> _Known:

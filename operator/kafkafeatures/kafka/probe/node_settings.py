@@ -10,6 +10,7 @@ it is sensitive.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind, ProbedNode, Role
@@ -20,6 +21,9 @@ from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.rights import Right, missing
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.wire.topic_messages import BROKER_RESOURCE, ConfigEntry, DescribeConfigsRequest
+
+_OTHER_ID = re.compile(r"Unexpected broker id, expected (\d{1,10})\b")
+"""How a node says which id it has, where it was asked for another one (`ConfigHelper.scala`)."""
 
 
 async def node_settings(
@@ -38,6 +42,8 @@ async def node_settings(
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         words = missing(f"reading {', '.join(keys)} of {where}", Right.DESCRIBE_CONFIGS)
         return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *words), role)
+    if answer.error_code == ErrorCode.INVALID_REQUEST and (other := _OTHER_ID.match(answer.error_message or "")):
+        return Failure(FailureKind.ANOTHER_NODE, str(address), f"its address {address} is that of node {other[1]} now")
     if answer.error_code:
         text = printable(answer.error_message or "") or code_name(answer.error_code)
         return Failure(FailureKind.REJECTED, str(address), f"DescribeConfigs of {where}: {text}")

@@ -20,6 +20,7 @@ from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.probe.directory import Discovery, Found, address_of
+from kafkafeatures.kafka.probe.one_quorum import of_another_quorum
 from kafkafeatures.kafka.wire.messages import ApiVersionsResponse
 
 K = TypeVar("K")
@@ -48,13 +49,14 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
             asked = {(node.role, Address(node.host, node.port)) for node in nodes}
             if isinstance(directory.controllers, Failure):
                 nodes += _unidentified_controllers(discovery, asked, prober)
+            two_quorums = await of_another_quorum(pool, directory, nodes)
             addresses = {address for _, address in asked}
             silent = tuple(f for a, f in discovery.bootstrap_failures().items() if a not in addresses)
     finally:
         await prober.cancel()
     return ClusterProbe(
         at=started,
-        cluster_id=directory.cluster_id,
+        cluster_id=two_quorums or directory.cluster_id,
         brokers=directory.brokers,
         controllers=directory.controllers,
         quorum=directory.quorum,

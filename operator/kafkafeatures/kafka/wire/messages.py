@@ -23,7 +23,6 @@ from kafkafeatures.core.facts.readings import Host
 
 R = TypeVar("R")
 
-METADATA = 3  # the key of Metadata, which `topic_messages.py` has: brokers offer it, controllers do not
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)  # Uuid.METADATA_TOPIC_ID of Kafka: AAAAAAAAAAAAAAAAAAAAAQ
 

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from kafkafeatures.core.facts.readings import Host
-from kafkafeatures.kafka.wire.messages import METADATA, Request
+from kafkafeatures.core.facts.readings import METADATA, Host
+from kafkafeatures.kafka.wire.messages import Request
 
 # --- Metadata (3), DescribeTopicPartitions (75) ---
 

@@ -1,0 +1,235 @@
+"""Which registration an answer belongs to: a node is a role, an id and one life of a process.
+
+Called by `core/facts/observe.py` before nodes are judged, by `core/facts/membership.py` for each of them, and by
+`kafka/cluster.py`, which asks the processes in doubt who they are. Pure.
+
+An address belongs to the newest registration that names it, an unfenced one before all others; what answers there says
+nothing of an older one. A process that names itself with DescribeConfigs is believed before that. Broker and controller
+of one id are registered apart: where the process itself has one of the two roles only, the other registration is a
+ghost, whatever the process answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import (
+    METADATA,
+    BrokerList,
+    ClusterProbe,
+    ControllerList,
+    Failure,
+    FailureKind,
+    LogReading,
+    NodeAnswer,
+    ProbedNode,
+    QuorumAnswer,
+    Role,
+)
+from kafkafeatures.core.facts.settings import PROCESS_ROLES
+
+if TYPE_CHECKING:  # the types alone: core runs without the library that reads logs
+    from kraftlog.image import BrokerRegistration, ControllerRegistration, Image
+
+NodeKey = tuple[Role, int]
+Address = tuple[str, int]
+Rank = tuple[bool, int]
+"""Whether the cluster counts on a registration, and the offset of its record; -1 where that is not known."""
+_UNKNOWN: Rank = (False, -1)
+
+
+def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[NodeKey]:
+    """The answering nodes that have to name themselves: something answers at the address of a fenced broker, of a
+    controller without a vote, or at the addresses of an id whose two registrations may be of two lives.
+    """
+    image = None if isinstance(log, Failure) else log.image
+    if image is not None and image.is_migrating is not False:
+        return frozenset()
+    fenced, voters = _fenced_brokers(probe, image), voters_of(probe, image)
+    brokers = image.brokers.keys() if image is not None else fenced
+    controllers = image.controllers.keys() if image is not None else frozenset[int]()
+    found = set()
+    for node in probe.nodes:
+        if node.id is None or not isinstance(node.answer, NodeAnswer) or not node.answer.runs_in_kraft_mode:
+            continue
+        is_twofold = node.id in brokers and (node.id in controllers or node.role is Role.CONTROLLER)
+        is_observer = bool(voters) and node.id not in voters and (node.role is Role.CONTROLLER or is_twofold)
+        if is_observer or node.id in fenced:
+            found.add((node.role, node.id))
+    return frozenset(found)
+
+
+def with_own_answers(probe: ClusterProbe, image: Image | None) -> ClusterProbe:
+    """The probe, in which what answers at an address counts only for the registration that the address belongs to."""
+    asked: dict[Address, set[int]] = {}
+    for key, address in _addresses(probe, image):
+        asked.setdefault(address, set()).add(key[1])
+    shared = {address for address, ids in asked.items() if len(ids) > 1}
+    if not shared and not any(_is_denied(one) for one in probe.nodes):
+        return probe
+    claims: dict[Address, set[NodeKey]] = {}
+    for key, address in _addresses(probe, image):
+        if address in shared:
+            claims.setdefault(address, set()).add(key)
+    ranks = _ranks(probe, image)
+    nodes = tuple(_own_answer(one, claims.get((one.host, one.port), set()), ranks) for one in probe.nodes)
+    return replace(probe, nodes=nodes)
+
+
+def voters_of(probe: ClusterProbe, image: Image | None) -> set[int]:
+    """The ids that vote, by the leader's answer or by the metadata log."""
+    found = {voter.id for voter in probe.quorum.voters} if isinstance(probe.quorum, QuorumAnswer) else set()
+    return found | {voter.id for voter in (image.voters or () if image is not None else ())}
+
+
+class QuorumView(Struct, frozen=True):
+    """An answer about the quorum. `at`: the addresses that led to it. `voters`: where each listens, if it says so."""
+
+    at: str
+    quorum: QuorumAnswer
+    voters: Mapping[int, Address] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        leader, ids = self.quorum.leader_id, _ids(voter.id for voter in self.quorum.voters)
+        host, port = self.voters.get(leader, ("", -1))
+        where = f" at {host}:{port}" if host else ""
+        return f"{self.at} to controller {leader}{where} (voters {ids}, epoch {self.quorum.leader_epoch})"
+
+
+def two_quorums(first: QuorumView, second: QuorumView) -> Failure | None:
+    """Why two answers cannot be of the same quorum; None where they may be: an election may have been between them."""
+    of_first, of_second = ({voter.id for voter in one.quorum.voters} for one in (first, second))
+    leaders = first.quorum.leader_id, second.quorum.leader_id
+    is_one_epoch = first.quorum.leader_epoch == second.quorum.leader_epoch
+    is_possible = leaders[0] == leaders[1] if is_one_epoch else leaders[0] in of_second and leaders[1] in of_first
+    moved = any(first.voters[id_] != second.voters[id_] for id_ in first.voters.keys() & second.voters.keys())
+    return None if is_possible and not moved else _of_two(f"{first}; {second}")
+
+
+def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | None:
+    """Why the leader whose metadata log was read cannot be one of the quorum that the nodes describe."""
+    quorum = probe.quorum
+    if not isinstance(quorum, QuorumAnswer) or quorum.leader_id == log.leader_id:
+        return None
+    voters = {voter.id for voter in quorum.voters}
+    if quorum.leader_epoch != log.leader_epoch and log.leader_id in voters:
+        return None
+    return _of_two(
+        f"DescribeQuorum to {_controller_at(probe, quorum.leader_id)} (voters "
+        f"{_ids(voters)}, epoch {quorum.leader_epoch}); the metadata log to "
+        f"{_controller_at(probe, log.leader_id)} (epoch {log.leader_epoch})"
+    )
+
+
+def _of_two(ways: str) -> Failure:
+    return Failure(
+        FailureKind.WRONG_CLUSTER,
+        "the bootstrap addresses",
+        f"they lead to two quorums, of two clusters or of a cluster and its copy: {ways}; nothing is sent to either",
+        "use addresses of one cluster, and shut down the copy if there is one",
+    )
+
+
+def _ids(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ids)))
+
+
+def _controller_at(probe: ClusterProbe, id_: int) -> str:
+    controllers = (one for one in probe.nodes if one.id == id_ and one.role is Role.CONTROLLER)
+    return f"controller {id_}" + next((f" at {one.host}:{one.port}" for one in controllers), "")
+
+
+def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bool) -> Role | None:
+    """The role in which an id is still registered, and which its process says that it does not have; None where it does
+    not say so, or where the cluster still counts on the node in that role.
+    """
+    said = (one.settings[PROCESS_ROLES].value for one in probed if one.proved_at and PROCESS_ROLES in one.settings)
+    for roles in said:
+        has = {role.strip() for role in (roles or "").split(",")}
+        if has == {"controller"} and is_fenced:
+            return Role.BROKER
+        if has == {"broker"} and not is_voter:
+            return Role.CONTROLLER
+    return None
+
+
+def only_in_the_other_role(id_: int, given_up: Role, address: str) -> Failure:
+    """Why nothing answers for the registration of a role that the process gave up."""
+    now = Role.CONTROLLER if given_up is Role.BROKER else Role.BROKER
+    return Failure(FailureKind.OTHER_ROLE, address, f"the process with id {id_} is only a {now.value.lower()} now")
+
+
+def _own_answer(node: ProbedNode, claims: set[NodeKey], ranks: Mapping[NodeKey, Rank]) -> ProbedNode:
+    others = sorted((role, id_) for role, id_ in claims if id_ != node.id)
+    if node.id is None or node.proved_at or not others:
+        return node
+    if not isinstance(node.answer, NodeAnswer) and not _is_denied(node):
+        return node
+    owner = _owner_of(node, claims, ranks)
+    address = f"{node.host}:{node.port}"
+    if owner is not None and owner[1] == node.id:
+        return node
+    if owner is not None:
+        text = f"its address {address} is that of {_title(owner)} now"
+        return replace(node, answer=Failure(FailureKind.ANOTHER_NODE, address, text))
+    if _is_denied(node):
+        return node
+    text = f"its address {address} is also that of {', '.join(map(_title, others))}: it is not known which answers"
+    remedy = "grant access to the metadata log, and DESCRIBE_CONFIGS; give each node an address of its own"
+    return replace(node, answer=Failure(FailureKind.STALE, address, text, remedy))
+
+
+def _owner_of(node: ProbedNode, claims: set[NodeKey], ranks: Mapping[NodeKey, Rank]) -> NodeKey | None:
+    """The newest registration of the address, in the role that answers there; None where two are equal."""
+    able = [key for key in claims if key[1] != node.id] if _is_denied(node) else [*claims]
+    if isinstance(node.answer, NodeAnswer) and len({role for role, _ in claims}) > 1:
+        role = Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER  # which never offers it
+        able = [key for key in claims if key[0] is role]
+    newest = max((ranks.get(key, _UNKNOWN) for key in able), default=_UNKNOWN)
+    owners = [key for key in able if ranks.get(key, _UNKNOWN) == newest]
+    return owners[0] if len(owners) == 1 else None
+
+
+def _title(key: NodeKey) -> str:
+    return f"{key[0].value.lower()} {key[1]}"
+
+
+def _addresses(probe: ClusterProbe, image: Image | None) -> Iterable[tuple[NodeKey, Address]]:
+    """Every address that a registration names, or at which a node was asked."""
+    for node in probe.nodes:
+        if node.id is not None:
+            yield (node.role, node.id), (node.host, node.port)
+    if image is not None:
+        for role, registered in ((Role.BROKER, image.brokers), (Role.CONTROLLER, image.controllers)):
+            nodes: Mapping[int, BrokerRegistration | ControllerRegistration] = registered
+            for id_, one in nodes.items():
+                for endpoint in one.endpoints:
+                    yield (role, id_), (endpoint.host, endpoint.port)
+
+
+def _ranks(probe: ClusterProbe, image: Image | None) -> Mapping[NodeKey, Rank]:
+    ranks: dict[NodeKey, Rank] = {}
+    if isinstance(probe.brokers, BrokerList):
+        ranks = {(Role.BROKER, host.id): (not host.is_fenced, -1) for host in probe.brokers.brokers}
+    voters = voters_of(probe, image)
+    if isinstance(probe.controllers, ControllerList):
+        ranks.update({(Role.CONTROLLER, host.id): (host.id in voters, -1) for host in probe.controllers.controllers})
+    if image is not None:
+        ranks.update({(Role.BROKER, id_): (not one.fenced, one.epoch) for id_, one in image.brokers.items()})
+        ranks.update({(Role.CONTROLLER, id_): (id_ in voters, -1) for id_ in image.controllers})
+    return ranks
+
+
+def _fenced_brokers(probe: ClusterProbe, image: Image | None) -> set[int]:
+    if image is not None:
+        return {id_ for id_, one in image.brokers.items() if one.fenced}
+    listed = probe.brokers.brokers if isinstance(probe.brokers, BrokerList) else ()
+    return {host.id for host in listed if host.is_fenced}
+
+
+def _is_denied(node: ProbedNode) -> bool:
+    return isinstance(node.answer, Failure) and node.answer.kind is FailureKind.ANOTHER_NODE

@@ -1,0 +1,393 @@
+"""A node is a role, an id and a life of a process: neither an id nor an address says who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.cluster.matrix import draw
+from kafkafeatures.core.engine.blockers import grouped
+from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.remedies import observer_remedy
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.identity import QuorumView, in_doubt, two_quorums
+from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.quorum import observers, quorum_mode
+from kafkafeatures.core.facts.readings import (
+    BrokerList,
+    Failure,
+    FailureKind,
+    Host,
+    LogReading,
+    NodeAnswer,
+    ProbedNode,
+    QuorumAnswer,
+    ReplicaProgress,
+    Role,
+)
+from kafkafeatures.core.facts.settings import PROCESS_ROLES, Setting, SettingSource
+from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.checks import no_node_is_refused
+from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
+from kafkafeatures.core.report.check import check
+from kafkafeatures.core.report.cluster_document import cluster_document
+from kafkafeatures.core.report.reach import blockers_of
+from kraftlog.image import BrokerRegistration, Endpoint, Image
+from tests.kafkafeatures.core.test_waits import MINUTE, Process
+from tests.kafkafeatures.deciding import decide
+from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, probe, quorum
+
+CONTROLLERS = (3001, 3002, 3003)
+AS_BROKER, AS_CONTROLLER = answer(keys=(3, 18, 55)), answer(keys=(18, 55))
+BOTH, ONLY_CONTROLLER, ONLY_BROKER = "broker,controller", "controller", "broker"
+
+
+def named(node: ProbedNode, roles: str) -> ProbedNode:
+    """The node, which proved its id and gave its roles."""
+    return replace(node, proved_at="10.0.0.1", settings={PROCESS_ROLES: Setting(SettingSource.FILE, roles)})
+
+
+def of(log: Image) -> LogReading:
+    return LogReading(log, log.offset, 3001, log.epoch, NOW)
+
+
+def seen(*nodes: ProbedNode, log: Image | None, **parts: Any) -> Observation:
+    parts = {"quorum": quorum(voters=CONTROLLERS), **parts}
+    return observe(probe(*nodes, **parts), SILENT if log is None else of(log))
+
+
+def registered(of: Image, addresses: Mapping[int, tuple[int, int]]) -> Image:
+    """The brokers with the epoch and the port of each."""
+    brokers: dict[int, BrokerRegistration] = {}
+    for id_, one in of.brokers.items():
+        epoch, port = addresses.get(id_, (1, id_))
+        brokers[id_] = replace(one, epoch=epoch, endpoints=(Endpoint("PLAINTEXT", "h", port, 0),))
+    assert of.registrations is not None
+    return replace(of, registrations=replace(of.registrations, brokers=brokers))
+
+
+def of_role(it: Observation, id_: int, role: Role) -> Node:
+    (found,) = [node for node in it.nodes if node.id == id_ and role in node.roles]
+    return found
+
+
+# --- one id, two registrations ---
+
+
+FORMER = image({1: (NEW, False), 3001: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW))
+TWO_ROLES = (asked(1), asked(3001, SILENT, Role.BROKER), asked(3002), asked(3003))
+
+
+def former(roles: str | None, log: Image = FORMER, said: NodeAnswer = AS_CONTROLLER) -> Observation:
+    controller = asked(3001, said)
+    return seen(*TWO_ROLES, controller if roles is None else named(controller, roles), log=log)
+
+
+@pytest.mark.parametrize("ranges", [OLD, NEW])
+def test_a_node_that_gave_up_the_role_of_a_broker_is_a_controller_and_a_ghost(ranges: Any) -> None:
+    log = image({1: (NEW, False), 3001: (ranges, True)}, dict.fromkeys(CONTROLLERS, NEW))
+    it = former(ONLY_CONTROLLER, log)
+    controller, ghost = of_role(it, 3001, Role.CONTROLLER), of_role(it, 3001, Role.BROKER)
+    assert (controller.roles, controller.state, controller.is_voter) == ((Role.CONTROLLER,), NodeState.LIVE, True)
+    assert isinstance(controller.range_of("metadata.version"), Known)
+    assert (ghost.state, ghost.is_voter, not_a_ghost_broker(ghost)) == (NodeState.GHOST, False, "")
+    assert ghost.replaced_by is not None
+    assert ghost.replaced_by.message == "the process with id 3001 is only a controller now"
+    assert it.node(3001) == controller
+    assert not it.gaps
+
+
+def test_a_voter_is_never_to_be_unregistered_because_of_a_broker_with_its_id() -> None:
+    it = former(ONLY_CONTROLLER)
+    (blocker,) = grouped(blockers_of(it, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
+    assert blocker.remedy == "kafkafeatures unregister --broker 3001 FLAGS"
+    assert "the process with id 3001 is only a controller now" in blocker.message
+    assert objection(it, 3001) == "controller 3001 is the active controller"
+
+
+def test_a_process_that_is_both_is_one_node_while_its_broker_starts() -> None:
+    it = former(BOTH)
+    node = of_role(it, 3001, Role.BROKER)
+    assert (node.roles, node.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.FENCED)
+    assert not_a_ghost_broker(node)
+
+
+def test_a_process_that_does_not_say_its_roles_stays_one_node_and_no_advice_concerns_the_voter() -> None:
+    it = former(None)
+    node = of_role(it, 3001, Role.BROKER)
+    assert node.roles == (Role.CONTROLLER, Role.BROKER)
+    why = not_a_ghost_broker(node)
+    assert "process.roles" in why
+    assert "--controller" not in why
+    (gap,) = it.gaps
+    assert "for more than 2 minutes" in gap.remedy
+    assert "unregister --broker 3001" in gap.remedy
+
+
+def test_that_process_and_registration_differ_has_a_beginning_and_a_way_out_after_two_minutes() -> None:
+    process = Process()
+    decided = decide(Wanted({"metadata.version": NEW["metadata.version"][1]}), former(None))
+    assert isinstance(decided, Wait)
+    first = process.look(decided, NOW)
+    assert "node 3001 reports metadata.version" in first
+    later = process.look(decided, NOW + 3 * MINUTE, 3 * MINUTE)
+    assert later.startswith(f"{first}; since 2026-01-02 03:04 UTC; ")
+    assert later.endswith("kafkafeatures unregister --broker 3001")
+
+
+def test_a_broker_that_is_not_fenced_counts_whatever_its_process_says() -> None:
+    log = image({1: (NEW, False), 3001: (OLD, False)}, dict.fromkeys(CONTROLLERS, NEW))
+    assert of_role(former(ONLY_CONTROLLER, log), 3001, Role.BROKER).roles == (Role.CONTROLLER, Role.BROKER)
+
+
+def test_a_node_that_gave_up_the_role_of_a_controller_is_a_broker_and_a_ghost() -> None:
+    log = image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 2), NEW))
+    broker, nodes = named(asked(2, AS_BROKER), ONLY_BROKER), (asked(1), asked(2, SILENT, Role.CONTROLLER))
+    fetches = QuorumAnswer(3001, 4, 100, quorum(voters=CONTROLLERS).voters, (ReplicaProgress(2, 100, 1000, 1000),))
+    it = seen(*nodes, *map(asked, CONTROLLERS), broker, log=log, quorum=fetches)
+    assert (of_role(it, 2, Role.BROKER).state, of_role(it, 2, Role.CONTROLLER).state) == (
+        NodeState.LIVE,
+        NodeState.GHOST,
+    )
+    assert it.node(2) == of_role(it, 2, Role.BROKER)
+
+
+def test_a_voter_counts_whatever_its_process_says() -> None:
+    assert of_role(former(ONLY_BROKER), 3001, Role.CONTROLLER).state is not NodeState.GHOST
+
+
+def test_several_that_gave_up_the_role_are_in_one_sentence() -> None:
+    log = image({1: (NEW, False), 3001: (OLD, True), 3002: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW))
+    brokers = tuple(asked(id_, SILENT, Role.BROKER) for id_ in (3001, 3002))
+    controllers = (*(named(asked(id_, AS_CONTROLLER), ONLY_CONTROLLER) for id_ in (3001, 3002)), asked(3003))
+    it = seen(asked(1), *brokers, *controllers, log=log)
+    (blocker,) = check(it, {}, "FLAGS").blockers
+    assert "the processes with these ids are only controllers now" in blocker.message
+    assert blocker.remedy == "for each of them: kafkafeatures unregister --broker 3001 FLAGS"
+    out = StringIO()
+    draw(Console(width=200, file=out), it)
+    assert "2 brokers (3001, 3002): the processes with these ids are only controllers now" in out.getvalue()
+
+
+# --- one address, two registrations ---
+
+
+def renumbered(said: NodeAnswer | Failure = AS_BROKER, **epochs: int) -> Observation:
+    """Broker 13 at the address that broker 3 had. fenced: 0 where broker 13 is not."""
+    fenced = {3: bool(epochs.get("fenced_3", 1)), 13: bool(epochs.get("fenced_13", 0))}
+    log = image({3: (OLD, fenced[3]), 13: (NEW, fenced[13])}, dict.fromkeys(CONTROLLERS, NEW))
+    log = registered(log, {3: (epochs.get("of_3", 5), 99), 13: (epochs.get("of_13", 50), 99)})
+    brokers = [replace(asked(id_, said), port=99) for id_ in (3, 13)]
+    return seen(*brokers, *map(asked, CONTROLLERS), log=log)
+
+
+def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
+    it = renumbered()
+    ghost, successor = of_role(it, 3, Role.BROKER), of_role(it, 13, Role.BROKER)
+    assert (ghost.state, successor.state) == (NodeState.GHOST, NodeState.LIVE)
+    assert ghost.replaced_by is not None
+    assert ghost.replaced_by.message == "its address h:99 is that of broker 13 now"
+    assert not_a_ghost_broker(ghost) == ""
+    assert "is live" in not_a_ghost_broker(successor)
+    assert not it.gaps
+    (blocker,) = grouped(blockers_of(it, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
+    assert blocker.remedy == "kafkafeatures unregister --broker 3 FLAGS"
+
+
+def test_an_unfenced_registration_has_its_address_before_a_newer_one_that_is_fenced() -> None:
+    it = renumbered(fenced_3=0, fenced_13=1)
+    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.LIVE, NodeState.GHOST)
+
+
+def test_of_two_fenced_registrations_the_newest_is_the_one_that_answers() -> None:
+    it = renumbered(fenced_13=1)
+    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
+
+
+def test_of_two_that_are_not_fenced_the_older_one_is_not_what_answers() -> None:
+    it = renumbered(fenced_3=0)
+    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.UNREACHABLE, NodeState.LIVE)
+
+
+def test_without_the_log_the_broker_that_is_not_fenced_has_the_address() -> None:
+    listed = BrokerList((Host(3, "h", 99, is_fenced=True), Host(13, "h", 99)), lists_fenced=True)
+    brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
+    it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.GHOST, NodeState.LIVE)
+
+
+def test_where_it_is_not_known_which_of_two_answers_neither_is_called_a_ghost() -> None:
+    listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
+    brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
+    it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.FENCED, NodeState.FENCED)
+    assert "it is not known which answers" in str(it.nodes[-1].answer)
+    assert not_a_ghost_broker(it.nodes[-1])
+
+
+def test_a_denied_address_is_named_with_the_role_of_its_owner() -> None:
+    denied = Failure(FailureKind.ANOTHER_NODE, "h:3001", "its address h:3001 is that of node 3001 now")
+    log = registered(image({3: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 3001)})
+    it = seen(replace(asked(3, denied), port=3001), *map(asked, CONTROLLERS), log=log)
+    assert "controller 3001 now" in str(of_role(it, 3, Role.BROKER).answer)
+
+
+def test_what_answers_as_a_controller_is_no_broker_at_that_address() -> None:
+    log = registered(image({3: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 3001)})
+    it = seen(replace(asked(3, AS_CONTROLLER), port=3001), *map(asked, CONTROLLERS), log=log)
+    ghost = of_role(it, 3, Role.BROKER)
+    assert ghost.state is NodeState.GHOST
+    assert ghost.replaced_by is not None
+    assert ghost.replaced_by.message == "its address h:3001 is that of controller 3001 now"
+
+
+def test_a_controller_without_a_vote_has_not_the_address_of_a_voter() -> None:
+    log = image({1: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 3009), NEW))
+    it = seen(asked(1), *map(asked, CONTROLLERS), replace(asked(3009), port=3001), log=log)
+    assert of_role(it, 3009, Role.CONTROLLER).state is NodeState.GHOST
+    assert of_role(it, 3001, Role.CONTROLLER).state is NodeState.LIVE
+
+
+def test_a_process_that_denies_the_id_is_another_node_under_whatever_name() -> None:
+    denied = Failure(FailureKind.ANOTHER_NODE, "alias:99", "its address alias:99 is that of node 13 now")
+    log = registered(image({3: (OLD, True), 13: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
+    it = seen(replace(asked(3, denied), host="alias"), asked(13), *map(asked, CONTROLLERS), log=log)
+    ghost = of_role(it, 3, Role.BROKER)
+    assert (ghost.state, ghost.replaced_by) == (NodeState.GHOST, denied)
+
+
+def test_a_process_that_proves_its_id_has_the_address() -> None:
+    log = registered(
+        image({3: (NEW, True), 13: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 99), 13: (50, 99)}
+    )
+    proved = named(replace(asked(3, AS_BROKER), port=99), ONLY_BROKER)
+    denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of node 3 now")
+    it = seen(proved, replace(asked(13, denied), port=99), *map(asked, CONTROLLERS), log=log)
+    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.FENCED, NodeState.UNREACHABLE)
+    assert "broker 3 now" in str(it.nodes[-1].answer)
+
+
+# --- who has to name itself ---
+
+
+def test_only_nodes_in_doubt_have_to_name_themselves() -> None:
+    log = image({1: (NEW, False), 2: (NEW, True), 3001: (OLD, True)}, dict.fromkeys((*CONTROLLERS, 3009), NEW))
+    nodes = (asked(1), asked(2), *map(asked, (*CONTROLLERS, 3009)), asked(3001, SILENT, Role.BROKER))
+    made = probe(*nodes, quorum=quorum(voters=CONTROLLERS))
+    assert in_doubt(made, of(log)) == {(Role.BROKER, 2), (Role.CONTROLLER, 3001), (Role.CONTROLLER, 3009)}
+    healthy = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW))
+    assert not in_doubt(probe(asked(1), *map(asked, CONTROLLERS)), of(healthy))
+    assert not in_doubt(made, of(image({2: (NEW, True)}, zk_migration_state=1)))
+
+
+# --- who votes ---
+
+
+def of_four(level: int = 1, **parts: Any) -> Observation:
+    """Three voters, and controller 3009, which fetches."""
+    log = image(
+        {1: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 3009), NEW), {"metadata.version": 21}, kraft_version=level
+    )
+    kraft = answer(levels={"metadata.version": 21, "kraft.version": level})
+    return seen(asked(1), *(asked(id_, kraft) for id_ in (*CONTROLLERS, 3009)), log=log, **parts)
+
+
+@pytest.mark.parametrize(("level", "mode"), [(0, "Static"), (1, "Dynamic")])
+def test_a_controller_without_a_vote_is_an_observer_by_name(level: int, mode: str) -> None:
+    it = of_four(level)
+    assert [node.id for node in observers(it)] == [3009]
+    document = cluster_document(it)
+    assert document["quorumMode"] == mode
+    assert {one["id"]: one.get("voter") for one in document["nodes"]} == {
+        1: None, 3001: True, 3002: True, 3003: True, 3009: False
+    }  # fmt: skip
+    remedy = observer_remedy(observers(it), quorum_mode(it))
+    assert ("add-controller" in remedy) is (level == 1)
+    assert "or shut it down" in remedy
+    assert ("may join again by itself" in remedy) is (level == 1)
+
+
+def test_observers_are_counted_in_the_headline_and_have_a_line_with_their_remedy() -> None:
+    out = StringIO()
+    draw(Console(width=200, file=out), of_four())
+    assert "4 controllers, 1 broker; 3 voters, 1 observer (3009)" in out.getvalue()
+    assert "Observer    controller 3009: is not a voter, and counts for no majority" in out.getvalue()
+    assert "add-controller" in out.getvalue()
+
+
+def test_without_the_voters_no_controller_is_called_an_observer() -> None:
+    it = of_four(quorum=SILENT)
+    assert not observers(it)
+    assert all("voter" not in one for one in cluster_document(it)["nodes"])
+
+
+def test_what_fetches_and_is_not_registered_has_no_role() -> None:
+    log = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW))
+    fetches = QuorumAnswer(3001, 4, 100, quorum(voters=CONTROLLERS).voters, (ReplicaProgress(3, 100, 1000, 1000),))
+    it = seen(asked(1), *map(asked, CONTROLLERS), log=log, quorum=fetches)
+    node = it.node(3)
+    assert node is not None
+    assert (node.roles, node.state, node.title) == ((), NodeState.REFUSED, "node 3")
+    (blocker,) = no_node_is_refused(Question(it, changes_between({"metadata.version": 22}, {"metadata.version": 21})))
+    assert "registered neither as a broker nor as a controller" in blocker.message
+    assert "rejects" not in blocker.message
+    assert "a process that has just started registers itself" in blocker.remedy
+
+
+# --- two quorums ---
+
+
+OURS = quorum(voters=CONTROLLERS)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_another"),
+    [
+        (quorum(voters=CONTROLLERS), False),
+        (quorum(voters=(3002, 3001, 3003), epoch=5), False),  # an election in between
+        (quorum(voters=(3002, 3001, 3003)), True),  # two leaders of one epoch
+        (quorum(voters=(11, 12, 13), epoch=9), True),
+        (quorum(voters=(11, 3001), epoch=9), True),  # one voter has an id of ours
+    ],
+)
+def test_two_leaders_are_of_one_quorum_only_if_there_may_have_been_an_election(
+    other: QuorumAnswer, is_another: bool
+) -> None:
+    why = two_quorums(QuorumView("a:1", OURS), QuorumView("b:1", other))
+    assert (why is not None) is is_another
+    if why is not None:
+        assert why.kind is FailureKind.WRONG_CLUSTER
+        assert "a:1 to controller 3001 (voters 3001, 3002, 3003, epoch 4)" in why.message
+        assert f"b:1 to controller {other.leader_id} (voters " in why.message
+
+
+def test_voters_with_the_same_ids_at_other_addresses_are_another_quorum() -> None:
+    first = QuorumView("a:1", OURS, {3001: ("a", 9093)})
+    why = two_quorums(first, QuorumView("b:1", OURS, {3001: ("b", 9093)}))
+    assert why is not None
+    assert "b:1 to controller 3001 at b:9093 (voters 3001, 3002, 3003, epoch 4)" in why.message
+    assert two_quorums(first, QuorumView("b:1", OURS)) is None
+
+
+@pytest.mark.parametrize(("leader", "epoch", "is_another"), [(3002, 5, False), (3002, 4, True), (11, 5, True)])
+def test_a_log_of_another_quorum_is_a_contradiction_with_a_name_and_no_election(
+    leader: int, epoch: int, is_another: bool
+) -> None:
+    log = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW))
+    reading = LogReading(log, log.offset, leader, epoch, NOW)
+    it = observe(probe(asked(1), *map(asked, CONTROLLERS), quorum=OURS), reading)
+    assert isinstance(it.cluster_id, Known) is not is_another
+    decided = decide(Wanted({"metadata.version": 22}), it)
+    if is_another:
+        assert isinstance(decided, Stalled)
+        assert decided.reason is Reason.CLUSTER_ID_MISMATCH
+        ways = "copy: DescribeQuorum to controller 3001 at h:3001 (voters 3001, 3002, 3003, epoch 4)"
+        assert ways in decided.message

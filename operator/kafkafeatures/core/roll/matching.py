@@ -147,7 +147,8 @@ class _Matching:
         found = []
         for node in nodes:
             names: set[str] = set()
-            its_own = {(node.host, node.port), *node.listeners} if node.replaced_by is None else set()
+            is_gone = node.replaced_by is not None and node.state is NodeState.GHOST
+            its_own = set[tuple[str, int]]() if is_gone else {(node.host, node.port), *node.listeners}
             for host, port in its_own:
                 for key in ((plain_host(host), 0), (plain_host(host), port)):
                     pods = owners.get(key, set())
